@@ -1,1 +1,133 @@
-//! 
+//! What each verb means for an object: defaults, checks, and one guarded write to the store.
+//!
+//! ```text
+//!   Catalog ─► Row (names, verbs, Strategy)
+//!                │
+//!   create · update · delete ──► Strategy: prepare, check ──► encode ──► store.write (expecting what was read)
+//!   get · list ◄── Cache snapshot                                └── not as expected? read again, try again
+//! ```
+//!
+//! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
+//! parsed only to be changed; what is read is handed on as it is stored.
+
+pub mod bootstrap;
+pub mod catalog;
+mod create;
+mod delete;
+mod facts;
+mod read;
+pub mod row;
+pub mod scale;
+pub mod strategy;
+mod update;
+
+use std::sync::Arc;
+
+use atoll_meta::Status;
+use atoll_store::{Condition, Key, Revision, Store, Unavailable, Write, WriteError};
+use atoll_watch::{Cache, Facts, Snapshot};
+use bytes::Bytes;
+use serde_json::Value;
+
+pub use catalog::{Catalog, Profile};
+pub use delete::{DeleteOptions, Deleted, Propagation};
+pub use facts::Decoder;
+pub use read::{Listing, Selection};
+pub use row::{Place, Row, SharedRow};
+pub use update::Update;
+
+pub struct Registry {
+    pub store: Arc<dyn Store>,
+    pub cache: Arc<Cache>,
+    pub catalog: Arc<Catalog>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync + 'static {
+    /// Seconds since 1970.
+    fn now(&self) -> i64;
+}
+
+/// The machine's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs().cast_signed())
+    }
+}
+
+/// An object as a client is shown it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Complete JSON. A dry run that creates has no resource version to show.
+    pub json: Bytes,
+}
+
+/// How a write to the store ended when it did not succeed.
+enum Refused {
+    /// Someone else was first; look again.
+    Changed,
+    Status(Status),
+}
+
+impl Registry {
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.cache.snapshot()
+    }
+
+    fn now(&self) -> String {
+        atoll_meta::time::format_seconds(self.clock.now())
+    }
+
+    /// One write, expecting that `key` has not changed since `snapshot`.
+    async fn write(
+        &self,
+        snapshot: &Snapshot,
+        key: &Key,
+        value: Option<(Bytes, Arc<Facts>)>,
+    ) -> Result<Revision, Refused> {
+        let expect = snapshot.stored_revision(key).map_or(Condition::Absent, Condition::At);
+        // Under an object of the shared layer there is no absence: a deletion is written down.
+        let (value, memo) = match value {
+            Some((value, facts)) => (Some(value), facts),
+            None if snapshot.is_layered(key) => (Some(Bytes::from_static(atoll_watch::object::TOMBSTONE)), Facts::none()),
+            None => (None, Facts::none()),
+        };
+        let write = Write { key: key.clone(), expect, value, guards: Vec::new(), memo: Some(memo) };
+        match self.store.write(write).await {
+            Ok(revision) => {
+                self.cache.wait_for(revision).await;
+                Ok(revision)
+            }
+            Err(WriteError::Unmet { revision, .. }) => {
+                self.cache.wait_for(revision).await;
+                Err(Refused::Changed)
+            }
+            Err(WriteError::Unavailable(cause)) => Err(Refused::Status(unavailable(&cause))),
+        }
+    }
+
+    fn encode(&self, row: &Row, object: &Value) -> (Bytes, Arc<Facts>) {
+        (Bytes::from(atoll_meta::json::encode_object(object)), facts::of(row, object))
+    }
+}
+
+/// Reads go on and the write may be tried again: the cause is on our side and can be mended.
+fn unavailable(cause: &Unavailable) -> Status {
+    Status::service_unavailable(format!("the write was not carried out: {cause}"))
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Status> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| Status::internal_error(format!("no random numbers: {error}")))?;
+    Ok(bytes)
+}
+
+/// Parses an object that is stored: it was valid when it was written.
+fn parse(json: &[u8]) -> Result<Value, Status> {
+    let parsed = atoll_meta::json::parse(json);
+    parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(format!("stored object: {error}")))
+}

@@ -1,1 +1,234 @@
-//! 
+//! The read side of the store: everything that is current, in memory, and the recent past.
+//!
+//! ```text
+//!   store ──changes──► Cache::apply ──┬─► Snapshot (immutable, swapped whole)  ──► get, list
+//!                                     ├─► History  (recent events, bounded)    ──► watch from a revision, list at one
+//!                                     └─► Index    (by resource, workspace, namespace, name) ──► live watchers
+//!   Layer (shared, read-only) lies under every workspace and shows through wherever nothing was written.
+//! ```
+//!
+//! Invariants: a snapshot never changes; its revision is durable; an event reaches the history and the
+//! watchers before the snapshot that contains it is shown, so a reader that has seen revision N can watch
+//! from N and miss nothing. Reads take no lock.
+
+pub mod event;
+mod fanout;
+mod history;
+pub mod layer;
+pub mod object;
+pub mod snapshot;
+mod watcher;
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use atoll_store::{Batch, Change, Range, ReadError, Revision, Store};
+
+pub use event::{Event, EventType};
+pub use history::Limits;
+pub use layer::Layer;
+pub use object::{Decode, Facts, Object};
+pub use snapshot::{Scope, Snapshot};
+pub use watcher::{Expired, Watcher};
+
+use crate::fanout::Index;
+use crate::history::History;
+
+/// How many snapshots are kept for lists that continue at the revision they began at.
+const PINS: usize = 64;
+
+pub struct Cache {
+    current: ArcSwap<Snapshot>,
+    tail: Mutex<Tail>,
+    pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
+    advanced: tokio::sync::watch::Sender<Revision>,
+    decode: Arc<dyn Decode>,
+}
+
+/// What happened lately and who wants to know what happens next.
+pub(crate) struct Tail {
+    history: History,
+    index: Index,
+}
+
+/// A revision that this cache cannot answer for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RevisionError {
+    /// History reaches back to `oldest` only.
+    Expired { requested: Revision, oldest: Revision },
+    /// It has not happened yet.
+    Future { requested: Revision, current: Revision },
+}
+
+impl Cache {
+    /// Loads everything that is current and what the store still has of the past, then follows the store.
+    pub async fn open(
+        store: &dyn Store,
+        decode: Arc<dyn Decode>,
+        layer: Layer,
+        limits: Limits,
+    ) -> Result<Arc<Cache>, ReadError> {
+        let compacted = store.compacted().await?;
+        let base = store.range(Range::all(), Some(compacted), 0).await?;
+        let mut snapshot = Snapshot::new(compacted, Arc::new(layer));
+        for entry in base.entries {
+            let facts = decode.facts(&entry.key, &entry.value, None);
+            snapshot.insert(Arc::new(Object::new(entry.key, entry.revision, &entry.value, facts)));
+        }
+        let cache = Arc::new(Cache {
+            current: ArcSwap::from_pointee(snapshot),
+            tail: Mutex::new(Tail { history: History::new(compacted, limits), index: Index::default() }),
+            pins: Mutex::new(Vec::new()),
+            advanced: tokio::sync::watch::channel(compacted).0,
+            decode,
+        });
+        let follower = Arc::downgrade(&cache);
+        let sink = Box::new(move |batch: &Batch| match follower.upgrade() {
+            Some(cache) => {
+                cache.apply(batch);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        });
+        store.follow(compacted, sink).await?;
+        cache.wait_for(store.revision().await?).await;
+        Ok(cache)
+    }
+
+    /// Everything as it stands. Consistent with every write acknowledged before the call.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.current.load().revision
+    }
+
+    /// The oldest revision that can still be watched or listed from.
+    pub fn oldest(&self) -> Revision {
+        self.tail().history.floor()
+    }
+
+    /// Returns once everything up to `revision` can be read here.
+    pub async fn wait_for(&self, revision: Revision) {
+        if self.revision() >= revision {
+            return;
+        }
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = self.advanced.subscribe().wait_for(|current| *current >= revision).await;
+    }
+
+    /// Everything in `scope` as it stood at `revision`.
+    pub fn at(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
+        let current = self.snapshot();
+        if revision == current.revision {
+            return Ok(current);
+        }
+        if revision > current.revision {
+            return Err(RevisionError::Future { requested: revision, current: current.revision });
+        }
+        if let Some(pinned) = self.pinned(revision) {
+            return Ok(pinned);
+        }
+        let tail = self.tail();
+        let oldest = tail.history.floor();
+        if revision < oldest {
+            return Err(RevisionError::Expired { requested: revision, oldest });
+        }
+        // Under the lock no event can slip in between the snapshot and the history.
+        let mut past = Snapshot::clone(&self.current.load());
+        for event in tail.history.newest_first(scope, revision) {
+            past.revert(event);
+        }
+        past.revision = revision;
+        Ok(Arc::new(past))
+    }
+
+    /// Keeps `snapshot` for a while, so that a list can be continued at its revision at no cost.
+    pub fn pin(&self, snapshot: &Arc<Snapshot>) {
+        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        if pins.iter().any(|(_, pinned)| pinned.revision == snapshot.revision) {
+            return;
+        }
+        if pins.len() == PINS {
+            pins.remove(0);
+        }
+        pins.push((Instant::now(), snapshot.clone()));
+    }
+
+    fn pinned(&self, revision: Revision) -> Option<Arc<Snapshot>> {
+        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        pins.iter().find(|(_, pinned)| pinned.revision == revision).map(|(_, pinned)| pinned.clone())
+    }
+
+    /// Follows everything in `scope` that happens after `after`.
+    pub fn watch(self: &Arc<Self>, scope: Scope, after: Revision) -> Result<Watcher, RevisionError> {
+        let mut tail = self.tail();
+        let (oldest, current) = (tail.history.floor(), self.revision());
+        if after < oldest {
+            return Err(RevisionError::Expired { requested: after, oldest });
+        }
+        if after > current {
+            return Err(RevisionError::Future { requested: after, current });
+        }
+        let queue = tail.index.register(&scope, after);
+        drop(tail);
+        Ok(Watcher::new(self.clone(), scope, queue, after))
+    }
+
+    /// Number of watchers, for metrics.
+    pub fn watchers(&self) -> usize {
+        self.tail().index.len()
+    }
+
+    /// Forgets events and pinned snapshots that are older than `age`; returns the revision through which
+    /// the store may be compacted.
+    pub fn expire(&self, age: Duration) -> Revision {
+        let now = Instant::now();
+        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
+        pins.retain(|(since, _)| now.duration_since(*since) < age);
+        drop(pins);
+        let mut tail = self.tail();
+        tail.history.expire(now, age);
+        tail.history.floor()
+    }
+
+    fn apply(&self, batch: &Batch) {
+        let mut next = Snapshot::clone(&self.current.load());
+        let mut tail = self.tail();
+        for change in &batch.changes {
+            let event = Arc::new(self.change(&mut next, change));
+            tail.index.dispatch(&event);
+            tail.history.push(event);
+        }
+        if batch.changes.is_empty() && batch.revision > next.revision {
+            tail.history.raise(batch.revision);
+        }
+        next.revision = batch.revision;
+        self.current.store(Arc::new(next));
+        drop(tail);
+        self.advanced.send_replace(batch.revision);
+    }
+
+    fn change(&self, snapshot: &mut Snapshot, change: &Change) -> Event {
+        let previous = snapshot.get(&change.key);
+        let object = change.value.as_ref().map(|value| {
+            let facts = self.decode.facts(&change.key, value, change.memo.as_ref());
+            Arc::new(Object::new(change.key.clone(), change.revision, value, facts))
+        });
+        match &object {
+            Some(object) => snapshot.insert(object.clone()),
+            None => snapshot.remove(&change.key),
+        }
+        // A tombstone is stored to hide what lies in the layer; for readers the object is gone.
+        let object = object.filter(|object| !object.is_tombstone());
+        Event::new(change.key.clone(), change.revision, previous, object)
+    }
+
+    pub(crate) fn tail(&self) -> MutexGuard<'_, Tail> {
+        // Nothing here can be left half done by a panic: the history and the index are only appended to.
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,181 @@
+//! Atoll's own certificate authority: made on first start, then read from the data directory.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::Path;
+use std::{fmt, fs, io};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use time::{Duration, OffsetDateTime};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+const CA_YEARS: i64 = 10;
+const LEAF_DAYS: i64 = 365;
+
+pub struct Authority {
+    /// The CA certificate, for clients to trust.
+    pub certificate_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as PEM.
+pub struct Identity {
+    pub certificate_pem: String,
+    pub key_pem: String,
+}
+
+#[derive(Debug)]
+pub enum AuthorityError {
+    File { path: String, cause: io::Error },
+    /// A certificate or key that cannot be read or made.
+    Certificate { what: String, cause: String },
+}
+
+impl Authority {
+    /// Reads `ca.crt` and `ca.key` from `directory`, or makes them if both are absent.
+    pub fn open(directory: &Path, now: OffsetDateTime) -> Result<Self, AuthorityError> {
+        let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
+        if !certificate_path.exists() && !key_path.exists() {
+            let made = make_authority(now).map_err(|error| unusable("the certificate authority", &error))?;
+            write_private(&key_path, &made.key_pem)?;
+            write_private(&certificate_path, &made.certificate_pem)?;
+        }
+        let certificate_pem = read(&certificate_path)?;
+        let key = KeyPair::from_pem(&read(&key_path)?).map_err(|error| unusable("ca.key", &error))?;
+        let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
+            .map_err(|error| unusable("ca.crt", &error))?;
+        // A server that starts with another CA than its clients trust helps nobody: what does not fit is an
+        // error, never replaced.
+        let certificate = Certificate::from_der(&der).map_err(|error| unusable("ca.crt", &error))?;
+        let public = certificate.tbs_certificate().subject_public_key_info().subject_public_key.raw_bytes();
+        if public != key.public_key_raw() {
+            return Err(unusable("ca.crt", &"it does not belong to ca.key; restore the pair from a backup"));
+        }
+        Ok(Authority { certificate_pem, issuer: Issuer::new(authority_parameters(now), key) })
+    }
+
+    /// A certificate for serving on these names and addresses.
+    pub fn serving(
+        &self,
+        names: &[String],
+        addresses: &[IpAddr],
+        now: OffsetDateTime,
+    ) -> Result<Identity, AuthorityError> {
+        let mut parameters = leaf("atoll", now);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        for name in names {
+            let name = name.as_str().try_into().map_err(|error| unusable(name, &error))?;
+            parameters.subject_alt_names.push(SanType::DnsName(name));
+        }
+        parameters.subject_alt_names.extend(addresses.iter().copied().map(SanType::IpAddress));
+        self.sign(&parameters)
+    }
+
+    /// A client certificate for a user in one group.
+    pub fn client(&self, user: &str, group: &str, now: OffsetDateTime) -> Result<Identity, AuthorityError> {
+        let mut parameters = leaf(user, now);
+        parameters.distinguished_name.push(DnType::OrganizationName, group);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(&parameters)
+    }
+
+    fn sign(&self, parameters: &CertificateParams) -> Result<Identity, AuthorityError> {
+        let failed = |error| unusable("a certificate", &error);
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = parameters.signed_by(&key, &self.issuer).map_err(failed)?;
+        Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+}
+
+impl Identity {
+    pub fn certificate_der(&self) -> Result<CertificateDer<'static>, AuthorityError> {
+        CertificateDer::from_pem_slice(self.certificate_pem.as_bytes()).map_err(|error| unusable("a certificate", &error))
+    }
+
+    pub fn key_der(&self) -> Result<PrivateKeyDer<'static>, AuthorityError> {
+        PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes()).map_err(|error| unusable("a key", &error))
+    }
+}
+
+fn authority_parameters(now: OffsetDateTime) -> CertificateParams {
+    let mut parameters = leaf("atoll-ca", now);
+    parameters.not_after = now + Duration::days(365 * CA_YEARS);
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    parameters
+}
+
+fn make_authority(now: OffsetDateTime) -> Result<Identity, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    let certificate = authority_parameters(now).self_signed(&key)?;
+    Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+}
+
+fn leaf(common_name: &str, now: OffsetDateTime) -> CertificateParams {
+    let mut parameters = CertificateParams::default();
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    parameters.distinguished_name = name;
+    // Clocks of clients may be a little behind.
+    parameters.not_before = now - Duration::minutes(5);
+    parameters.not_after = now + Duration::days(LEAF_DAYS);
+    parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    parameters
+}
+
+/// Writes a file that only its owner can read, whole or not at all.
+pub fn write_private(path: &Path, text: &str) -> Result<(), AuthorityError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let failed = |cause| AuthorityError::File { path: path.display().to_string(), cause };
+    let draft = path.with_extension("draft");
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&draft, path).map_err(failed)
+}
+
+fn read(path: &Path) -> Result<String, AuthorityError> {
+    fs::read_to_string(path).map_err(|cause| AuthorityError::File { path: path.display().to_string(), cause })
+}
+
+fn unusable(what: &str, cause: &dyn fmt::Display) -> AuthorityError {
+    AuthorityError::Certificate { what: what.to_string(), cause: cause.to_string() }
+}
+
+impl fmt::Display for AuthorityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AuthorityError::File { path, cause } => write!(f, "{path}: {cause}"),
+            AuthorityError::Certificate { what, cause } => write!(f, "{what} cannot be used: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for AuthorityError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_certificates_name_their_user_and_survive_a_restart() {
+        let directory = std::env::temp_dir().join(format!("atoll-authority-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let now = OffsetDateTime::now_utc();
+        let first = Authority::open(&directory, now).unwrap();
+        let second = Authority::open(&directory, now).unwrap();
+        assert_eq!(first.certificate_pem, second.certificate_pem);
+        let identity = second.client("ann", "system:masters", now).unwrap();
+        let user = crate::certificate::user(&identity.certificate_der().unwrap()).unwrap();
+        assert_eq!((user.name.as_str(), user.groups[0].as_str()), ("ann", "system:masters"));
+        fs::write(directory.join("ca.key"), "broken").unwrap();
+        assert!(Authority::open(&directory, now).is_err());
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,141 @@
+//! Which resources are served: the built-in ones of a profile, and Atoll's own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use atoll_schema::Resource;
+
+use crate::row::{Row, SharedRow, Subresource};
+use crate::strategy::{self, Strategy};
+
+/// Group of Atoll's own kinds.
+pub const ATOLL: &str = "atoll.dev";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// Everything that Kubernetes serves by default.
+    #[default]
+    Full,
+    /// Namespaces, ConfigMaps, Secrets, ServiceAccounts, Events, Leases, RBAC and CRDs, and what Atoll itself needs.
+    Minimal,
+}
+
+/// The served rows, in the order in which discovery lists them.
+pub struct Catalog {
+    rows: Vec<SharedRow>,
+    by_path: HashMap<(String, String, String), SharedRow>,
+}
+
+/// Resources of the minimal profile, as (group, resource); the RBAC group is in it whole.
+const MINIMAL: [(&str, &str); 7] = [
+    ("", "namespaces"),
+    ("", "configmaps"),
+    ("", "secrets"),
+    ("", "serviceaccounts"),
+    ("", "events"),
+    ("coordination.k8s.io", "leases"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+];
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Subresources that the generic verbs can serve.
+const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];
+
+impl Catalog {
+    pub fn new(profile: Profile) -> Self {
+        let builtin = atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
+        let rows: Vec<SharedRow> = builtin.chain([workspaces()]).map(Arc::new).collect();
+        let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
+        let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
+        Catalog { rows, by_path }
+    }
+
+    pub fn rows(&self) -> &[SharedRow] {
+        &self.rows
+    }
+
+    pub fn find(&self, group: &str, version: &str, resource: &str) -> Option<&SharedRow> {
+        self.by_path.get(&(group.to_string(), version.to_string(), resource.to_string()))
+    }
+
+    /// The row that a stored object belongs to.
+    pub fn stored(&self, group: &str, resource: &str) -> Option<&SharedRow> {
+        self.rows.iter().find(|row| row.group == group && row.resource == resource)
+    }
+
+    pub fn has_group_version(&self, group: &str, version: &str) -> bool {
+        self.rows.iter().any(|row| row.group == group && row.version == version)
+    }
+}
+
+fn is_served(resource: &Resource, profile: Profile) -> bool {
+    // What is computed rather than stored (reviews, component statuses, bindings) has no list.
+    let stored = ["get", "list", "watch"].iter().all(|verb| resource.verbs.contains(verb));
+    // Two views of one stored kind need a conversion; the other view is the one that is stored.
+    let second_view = matches!(
+        (resource.group, resource.version, resource.resource),
+        ("events.k8s.io", _, "events") | ("autoscaling", "v1", "horizontalpodautoscalers")
+    );
+    let in_profile = match profile {
+        Profile::Full => true,
+        Profile::Minimal => {
+            resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
+        }
+    };
+    stored && !second_view && in_profile
+}
+
+fn builtin(resource: &Resource) -> Row {
+    let owned = |texts: &[&'static str]| texts.iter().map(ToString::to_string).collect();
+    let subresources = resource.subresources.iter().filter(|sub| SUBRESOURCES.contains(&sub.name));
+    Row {
+        group: resource.group.to_string(),
+        version: resource.version.to_string(),
+        resource: resource.resource.to_string(),
+        singular: resource.singular.to_string(),
+        kind: resource.kind.to_string(),
+        namespaced: resource.namespaced,
+        verbs: owned(&resource.verbs),
+        short_names: owned(&resource.short_names),
+        categories: owned(&resource.categories),
+        storage_version_hash: resource.storage_version_hash.to_string(),
+        subresources: subresources
+            .map(|sub| Subresource {
+                name: sub.name.to_string(),
+                kind: sub.kind.to_string(),
+                group: sub.group.to_string(),
+                version: sub.version.to_string(),
+                verbs: owned(&sub.verbs),
+            })
+            .collect(),
+        type_id: resource.type_id,
+        strategy: strategy::builtin(resource.group, resource.resource),
+    }
+}
+
+/// `Workspace`, in its parent.
+fn workspaces() -> Row {
+    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    let strategy: &'static Strategy = &strategy::workspace::STRATEGY;
+    Row {
+        group: ATOLL.into(),
+        version: "v1alpha1".into(),
+        resource: "workspaces".into(),
+        singular: "workspace".into(),
+        kind: "Workspace".into(),
+        namespaced: false,
+        verbs: owned(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
+        short_names: owned(&["ws"]),
+        categories: Vec::new(),
+        storage_version_hash: String::new(),
+        subresources: vec![Subresource {
+            name: "status".into(),
+            kind: "Workspace".into(),
+            group: String::new(),
+            version: String::new(),
+            verbs: owned(&["get", "patch", "update"]),
+        }],
+        type_id: None,
+        strategy,
+    }
+}

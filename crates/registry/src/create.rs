@@ -1,0 +1,125 @@
+//! Create: fill in what the system knows, check, and write where nothing is.
+
+use atoll_meta::json::splice_resource_version;
+use atoll_meta::{Status, id};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::row::{Place, Row};
+use crate::strategy::Context;
+use crate::{Answer, Refused, Registry, random};
+
+/// How often a generated name is drawn again because it was taken.
+const NAME_ATTEMPTS: usize = 8;
+
+impl Registry {
+    /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
+    /// known if it is to be generated). `admit` has the last word on the finished object.
+    pub async fn create(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        object: Value,
+        dry_run: bool,
+        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+    ) -> Result<Answer, Status> {
+        if !text(&object, "resourceVersion").is_empty() {
+            return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
+        }
+        let generated = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
+        let mut attempt = 1;
+        loop {
+            let mut candidate = object.clone();
+            if generated {
+                let name = id::generated_name(text(&object, "generateName"), random()?);
+                metadata(&mut candidate).insert("name".into(), name.into());
+            }
+            match self.create_once(row, place, candidate, dry_run, admit).await {
+                Err(status) if generated && status.reason() == "AlreadyExists" => {
+                    if attempt == NAME_ATTEMPTS {
+                        let name = text(&object, "generateName");
+                        return Err(Status::generate_name_conflict(&row.group, &row.resource, name, 1));
+                    }
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn create_once(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        dry_run: bool,
+        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+    ) -> Result<Answer, Status> {
+        self.fill(row, place, &mut object)?;
+        let errors = row.strategy.check_create(&object, row.namespaced);
+        let name = text(&object, "name").to_string();
+        if !errors.is_empty() {
+            return Err(Status::invalid(&row.group, &row.kind, &name, errors));
+        }
+        admit(&object)?;
+        let key = row.key(&Place { name: &name, ..*place });
+        let taken = || Status::already_exists(&row.group, &row.resource, &name);
+        let snapshot = self.snapshot();
+        if snapshot.get(&key).is_some() {
+            return Err(taken());
+        }
+        let (encoded, facts) = self.encode(row, &object);
+        if dry_run {
+            return Ok(Answer { json: encoded });
+        }
+        match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
+            Ok(revision) => Ok(Answer { json: Bytes::from(splice_resource_version(&encoded, revision)) }),
+            Err(Refused::Changed) => Err(taken()),
+            Err(Refused::Status(status)) => Err(status),
+        }
+    }
+
+    /// What the system decides about a new object, whatever the client sent.
+    pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
+        let uid = id::uuid_v4(random()?);
+        let now = self.now();
+        let fields = metadata(object);
+        for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"] {
+            fields.remove(unset);
+        }
+        fields.insert("uid".into(), uid.into());
+        fields.insert("creationTimestamp".into(), now.into());
+        match place.namespace {
+            "" => fields.remove("namespace"),
+            namespace => fields.insert("namespace".into(), namespace.into()),
+        };
+        if row.strategy.generation {
+            fields.insert("generation".into(), 1.into());
+        }
+        if row.has_status()
+            && let Some(fields) = object.as_object_mut()
+            && fields.get("status").is_some_and(|status| status.as_object().is_none_or(|fields| !fields.is_empty()))
+        {
+            // A new object has no status yet; typed kinds show it empty.
+            fields.insert("status".into(), Value::Object(Map::new()));
+        }
+        (row.strategy.prepare_create)(object, &Context { random: random()?, workspace: place.workspace });
+        Ok(())
+    }
+}
+
+/// The object's metadata, made if it has none.
+pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+    if !object["metadata"].is_object() {
+        object["metadata"] = Value::Object(Map::new());
+    }
+    match &mut object["metadata"] {
+        Value::Object(fields) => fields,
+        _ => unreachable!("metadata was made an object above"),
+    }
+}
+
+/// A text field of the object's metadata, empty if absent.
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+//! Get and list: from memory, without parsing anything.
+
+use std::sync::Arc;
+
+use atoll_meta::{FieldSelector, LabelSelector, Status};
+use atoll_store::Revision;
+use atoll_watch::{Object, Scope, Snapshot};
+
+use crate::row::{Place, Row};
+use crate::Registry;
+
+/// Which objects of a scope are wanted.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    pub labels: LabelSelector,
+    pub fields: FieldSelector,
+}
+
+/// One page of a list.
+pub struct Listing {
+    pub objects: Vec<Arc<Object>>,
+    /// The revision that the list shows.
+    pub revision: Revision,
+    /// Where the next page begins: behind this, counted from the scope's prefix. `None` if this was the last.
+    pub next: Option<String>,
+    /// How many are left, if that is known without looking at each.
+    pub remaining: Option<usize>,
+}
+
+impl Selection {
+    pub fn everything() -> Self {
+        Selection { labels: LabelSelector::everything(), fields: FieldSelector::everything() }
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub fn matches(&self, object: &Object) -> bool {
+        (self.labels.is_empty() || self.labels.matches(|label| object.facts.label(label)))
+            && (self.fields.is_empty() || self.fields.matches(|field| Some(object.field(field))))
+    }
+}
+
+impl Registry {
+    pub fn get(&self, row: &Row, place: &Place<'_>) -> Result<Arc<Object>, Status> {
+        let found = self.snapshot().get(&row.key(place));
+        found.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))
+    }
+
+    /// The objects of `scope` that are selected, as `snapshot` has them; at most `limit` if that is not 0.
+    pub fn list(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        scope: &Scope,
+        selection: &Selection,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Listing {
+        let everything = selection.is_everything();
+        let wanted = |object: &Arc<Object>| everything || selection.matches(object);
+        let mut found = snapshot.list(scope, after).filter(wanted);
+        let revision = snapshot.revision;
+        if limit == 0 {
+            return Listing { objects: found.collect(), revision, next: None, remaining: None };
+        }
+        let objects: Vec<_> = found.by_ref().take(limit).collect();
+        let more = objects.len() == limit && found.next().is_some();
+        let next = objects.last().filter(|_| more).map(|last| scope.relative(&last.key).to_string());
+        let remaining = (more && everything).then(|| found.count() + 1);
+        if more {
+            self.cache.pin(snapshot);
+        }
+        Listing { objects, revision, next, remaining }
+    }
+}

@@ -1,0 +1,94 @@
+//! A kind is a row: its names, its verbs, where it is kept, and the strategy where upstream has one.
+
+use std::sync::Arc;
+
+use atoll_schema::TypeId;
+use atoll_store::Key;
+use atoll_watch::Scope;
+
+use crate::strategy::Strategy;
+
+/// One served resource in one version.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub group: String,
+    pub version: String,
+    /// Plural, as in URLs.
+    pub resource: String,
+    pub singular: String,
+    pub kind: String,
+    pub namespaced: bool,
+    pub verbs: Vec<String>,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub storage_version_hash: String,
+    pub subresources: Vec<Subresource>,
+    /// What is known of the fields; `None` leaves them as they are.
+    pub type_id: Option<TypeId>,
+    pub strategy: &'static Strategy,
+}
+
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    pub name: String,
+    pub kind: String,
+    /// Of the subresource's own kind; both empty if they are the row's.
+    pub group: String,
+    pub version: String,
+    pub verbs: Vec<String>,
+}
+
+/// Where one object is, or would be.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Id, never a path.
+    pub workspace: &'a str,
+    /// Empty for what is cluster-scoped.
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl Row {
+    pub fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    pub fn key(&self, place: &Place<'_>) -> Key {
+        Key::object(&self.group, &self.resource, place.workspace, place.namespace, place.name)
+    }
+
+    /// Every object of this row in a workspace (`None`: in all of them) and, if given, a namespace.
+    pub fn scope(&self, workspace: Option<&str>, namespace: &str) -> Scope {
+        // What is cluster-scoped has an empty namespace in its key; everything in all namespaces has none.
+        let namespace = match (self.namespaced, namespace) {
+            (true, "") => None,
+            (true, namespace) => Some(namespace),
+            (false, _) => Some(""),
+        };
+        Scope::new(&self.group, &self.resource, workspace, namespace)
+    }
+
+    /// One object only.
+    pub fn object_scope(&self, place: &Place<'_>) -> Scope {
+        Scope::object(&self.group, &self.resource, place.workspace, place.namespace, place.name)
+    }
+
+    pub fn serves(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|own| own == verb)
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|own| own.name == name)
+    }
+
+    /// Whether status is written apart from the rest.
+    pub fn has_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+}
+
+/// Rows are shared by everything that handles a request.
+pub type SharedRow = Arc<Row>;

@@ -1,0 +1,62 @@
+//! The scale subresource: replicas of any kind that has them, seen as `autoscaling/v1` Scale.
+
+use atoll_meta::{FieldError, FieldPath, LabelSelector, Status};
+use serde_json::{Map, Value, json};
+
+use crate::row::Row;
+use crate::strategy::at;
+
+/// The Scale of an object.
+pub fn of(row: &Row, object: &Value) -> Value {
+    let fields = &object["metadata"];
+    let mut metadata = Map::new();
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = fields.get(name) {
+            metadata.insert(name.into(), value.clone());
+        }
+    }
+    let count = |path: &str| at(object, path).and_then(Value::as_i64);
+    let mut spec = Map::new();
+    if let Some(replicas) = count("spec.replicas").filter(|replicas| *replicas != 0) {
+        spec.insert("replicas".into(), replicas.into());
+    }
+    let mut status = json!({ "replicas": count("status.replicas").unwrap_or(0) });
+    let selector = selector(row, object);
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
+    }
+    json!({ "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status })
+}
+
+/// The object with the replicas that `scale` wants.
+pub fn apply(object: &Value, scale: &Value) -> Result<Value, Status> {
+    let replicas = at(scale, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas < 0 {
+        let path = FieldPath::new("spec").child("replicas");
+        let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
+        let name = at(scale, "metadata.name").and_then(Value::as_str).unwrap_or_default();
+        return Err(Status::invalid("autoscaling", "Scale", name, vec![error]));
+    }
+    let mut scaled = object.clone();
+    scaled["spec"]["replicas"] = replicas.into();
+    // The Scale's own preconditions hold for the object.
+    for field in ["resourceVersion", "uid"] {
+        let wanted = scale["metadata"][field].as_str().unwrap_or_default();
+        match wanted {
+            "" if field == "resourceVersion" => scaled["metadata"][field] = "".into(),
+            "" => {}
+            wanted => scaled["metadata"][field] = wanted.into(),
+        }
+    }
+    Ok(scaled)
+}
+
+fn selector(row: &Row, object: &Value) -> String {
+    let Some(selector) = at(object, "spec.selector") else { return String::new() };
+    // A ReplicationController selects by a plain map, all others by a LabelSelector.
+    let wrapped = match row.resource.as_str() {
+        "replicationcontrollers" => json!({ "matchLabels": selector }),
+        _ => selector.clone(),
+    };
+    LabelSelector::from_object(&wrapped).map(|selector| selector.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,192 @@
+//! What a kind does beyond the rules that all kinds share. Most kinds need none of it.
+
+pub mod config_map;
+pub mod event;
+pub mod lease;
+pub mod namespace;
+pub mod secret;
+pub mod workspace;
+
+use atoll_meta::names::{self, NameRule};
+use atoll_meta::{FieldError, FieldPath, object};
+use serde_json::Value;
+
+/// The rules of one kind. Functions get whole objects; none of them does I/O.
+#[derive(Debug)]
+pub struct Strategy {
+    pub name_rule: NameRule,
+    /// `metadata.generation` counts changes of the spec.
+    pub generation: bool,
+    /// A PUT on a name that does not exist creates it.
+    pub create_on_update: bool,
+    /// An update may leave out the resource version and then overwrites whatever is there.
+    pub unconditional_update: bool,
+    /// A DELETE is answered with the object rather than with a Status.
+    pub returns_deleted: bool,
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`.
+    pub fields: &'static [Selectable],
+    pub prepare_create: fn(&mut Value, &Context<'_>),
+    pub prepare_update: fn(&mut Value, &Value),
+    pub validate: fn(&Value) -> Vec<FieldError>,
+    pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
+    /// Whether something other than `metadata.finalizers` still keeps a deleted object.
+    pub is_held: fn(&Value) -> bool,
+    /// What changes about an object, other than its metadata, when its deletion begins.
+    pub begin_delete: fn(&mut Value),
+}
+
+/// What preparing a new object may need to know.
+pub struct Context<'a> {
+    /// Random bytes, fresh for each object.
+    pub random: [u8; 16],
+    pub workspace: &'a str,
+}
+
+/// A field that lists and watches can select on.
+#[derive(Debug)]
+pub struct Selectable {
+    pub label: &'static str,
+    /// The way to it in the object; dots separate.
+    pub path: &'static str,
+    /// What it counts as when it is absent.
+    pub absent: &'static str,
+}
+
+impl Strategy {
+    pub const GENERIC: Strategy = Strategy {
+        name_rule: names::name_is_dns_subdomain,
+        generation: false,
+        create_on_update: false,
+        unconditional_update: true,
+        returns_deleted: false,
+        fields: &[],
+        prepare_create: |_, _| {},
+        prepare_update: |_, _| {},
+        validate: |_| Vec::new(),
+        validate_update: |_, _| Vec::new(),
+        is_held: |_| false,
+        begin_delete: |_| {},
+    };
+
+    /// All that is wrong with a new object, its metadata first.
+    pub fn check_create(&self, new: &Value, namespaced: bool) -> Vec<FieldError> {
+        let mut errors = object::validate_object_meta(new, namespaced, self.name_rule, &metadata());
+        errors.extend((self.validate)(new));
+        errors
+    }
+
+    /// All that is wrong with a changed object. Upstream checks the metadata once for all kinds and once
+    /// more for each, so that every such cause is listed twice: clients see the same from us.
+    pub fn check_update(&self, new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError> {
+        let mut errors = object::validate_object_meta(new, namespaced, names::name_is_path_segment, &metadata());
+        let update = object::validate_object_meta_update(new, old, &metadata());
+        errors.extend(update.iter().cloned());
+        errors.extend(update);
+        errors.extend((self.validate_update)(new, old));
+        errors
+    }
+}
+
+const fn field(label: &'static str) -> Selectable {
+    Selectable { label, path: label, absent: "" }
+}
+
+const WITH_GENERATION: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
+
+static GENERIC: Strategy = Strategy::GENERIC;
+static GENERATION: Strategy = WITH_GENERATION;
+static PATH_SEGMENT_NAMES: Strategy =
+    Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..Strategy::GENERIC };
+static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
+static SERVICES: Strategy = Strategy {
+    name_rule: names::name_is_dns1035_label,
+    create_on_update: true,
+    returns_deleted: true,
+    fields: &[field("spec.clusterIP"), field("spec.type")],
+    ..Strategy::GENERIC
+};
+static PODS: Strategy = Strategy {
+    generation: true,
+    returns_deleted: true,
+    fields: &[
+        field("spec.nodeName"),
+        field("spec.restartPolicy"),
+        field("spec.schedulerName"),
+        field("spec.serviceAccountName"),
+        Selectable { label: "spec.hostNetwork", path: "spec.hostNetwork", absent: "false" },
+        field("status.phase"),
+        field("status.podIP"),
+        field("status.nominatedNodeName"),
+    ],
+    ..Strategy::GENERIC
+};
+static NODES: Strategy = Strategy {
+    fields: &[Selectable { label: "spec.unschedulable", path: "spec.unschedulable", absent: "false" }],
+    ..Strategy::GENERIC
+};
+static REPLICATED: Strategy = Strategy {
+    fields: &[Selectable { label: "status.replicas", path: "status.replicas", absent: "0" }],
+    ..WITH_GENERATION
+};
+static JOBS: Strategy = Strategy {
+    fields: &[Selectable { label: "status.successful", path: "status.succeeded", absent: "0" }],
+    ..WITH_GENERATION
+};
+static CERTIFICATE_REQUESTS: Strategy = Strategy { fields: &[field("spec.signerName")], ..Strategy::GENERIC };
+static CREATE_ON_UPDATE: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
+static CONDITIONAL_UPDATE: Strategy = Strategy { unconditional_update: false, ..Strategy::GENERIC };
+static CONDITIONAL_GENERATION: Strategy =
+    Strategy { generation: true, unconditional_update: false, ..Strategy::GENERIC };
+static CONDITIONAL_RETURNS_DELETED: Strategy =
+    Strategy { unconditional_update: false, returns_deleted: true, ..Strategy::GENERIC };
+static RUNTIME_CLASSES: Strategy =
+    Strategy { create_on_update: true, unconditional_update: false, ..Strategy::GENERIC };
+static GENERATION_RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..WITH_GENERATION };
+
+/// The strategy of a built-in resource.
+pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
+    match (group, resource) {
+        ("", "namespaces") => &namespace::STRATEGY,
+        ("", "configmaps") => &config_map::STRATEGY,
+        ("", "secrets") => &secret::STRATEGY,
+        ("", "events") => &event::STRATEGY,
+        ("coordination.k8s.io", "leases") => &lease::STRATEGY,
+        ("", "pods") => &PODS,
+        ("", "nodes") => &NODES,
+        ("", "services") => &SERVICES,
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &REPLICATED,
+        ("batch", "jobs") => &JOBS,
+        ("", "endpoints" | "limitranges") => &CREATE_ON_UPDATE,
+        ("", "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas" | "serviceaccounts") => &RETURNS_DELETED,
+        ("", "podtemplates") => &GENERATION_RETURNS_DELETED,
+        ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &RETURNS_DELETED,
+        ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => &CONDITIONAL_RETURNS_DELETED,
+        ("storage.k8s.io", "csistoragecapacities") => &CONDITIONAL_UPDATE,
+        ("resource.k8s.io", "deviceclasses" | "resourceslices") => &GENERATION_RETURNS_DELETED,
+        ("resource.k8s.io", _) => &RETURNS_DELETED,
+        ("rbac.authorization.k8s.io", _) => &PATH_SEGMENT_NAMES,
+        ("certificates.k8s.io", "certificatesigningrequests") => &CERTIFICATE_REQUESTS,
+        ("node.k8s.io", "runtimeclasses") => &RUNTIME_CLASSES,
+        ("policy", "poddisruptionbudgets") | ("admissionregistration.k8s.io", _) => &CONDITIONAL_GENERATION,
+        ("apps", "controllerrevisions") => &GENERIC,
+        ("apps" | "batch" | "flowcontrol.apiserver.k8s.io", _)
+        | ("scheduling.k8s.io", "priorityclasses")
+        | ("networking.k8s.io", "ingressclasses" | "ingresses" | "networkpolicies")
+        | ("discovery.k8s.io", "endpointslices")
+        | ("apiextensions.k8s.io", "customresourcedefinitions") => &GENERATION,
+        _ => &GENERIC,
+    }
+}
+
+pub(crate) fn metadata() -> FieldPath {
+    FieldPath::new("metadata")
+}
+
+/// The value at a path whose steps are separated by dots.
+pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |value, step| value.get(step))
+}
+
+pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    at(object, path).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,48 @@
+//! Workspaces: each gets an id that is never used again, and stays until its contents are gone.
+
+use atoll_meta::names;
+use serde_json::{Value, json};
+
+use super::{Context, Strategy, field};
+
+pub static STRATEGY: Strategy = Strategy {
+    name_rule: names::name_is_dns_label,
+    generation: true,
+    returns_deleted: true,
+    fields: &[field("status.id"), field("status.phase")],
+    prepare_create,
+    begin_delete,
+    ..Strategy::GENERIC
+};
+
+/// Keeps a Workspace until everything in it has been deleted.
+pub const FINALIZER: &str = "atoll.dev/contents";
+
+/// Letters and digits of an id; it must be a DNS label, so it begins with a letter.
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
+    let id = id(&context.random);
+    if !workspace["spec"].is_object() {
+        workspace["spec"] = json!({});
+    }
+    workspace["status"] = json!({ "id": id, "phase": "Ready" });
+    match workspace["metadata"]["finalizers"].as_array_mut() {
+        Some(finalizers) if finalizers.iter().any(|own| own == FINALIZER) => {}
+        Some(finalizers) => finalizers.push(FINALIZER.into()),
+        None => workspace["metadata"]["finalizers"] = json!([FINALIZER]),
+    }
+}
+
+fn begin_delete(workspace: &mut Value) {
+    workspace["status"]["phase"] = "Deleting".into();
+}
+
+/// 75 random bits: two workspaces never get the same one.
+fn id(random: &[u8; 16]) -> String {
+    let letter = |position: usize, byte: &u8| {
+        let choices = if position == 0 { 26 } else { 32 };
+        char::from(ALPHABET[usize::from(*byte) % choices])
+    };
+    random.iter().take(15).enumerate().map(|(position, byte)| letter(position, byte)).collect()
+}

@@ -1,0 +1,232 @@
+//! Update: from what is there to what is wanted, again and again until nobody came in between.
+
+use atoll_meta::json::splice_resource_version;
+use atoll_meta::{FieldError, FieldPath, Status};
+use atoll_watch::Object;
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::create::{metadata, text};
+use crate::row::{Place, Row};
+use crate::{Answer, Refused, Registry, parse};
+
+const STALE: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+/// How an existing object is to change.
+pub struct Update<'a> {
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// Makes the wanted object from the existing one (`None` if there is none), as often as it takes.
+    pub transform: &'a (dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync),
+    /// Has the last word on the finished object; the old one is `None` if it is being created.
+    pub admit: &'a (dyn Fn(&Value, Option<&Value>) -> Result<(), Status> + Sync),
+    /// The uid that the caller's object carries, if it does.
+    pub uid: Option<&'a str>,
+    /// Creates the object if it is missing, even where a PUT would not.
+    pub create_missing: bool,
+    pub dry_run: bool,
+}
+
+/// What one try comes to.
+enum Step {
+    Unchanged,
+    Put(Value),
+    Delete(Value),
+}
+
+impl Registry {
+    /// The object as it then is, and whether it was created.
+    pub async fn update(&self, row: &Row, place: &Place<'_>, update: &Update<'_>) -> Result<(Answer, bool), Status> {
+        let key = row.key(place);
+        loop {
+            let snapshot = self.snapshot();
+            let Some(existing) = snapshot.get(&key) else {
+                return self.create_missing(row, place, update).await;
+            };
+            let old = parse(&existing.json)?;
+            check_uid(row, place, update.uid, &old)?;
+            let step = self.step(row, place, update, &old, &existing)?;
+            let (value, answer) = match step {
+                Step::Unchanged => return Ok((Answer { json: existing.json.clone() }, false)),
+                Step::Put(new) => {
+                    let (encoded, facts) = self.encode(row, &new);
+                    let same = splice_resource_version(&encoded, existing.revision);
+                    if same == existing.json || update.dry_run {
+                        return Ok((Answer { json: Bytes::from(same) }, false));
+                    }
+                    (Some((encoded.clone(), facts)), encoded)
+                }
+                Step::Delete(last) => (None, self.encode(row, &last).0),
+            };
+            if update.dry_run {
+                return Ok((Answer { json: answer }, false));
+            }
+            let deleted = value.is_none();
+            match self.write(&snapshot, &key, value).await {
+                // What was deleted is shown as it last was.
+                Ok(_) if deleted => {
+                    let json = splice_resource_version(&answer, existing.revision);
+                    return Ok((Answer { json: Bytes::from(json) }, false));
+                }
+                Ok(revision) => {
+                    let json = splice_resource_version(&answer, revision);
+                    return Ok((Answer { json: Bytes::from(json) }, false));
+                }
+                Err(Refused::Changed) => {}
+                Err(Refused::Status(status)) => return Err(status),
+            }
+        }
+    }
+
+    async fn create_missing(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        update: &Update<'_>,
+    ) -> Result<(Answer, bool), Status> {
+        let allowed = update.create_missing || (row.strategy.create_on_update && update.subresource.is_empty());
+        if !allowed {
+            return Err(Status::not_found(&row.group, &row.resource, place.name));
+        }
+        if let Some(uid) = update.uid {
+            return Err(uid_conflict(row, place, uid, ""));
+        }
+        let mut new = (update.transform)(None)?;
+        metadata(&mut new).remove("resourceVersion");
+        let admit = |object: &Value| (update.admit)(object, None);
+        self.create(row, place, new, update.dry_run, &admit).await.map(|answer| (answer, true))
+    }
+
+    fn step(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        update: &Update<'_>,
+        old: &Value,
+        existing: &Object,
+    ) -> Result<Step, Status> {
+        let mut new = (update.transform)(Some(old))?;
+        check_revision(row, place, &new, existing)?;
+        settle(row, update.subresource, &mut new, old);
+        if new == *old {
+            return Ok(Step::Unchanged);
+        }
+        let errors = row.strategy.check_update(&new, old, row.namespaced);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&row.group, &row.kind, text(&new, "name"), errors));
+        }
+        (update.admit)(&new, Some(old))?;
+        Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
+    }
+}
+
+/// An update that names a resource version applies to that one only.
+fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) -> Result<(), Status> {
+    match text(new, "resourceVersion") {
+        "" | "0" if row.strategy.unconditional_update => Ok(()),
+        "" | "0" => {
+            let path = FieldPath::new("metadata").child("resourceVersion");
+            let error = FieldError::invalid(&path, 0, "must be specified for an update");
+            Err(Status::invalid(&row.group, &row.resource, place.name, vec![error]))
+        }
+        wanted => match wanted.parse::<u64>() {
+            Ok(revision) if revision == existing.revision => Ok(()),
+            Ok(_) => Err(Status::conflict(&row.group, &row.resource, place.name, STALE)),
+            Err(_) => {
+                let path = FieldPath::new("metadata").child("resourceVersion");
+                let error = FieldError::invalid(&path, wanted, "must be an unsigned integer");
+                Err(Status::invalid(&row.group, &row.kind, place.name, vec![error]))
+            }
+        },
+    }
+}
+
+/// Puts back what an update of this part of the object cannot change.
+fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
+    keep(new, old, "generation");
+    match subresource {
+        "status" => keep_all_but(new, old, "status"),
+        "finalize" => {
+            keep_all_but(new, old, "spec");
+        }
+        _ => {
+            if row.has_status() {
+                match old.get("status") {
+                    Some(status) => new["status"] = status.clone(),
+                    None => drop(new.as_object_mut().and_then(|fields| fields.remove("status"))),
+                }
+            }
+            (row.strategy.prepare_update)(new, old);
+        }
+    }
+    let fields = metadata(new);
+    fields.insert("resourceVersion".into(), text(old, "resourceVersion").into());
+    fields.remove("selfLink");
+    if fields.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        fields.insert("uid".into(), text(old, "uid").into());
+    }
+    for kept in ["namespace", "creationTimestamp", "deletionTimestamp"] {
+        keep(new, old, kept);
+    }
+    if new["metadata"].get("deletionGracePeriodSeconds").is_none() {
+        keep(new, old, "deletionGracePeriodSeconds");
+    }
+    if row.strategy.generation && subresource.is_empty() && spec_differs(new, old) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+        metadata(new).insert("generation".into(), generation.into());
+    }
+}
+
+/// `metadata.<field>` is what it was, absence included.
+fn keep(new: &mut Value, old: &Value, field: &str) {
+    let fields = metadata(new);
+    match old["metadata"].get(field) {
+        Some(value) => fields.insert(field.into(), value.clone()),
+        None => fields.remove(field),
+    };
+}
+
+/// Everything but `part` and the metadata is what it was.
+fn keep_all_but(new: &mut Value, old: &Value, part: &str) {
+    let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
+    let own = |name: &str| name == part || name == "metadata";
+    new.retain(|name, _| own(name));
+    for (name, value) in old.iter().filter(|(name, _)| !own(name)) {
+        new.insert(name.clone(), value.clone());
+    }
+}
+
+/// Whether anything but metadata and status changed.
+fn spec_differs(new: &Value, old: &Value) -> bool {
+    let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return true };
+    let changed = |(name, value): (&String, &Value)| is_spec(name) && old.get(name) != Some(value);
+    new.iter().any(changed) || old.keys().any(|name| is_spec(name) && !new.contains_key(name))
+}
+
+/// Whether deletion was asked for and nothing holds the object any longer.
+pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
+    let fields = &object["metadata"];
+    let held = fields["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+    let graceful = fields["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) != 0;
+    fields["deletionTimestamp"].is_string() && !held && !graceful && !(row.strategy.is_held)(object)
+}
+
+fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {
+    match wanted {
+        Some(wanted) if wanted != text(old, "uid") => Err(uid_conflict(row, place, wanted, text(old, "uid"))),
+        _ => Ok(()),
+    }
+}
+
+fn uid_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
+    let path = match place.namespace {
+        "" => format!("/registry/{}/{}", row.resource, place.name),
+        namespace => format!("/registry/{}/{namespace}/{}", row.resource, place.name),
+    };
+    let message = format!(
+        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+    );
+    Status::conflict(&row.group, &row.resource, place.name, message)
+}

@@ -1,0 +1,208 @@
+//! What a request asks for, read off its method and path before anything else is known.
+
+use atoll_authz::Target;
+use http::Method;
+use percent_encoding::percent_decode_str;
+
+use crate::query::Query;
+
+/// A request on a resource, or on a path that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RequestInfo {
+    /// The path below the workspace, decoded.
+    pub path: String,
+    /// Where it begins with `/clusters/…`, the workspace as the caller wrote it.
+    pub workspace: Option<String>,
+    /// As in RBAC: get, list, watch, create, update, patch, delete, deletecollection; for a path that is no
+    /// resource, the HTTP method in lower case.
+    pub verb: &'static str,
+    pub is_resource: bool,
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    pub subresource: String,
+    pub namespace: String,
+    pub name: String,
+    /// What stands behind the subresource, for those that take a path.
+    pub rest: String,
+}
+
+/// Paths that cannot be understood at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadPath;
+
+/// The subresources of a Namespace; anything else behind its name is a resource inside it.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+
+impl RequestInfo {
+    pub fn parse(method: &Method, raw_path: &str, query: &Query) -> Result<Self, BadPath> {
+        let mut info = RequestInfo { verb: method_verb(method), ..RequestInfo::default() };
+        let below = match raw_path.strip_prefix("/clusters/") {
+            Some(rest) => {
+                let (workspace, below) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
+                info.workspace = Some(decode(workspace)?);
+                below
+            }
+            None => raw_path,
+        };
+        // Each segment is decoded on its own: an encoded slash never becomes a separator.
+        let segments: Vec<String> = below.split('/').skip(1).map(decode).collect::<Result<_, _>>()?;
+        if segments.iter().any(|segment| segment == "." || segment == ".." || segment.contains('/')) {
+            return Err(BadPath);
+        }
+        info.path = format!("/{}", segments.join("/"));
+        info.resource_of(&segments, query, method);
+        Ok(info)
+    }
+
+    fn resource_of(&mut self, segments: &[String], query: &Query, method: &Method) {
+        let mut parts = segments.iter().map(String::as_str).filter(|segment| !segment.is_empty());
+        let group = match parts.next() {
+            Some("api") => "",
+            Some("apis") => match parts.next() {
+                Some(group) => group,
+                None => return,
+            },
+            _ => return,
+        };
+        let Some(version) = parts.next() else { return };
+        let mut parts: Vec<&str> = parts.collect();
+        let deprecated_watch = parts.first() == Some(&"watch") && parts.len() > 1;
+        if deprecated_watch {
+            parts.remove(0);
+        }
+        let (namespace, parts) = match parts[..] {
+            [] => return,
+            ["namespaces", namespace, resource, ..] if !NAMESPACE_SUBRESOURCES.contains(&resource) => {
+                (namespace, &parts[2..])
+            }
+            // A Namespace is in itself, as authorization sees it.
+            ["namespaces", namespace, ..] if group.is_empty() => (namespace, &parts[..]),
+            _ => ("", &parts[..]),
+        };
+        self.is_resource = true;
+        self.group = group.to_string();
+        self.version = version.to_string();
+        self.namespace = namespace.to_string();
+        let segment = |position: usize| parts.get(position).copied().unwrap_or_default().to_string();
+        (self.resource, self.name, self.subresource) = (segment(0), segment(1), segment(2));
+        self.rest = parts.get(3..).unwrap_or_default().join("/");
+        self.verb = match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if self.name.is_empty() => "deletecollection",
+            Method::DELETE => "delete",
+            Method::GET | Method::HEAD if deprecated_watch || (self.name.is_empty() && query.is_true("watch")) => {
+                "watch"
+            }
+            Method::GET | Method::HEAD if self.name.is_empty() => "list",
+            Method::GET | Method::HEAD => "get",
+            _ => "",
+        };
+    }
+
+    pub fn target(&self) -> Target<'_> {
+        if !self.is_resource {
+            return Target::Path(&self.path);
+        }
+        Target::Resource {
+            group: &self.group,
+            resource: &self.resource,
+            subresource: &self.subresource,
+            namespace: &self.namespace,
+            name: &self.name,
+        }
+    }
+
+    /// `group/version`, or `version` for the core group.
+    pub fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// Whether this request may last for as long as the client wants.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch"
+    }
+}
+
+fn decode(segment: &str) -> Result<String, BadPath> {
+    percent_decode_str(segment).decode_utf8().map(String::from).map_err(|_| BadPath)
+}
+
+fn method_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        Method::OPTIONS => "options",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: &str, uri: &str) -> RequestInfo {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        RequestInfo::parse(&method, path, &Query::parse(query)).unwrap()
+    }
+
+    #[test]
+    fn resources_are_read_off_the_path() {
+        // method, uri → verb group version namespace resource name subresource
+        let cases = [
+            ("GET", "/api/v1/pods", "list||v1||pods||"),
+            ("GET", "/api/v1/pods?watch=true", "watch||v1||pods||"),
+            ("GET", "/api/v1/pods?watch=0", "list||v1||pods||"),
+            ("GET", "/api/v1/watch/pods", "watch||v1||pods||"),
+            ("GET", "/api/v1/namespaces", "list||v1||namespaces||"),
+            ("GET", "/api/v1/namespaces/a", "get||v1|a|namespaces|a|"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "update||v1|a|namespaces|a|finalize"),
+            ("GET", "/api/v1/namespaces/a/pods", "list||v1|a|pods||"),
+            ("DELETE", "/api/v1/namespaces/a/pods", "deletecollection||v1|a|pods||"),
+            ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d/status", "patch|apps|v1|a|deployments|d|status"),
+            ("POST", "/apis/apps/v1/namespaces/a/deployments", "create|apps|v1|a|deployments||"),
+            ("HEAD", "/apis/apps/v1/deployments/x", "get|apps|v1||deployments|x|"),
+        ];
+        for (method, uri, expected) in cases {
+            let info = parse(method, uri);
+            let seen = [info.verb, &info.group, &info.version, &info.namespace, &info.resource, &info.name, &info.subresource];
+            assert_eq!(seen.join("|"), expected, "{method} {uri}");
+            assert!(info.is_resource);
+        }
+    }
+
+    #[test]
+    fn other_paths_are_not_resources() {
+        for path in ["/", "/healthz", "/api", "/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/clusters/root/version"] {
+            assert!(!parse("GET", path).is_resource, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_workspace_comes_first() {
+        let info = parse("GET", "/clusters/root:org/api/v1/pods");
+        assert_eq!((info.workspace.as_deref(), info.path.as_str()), (Some("root:org"), "/api/v1/pods"));
+        assert_eq!(parse("GET", "/clusters/*/api/v1/pods").workspace.as_deref(), Some("*"));
+        assert_eq!(parse("GET", "/clusters/root").path, "/");
+    }
+
+    #[test]
+    fn path_tricks_are_refused() {
+        let bad = ["/clusters/root/../x/api/v1/pods", "/api/v1/namespaces/a%2Fb/pods", "/api/v1/%2e%2e/pods", "/api/%ff"];
+        for path in bad {
+            assert_eq!(RequestInfo::parse(&Method::GET, path, &Query::parse("")), Err(BadPath), "{path}");
+        }
+        // A doubled prefix is just an unknown path.
+        assert!(!parse("GET", "/clusters/root/clusters/other/api/v1/pods").is_resource);
+    }
+}

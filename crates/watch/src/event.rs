@@ -1,0 +1,92 @@
+//! Something that happened to an object, and its encodings.
+
+use std::sync::{Arc, OnceLock};
+
+use atoll_store::{Key, Revision};
+use bytes::Bytes;
+
+use crate::object::Object;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+#[derive(Debug)]
+pub struct Event {
+    pub key: Key,
+    pub revision: Revision,
+    pub previous: Option<Arc<Object>>,
+    pub object: Option<Arc<Object>>,
+    /// The JSON frame for each event type: a watcher with a selector may see an addition where another sees
+    /// a change. However many watchers there are, each is made once.
+    frames: [OnceLock<Bytes>; 3],
+}
+
+impl EventType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
+        }
+    }
+}
+
+impl Event {
+    pub fn new(
+        key: Key,
+        revision: Revision,
+        previous: Option<Arc<Object>>,
+        object: Option<Arc<Object>>,
+    ) -> Self {
+        Event { key, revision, previous, object, frames: Default::default() }
+    }
+
+    /// What a watcher is told whose selector is `matches`: nothing if it concerns neither side, an addition
+    /// or deletion when the object enters or leaves the selection.
+    pub fn seen_by(&self, matches: impl Fn(&Object) -> bool) -> Option<EventType> {
+        let was = self.previous.as_deref().is_some_and(&matches);
+        let is = self.object.as_deref().is_some_and(&matches);
+        match (was, is) {
+            (false, true) => Some(EventType::Added),
+            (true, true) => Some(EventType::Modified),
+            (true, false) => Some(EventType::Deleted),
+            (false, false) => None,
+        }
+    }
+
+    /// The object that an event of this type shows, with the event's resource version.
+    pub fn shown(&self, event_type: EventType) -> Option<Bytes> {
+        match event_type {
+            EventType::Deleted => self.previous.as_ref().map(|object| object.json_at(self.revision)),
+            _ => self.object.as_ref().map(|object| object.json.clone()),
+        }
+    }
+
+    /// The line that a JSON watch sends.
+    pub fn frame(&self, event_type: EventType) -> Bytes {
+        let make = || frame(event_type.as_str(), &self.shown(event_type).unwrap_or_default());
+        self.frames[event_type as usize].get_or_init(make).clone()
+    }
+
+    /// What keeping this event costs once the object has moved on.
+    pub(crate) fn weight(&self) -> usize {
+        const OVERHEAD: usize = 256;
+        let kept = self.object.as_ref().or(self.previous.as_ref());
+        OVERHEAD + kept.map_or(0, |object| object.json.len())
+    }
+}
+
+/// One line of a JSON watch.
+pub fn frame(event_type: &str, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + event_type.len() + 24);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(event_type.as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(object);
+    line.extend_from_slice(b"}\n");
+    Bytes::from(line)
+}

@@ -1,0 +1,115 @@
+//! What happened lately, bounded in bytes and in time.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use atoll_store::Revision;
+
+use crate::event::Event;
+use crate::snapshot::Scope;
+
+/// How much of the past is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { bytes: 64 << 20 }
+    }
+}
+
+pub(crate) struct History {
+    /// Events of each `group/resource/`, oldest first: a watcher reads only its own resource's.
+    resources: HashMap<Box<str>, VecDeque<Arc<Event>>>,
+    /// All of them in order of revision, for taking the oldest away.
+    order: VecDeque<(Instant, Arc<Event>)>,
+    bytes: usize,
+    /// Everything after this revision is here.
+    floor: Revision,
+    limits: Limits,
+}
+
+impl History {
+    pub fn new(floor: Revision, limits: Limits) -> Self {
+        History { resources: HashMap::new(), order: VecDeque::new(), bytes: 0, floor, limits }
+    }
+
+    pub fn floor(&self) -> Revision {
+        self.floor
+    }
+
+    pub fn push(&mut self, event: Arc<Event>) {
+        self.bytes += event.weight();
+        self.order.push_back((Instant::now(), event.clone()));
+        let resource = resource_of(&event.key);
+        match self.resources.get_mut(resource) {
+            Some(events) => events.push_back(event),
+            None => {
+                self.resources.insert(resource.into(), VecDeque::from([event]));
+            }
+        }
+        while self.bytes > self.limits.bytes {
+            self.drop_oldest();
+        }
+    }
+
+    /// The store's revision was raised without a change: nothing from before may be continued here.
+    pub fn raise(&mut self, revision: Revision) {
+        while !self.order.is_empty() {
+            self.drop_oldest();
+        }
+        self.floor = self.floor.max(revision);
+    }
+
+    pub fn expire(&mut self, now: Instant, age: Duration) {
+        while self.order.front().is_some_and(|(since, _)| now.duration_since(*since) > age) {
+            self.drop_oldest();
+        }
+    }
+
+    /// Events in `scope` after `revision`, at most `limit`, oldest first; whether there are more.
+    pub fn after(&self, scope: &Scope, revision: Revision, limit: usize) -> (Vec<Arc<Event>>, bool) {
+        let Some(events) = self.resources.get(resource_of(&scope.prefix)) else { return (Vec::new(), false) };
+        let start = events.partition_point(|event| event.revision <= revision);
+        let mut within = events.range(start..).filter(|event| scope.contains(&event.key)).cloned();
+        let found = within.by_ref().take(limit).collect();
+        (found, within.next().is_some())
+    }
+
+    /// Events in `scope` after `revision`, newest first.
+    pub fn newest_first<'a>(
+        &'a self,
+        scope: &'a Scope,
+        revision: Revision,
+    ) -> impl Iterator<Item = &'a Event> + use<'a> {
+        let events = self.resources.get(resource_of(&scope.prefix)).into_iter().flat_map(|events| events.iter().rev());
+        events
+            .map(Arc::as_ref)
+            .take_while(move |event| event.revision > revision)
+            .filter(|event| scope.contains(&event.key))
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some((_, event)) = self.order.pop_front() else { return };
+        self.bytes -= event.weight();
+        self.floor = event.revision;
+        let resource = resource_of(&event.key);
+        if let Some(events) = self.resources.get_mut(resource) {
+            events.pop_front();
+            if events.is_empty() {
+                self.resources.remove(resource);
+            }
+        }
+    }
+}
+
+/// `group/resource/` of a key or a scope's prefix.
+fn resource_of(key: &str) -> &str {
+    match key.match_indices('/').nth(1) {
+        Some((slash, _)) => &key[..=slash],
+        None => key,
+    }
+}

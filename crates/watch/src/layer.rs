@@ -1,0 +1,110 @@
+//! Objects that every workspace is born with, held once.
+//!
+//! Upstream puts some 120 objects into an empty cluster. Copied into every workspace they would cost more
+//! than all else in it, so they lie in one read-only layer underneath and show through until a workspace
+//! writes its own. Their uid depends on the workspace; their revision is the first one.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use atoll_store::{Key, Revision};
+use bytes::Bytes;
+
+use crate::object::{Facts, Object};
+
+/// The revision that objects of the layer carry.
+pub const REVISION: Revision = 1;
+
+#[derive(Default)]
+pub struct Layer {
+    /// By `group/resource/namespace/name`.
+    objects: BTreeMap<Box<str>, Template>,
+}
+
+struct Template {
+    /// Canonical encoding with neither resource version nor uid.
+    encoded: Bytes,
+    facts: Arc<Facts>,
+}
+
+impl Layer {
+    /// Adds an object; `encoded` is its canonical encoding, without a uid.
+    pub fn add(&mut self, group: &str, resource: &str, namespace: &str, name: &str, encoded: Bytes, facts: Facts) {
+        let path = layer_path(&Key::object(group, resource, "", namespace, name)).unwrap_or_default();
+        self.objects.insert(path.into(), Template { encoded, facts: Arc::new(facts) });
+    }
+
+    pub fn contains(&self, key: &Key) -> bool {
+        !self.objects.is_empty() && layer_path(key).is_some_and(|path| self.objects.contains_key(path.as_str()))
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        if self.objects.is_empty() {
+            return None;
+        }
+        let template = self.objects.get(layer_path(key)?.as_str())?;
+        Some(template.in_workspace(key.clone()))
+    }
+
+    /// What the layer has under `prefix`, as objects of `workspace`, from behind the key `after` on.
+    pub(crate) fn list(
+        &self,
+        prefix: &str,
+        one_object: bool,
+        workspace: &str,
+        after: Option<String>,
+    ) -> Vec<Arc<Object>> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let within = self.objects.range::<str, _>(from).take_while(|(path, _)| match one_object {
+            true => ***path == *prefix,
+            false => path.starts_with(prefix),
+        });
+        let mut objects: Vec<_> = within
+            .filter_map(|(path, template)| {
+                let mut segments = path.splitn(4, '/');
+                let [group, resource, namespace, name] = [(); 4].map(|()| segments.next());
+                let key = Key::object(group?, resource?, workspace, namespace?, name?);
+                (after.as_deref().is_none_or(|after| *key > *after)).then(|| template.in_workspace(key))
+            })
+            .collect();
+        // `a/x` and `a-b/x` sort alike with and without the workspace, but a test is cheaper than a proof.
+        objects.sort_by(|one, other| one.key.cmp(&other.key));
+        objects
+    }
+}
+
+impl Template {
+    fn in_workspace(&self, key: Key) -> Arc<Object> {
+        let uid = uid(&key);
+        let opening = atoll_meta::json::prefix_len(&self.encoded) + "\"metadata\":{".len();
+        let mut encoded = Vec::with_capacity(self.encoded.len() + 48);
+        encoded.extend_from_slice(&self.encoded[..opening]);
+        encoded.extend_from_slice(b"\"uid\":\"");
+        encoded.extend_from_slice(uid.as_bytes());
+        encoded.extend_from_slice(b"\",");
+        encoded.extend_from_slice(&self.encoded[opening..]);
+        Arc::new(Object::new(key, REVISION, &encoded, self.facts.clone()))
+    }
+}
+
+/// `group/resource/namespace/name`: a key without its workspace.
+fn layer_path(key: &Key) -> Option<String> {
+    let parts = key.parts()?;
+    Some([parts.group, parts.resource, parts.namespace, parts.name].join("/"))
+}
+
+/// The same in every process and at every start: a client that has seen the object knows it again.
+fn uid(key: &Key) -> String {
+    let [high, low] = [0xcbf2_9ce4_8422_2325_u64, 0x8422_2325_cbf2_9ce4].map(|seed| fnv1a(seed, key.as_bytes()));
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&high.to_be_bytes());
+    bytes[8..].copy_from_slice(&low.to_be_bytes());
+    atoll_meta::id::uuid_v4(bytes)
+}
+
+fn fnv1a(seed: u64, bytes: &[u8]) -> u64 {
+    let mixed = bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    // FNV's high bits are weak for short input: one more round of mixing spreads them.
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}

@@ -1,0 +1,98 @@
+//! One object as readers see it: its JSON, complete, and what selectors ask about.
+
+use std::sync::{Arc, LazyLock};
+
+use atoll_store::{Key, Memo, Revision};
+use bytes::Bytes;
+
+/// What is stored in place of an object of the shared layer that was deleted in one workspace.
+pub const TOMBSTONE: &[u8] = b"null";
+
+/// Learns what must be known of a value without parsing it again at every read.
+pub trait Decode: Send + Sync + 'static {
+    /// `memo` is what the writer said of the value, if it was written by this process.
+    fn facts(&self, key: &Key, value: &Bytes, memo: Option<&Memo>) -> Arc<Facts>;
+}
+
+/// What selectors ask about, extracted once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// Selectable fields other than `metadata.name` and `metadata.namespace`, which the key knows.
+    pub fields: Box<[(&'static str, Box<str>)]>,
+}
+
+#[derive(Debug)]
+pub struct Object {
+    pub key: Key,
+    pub revision: Revision,
+    /// Complete, `metadata.resourceVersion` included. Empty for a tombstone.
+    pub json: Bytes,
+    pub facts: Arc<Facts>,
+}
+
+static NO_FACTS: LazyLock<Arc<Facts>> = LazyLock::new(Arc::default);
+
+impl Facts {
+    /// Most objects have neither labels nor selectable fields: they share one.
+    pub fn none() -> Arc<Facts> {
+        NO_FACTS.clone()
+    }
+
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
+    }
+
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value)
+    }
+}
+
+impl Object {
+    /// `stored` is the canonical encoding, which has no resource version: it becomes `revision`.
+    pub fn new(key: Key, revision: Revision, stored: &[u8], facts: Arc<Facts>) -> Self {
+        let json = match stored {
+            TOMBSTONE => Bytes::new(),
+            stored => Bytes::from(atoll_meta::json::splice_resource_version(stored, revision)),
+        };
+        Object { key, revision, json, facts }
+    }
+
+    pub fn is_tombstone(&self) -> bool {
+        self.json.is_empty()
+    }
+
+    pub fn name(&self) -> &str {
+        self.key.rsplit('/').next().unwrap_or_default()
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.key.rsplit('/').nth(1).unwrap_or_default()
+    }
+
+    pub fn workspace(&self) -> &str {
+        self.key.rsplit('/').nth(2).unwrap_or_default()
+    }
+
+    /// The value of a selectable field; absent fields are empty, as selectors see them.
+    pub fn field(&self, name: &str) -> &str {
+        match name {
+            "metadata.name" => self.name(),
+            "metadata.namespace" => self.namespace(),
+            other => self.facts.field(other).unwrap_or_default(),
+        }
+    }
+
+    /// The JSON with another resource version: what a DELETED event shows is the last state of the object
+    /// at the revision of its deletion.
+    pub fn json_at(&self, revision: Revision) -> Bytes {
+        const OPENING: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
+        let start = atoll_meta::json::prefix_len(&self.json) + OPENING.len();
+        let digits = self.json[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let mut json = Vec::with_capacity(self.json.len() + 20);
+        json.extend_from_slice(&self.json[..start]);
+        json.extend_from_slice(revision.to_string().as_bytes());
+        json.extend_from_slice(&self.json[start + digits..]);
+        Bytes::from(json)
+    }
+}

@@ -1,0 +1,169 @@
+//! Everything at one revision, immutable.
+
+use std::iter::Peekable;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use atoll_store::{Key, Revision, key};
+use imbl::OrdMap;
+
+use crate::event::Event;
+use crate::layer::Layer;
+use crate::object::Object;
+
+#[derive(Clone)]
+pub struct Snapshot {
+    pub revision: Revision,
+    objects: OrdMap<Key, Arc<Object>>,
+    layer: Arc<Layer>,
+}
+
+/// A part of the key space: a resource, narrowed down to a workspace, a namespace, one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// What all keys in it begin with; the whole key if it is one object.
+    pub(crate) prefix: String,
+    pub(crate) one_object: bool,
+    workspace: Option<String>,
+    /// `group/resource/` and, if narrowed that far, `namespace/`: how the layer names it.
+    layer_prefix: String,
+}
+
+impl Scope {
+    /// A resource in all workspaces (`None`) or one, in all namespaces or one.
+    pub fn new(group: &str, resource: &str, workspace: Option<&str>, namespace: Option<&str>) -> Self {
+        let namespace = namespace.filter(|_| workspace.is_some());
+        Scope {
+            prefix: key::prefix(group, resource, workspace, namespace),
+            one_object: false,
+            workspace: workspace.map(str::to_string),
+            layer_prefix: key::prefix(group, resource, namespace, None),
+        }
+    }
+
+    /// One object.
+    pub fn object(group: &str, resource: &str, workspace: &str, namespace: &str, name: &str) -> Self {
+        let mut scope = Scope::new(group, resource, Some(workspace), Some(namespace));
+        scope.prefix.push_str(name);
+        scope.layer_prefix.push_str(name);
+        scope.one_object = true;
+        scope
+    }
+
+    pub(crate) fn contains(&self, key: &Key) -> bool {
+        if self.one_object { **key == *self.prefix } else { key.starts_with(&self.prefix) }
+    }
+
+    /// What follows this scope's prefix in a key.
+    pub fn relative<'a>(&self, key: &'a Key) -> &'a str {
+        key.strip_prefix(self.prefix.as_str()).unwrap_or(key)
+    }
+
+    fn start(&self, after: Option<&str>) -> Bound<Key> {
+        match after {
+            Some(after) => Bound::Excluded(Key::from(format!("{}{after}", self.prefix))),
+            None => Bound::Included(Key::from(self.prefix.as_str())),
+        }
+    }
+
+    fn end(&self) -> Bound<Key> {
+        match self.one_object {
+            true => Bound::Included(Key::from(self.prefix.as_str())),
+            false => key::after_prefix(&self.prefix),
+        }
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(revision: Revision, layer: Arc<Layer>) -> Self {
+        Snapshot { revision, objects: OrdMap::new(), layer }
+    }
+
+    /// The object under `key`, the shared layer's if the workspace has none of its own.
+    pub fn get(&self, key: &Key) -> Option<Arc<Object>> {
+        match self.objects.get(key) {
+            Some(object) => Some(object.clone()).filter(|object| !object.is_tombstone()),
+            None => self.layer.get(key),
+        }
+    }
+
+    /// The revision at which the store last changed `key`: what a write must expect. `None` if the store has
+    /// nothing there, even if the layer does.
+    pub fn stored_revision(&self, key: &Key) -> Option<Revision> {
+        self.objects.get(key).map(|object| object.revision)
+    }
+
+    /// Whether an object of the shared layer lies under `key`.
+    pub fn is_layered(&self, key: &Key) -> bool {
+        self.layer.contains(key)
+    }
+
+    /// The objects of `scope` in key order, beginning behind `after` (what follows the scope's prefix in the
+    /// key). The shared layer shows in lists of one workspace, not in those across all of them.
+    pub fn list<'a>(
+        &'a self,
+        scope: &'a Scope,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = Arc<Object>> + use<'a> {
+        let stored = self.objects.range((scope.start(after), scope.end())).map(|(_, object)| object.clone());
+        let layered = scope.workspace.as_deref().map(|workspace| {
+            let from = after.map(|after| format!("{}{after}", scope.prefix));
+            self.layer.list(&scope.layer_prefix, scope.one_object, workspace, from)
+        });
+        Merged { stored: stored.peekable(), layered: layered.into_iter().flatten().peekable() }
+            .filter(|object| !object.is_tombstone())
+    }
+
+    /// Number of objects, tombstones and all.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    pub(crate) fn insert(&mut self, object: Arc<Object>) {
+        self.objects.insert(object.key.clone(), object);
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key) {
+        self.objects.remove(key);
+    }
+
+    /// Takes back what `event` did. What it found in the layer lies there still.
+    pub(crate) fn revert(&mut self, event: &Event) {
+        match &event.previous {
+            Some(previous) => self.insert(previous.clone()),
+            _ => self.remove(&event.key),
+        }
+    }
+}
+
+/// Two sorted sequences as one; what is stored hides what is layered.
+struct Merged<S: Iterator, L: Iterator> {
+    stored: Peekable<S>,
+    layered: Peekable<L>,
+}
+
+impl<S, L> Iterator for Merged<S, L>
+where
+    S: Iterator<Item = Arc<Object>>,
+    L: Iterator<Item = Arc<Object>>,
+{
+    type Item = Arc<Object>;
+
+    fn next(&mut self) -> Option<Arc<Object>> {
+        let (Some(stored), Some(layered)) = (self.stored.peek(), self.layered.peek()) else {
+            return self.stored.next().or_else(|| self.layered.next());
+        };
+        match stored.key.cmp(&layered.key) {
+            std::cmp::Ordering::Greater => self.layered.next(),
+            std::cmp::Ordering::Less => self.stored.next(),
+            std::cmp::Ordering::Equal => {
+                self.layered.next();
+                self.stored.next()
+            }
+        }
+    }
+}
