@@ -84,7 +84,7 @@ func servingCertificate() *x509.Certificate {
 		DNSNames: []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		},
-		// 10.0.0.1 is the first address of kube-apiserver's default service range: the kubernetes Service.
+		// 10.0.0.1 is the kubernetes Service: the first address of the service range that upstream/serve sets.
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
