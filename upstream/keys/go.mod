@@ -1,0 +1,3 @@
+module atoll.dev/upstream/keys
+
+go 1.24
