@@ -35,6 +35,10 @@ pub use key::Key;
 /// Every change gets a revision of its own, and no revision is ever given out twice.
 pub type Revision = u64;
 
+/// The highest revision a store can be raised to. SQLite and etcd count in signed numbers; this leaves as much
+/// room above it as there is below.
+pub const MAX_REVISION: Revision = 1 << 62;
+
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What must be true of a key at the moment a write is carried out.
@@ -148,9 +152,13 @@ pub enum Unavailable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// That revision is gone; `oldest` is the first one that can still be read or followed from.
-    Compacted { oldest: Revision },
+    Compacted {
+        oldest: Revision,
+    },
     /// That revision has not happened yet.
-    Future { current: Revision },
+    Future {
+        current: Revision,
+    },
     Unavailable(Unavailable),
 }
 
@@ -161,23 +169,30 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads keys in order as they stood at `at`, or as they stand now. At most `limit` entries if
     /// `limit` is not 0.
-    fn range(&self, range: Range, at: Option<Revision>, limit: usize) -> BoxFuture<'_, Result<Page, ReadError>>;
+    fn range(
+        &self,
+        range: Range,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>>;
 
-    /// The revision of the last durable change anywhere.
+    /// The revision of the last durable change anywhere, or what the store was raised to since.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, ReadError>>;
 
     /// The last revision that compaction has taken away, 0 if none: history can be followed from here on.
     fn compacted(&self) -> BoxFuture<'_, Result<Revision, ReadError>>;
 
     /// Delivers every change after `after`: first those that have happened, then each as it becomes durable.
+    /// What had happened before the call has been delivered when it returns. A batch without changes only
+    /// tells how far everything has been delivered.
     fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>>;
 
-    /// Forgets what is no longer current at `through`. Ranges before it and follows from before it fail
-    /// with `Compacted` from now on.
+    /// Forgets what is no longer current at `through`, or now if `through` has not happened yet. Ranges before
+    /// it and follows from before it fail with `Compacted` from now on; those at `through` itself still work.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>>;
 
     /// Makes the next write's revision greater than `to` and compacts everything before it, so that no
-    /// client's revision from another life of this store means anything here.
+    /// client's revision from another life of this store means anything here. It never lowers the revision.
     fn raise(&self, to: Revision) -> BoxFuture<'_, Result<(), WriteError>>;
 }
 
@@ -203,20 +218,47 @@ impl Range {
     pub fn prefix(prefix: &str) -> Self {
         Range { start: Bound::Included(Key::from(prefix)), end: key::after_prefix(prefix) }
     }
+
+    /// Whether no key can lie in here. Ordered maps panic when asked for some of these.
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (
+                Bound::Included(start) | Bound::Excluded(start),
+                Bound::Included(end) | Bound::Excluded(end),
+            ) => start >= end,
+        }
+    }
+}
+
+impl Unavailable {
+    /// Refuses to raise a store beyond [`MAX_REVISION`].
+    pub fn revision_too_high(to: Revision) -> Self {
+        Unavailable::Failed(format!(
+            "revision {to} is too high; a store can be raised to at most {MAX_REVISION}"
+        ))
+    }
 }
 
 impl fmt::Debug for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Values may be secrets: only their size is shown.
         let size = self.value.as_ref().map(Bytes::len);
-        f.debug_struct("Change").field("key", &self.key).field("revision", &self.revision).field("size", &size).finish()
+        f.debug_struct("Change")
+            .field("key", &self.key)
+            .field("revision", &self.revision)
+            .field("size", &size)
+            .finish()
     }
 }
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unavailable::DiskFull => f.write_str("the disk that holds the data directory is full; free some space"),
+            Unavailable::DiskFull => {
+                f.write_str("the disk that holds the data directory is full; free some space")
+            }
             Unavailable::ReadOnly => {
                 f.write_str("the data directory is read-only; remount it writable or fix its permissions")
             }

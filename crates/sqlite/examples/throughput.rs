@@ -1,0 +1,112 @@
+//! How fast durable writes are, beside how fast the disk could be: `cargo run --release --example throughput`.
+//!
+//! The directory to write in can be given as an argument; it should be on the disk in question.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use atoll_sqlite::{Options, SqliteStore};
+use atoll_store::{Condition, Key, Store, Write};
+use bytes::Bytes;
+
+const VALUE: usize = 1024;
+const MEASURED: Duration = Duration::from_secs(5);
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let parent = std::env::args().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
+    let directory = parent.join(format!("atoll-throughput-{}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
+    let outcome = measure(&directory);
+    std::fs::remove_dir_all(&directory)?;
+    outcome
+}
+
+fn measure(directory: &Path) -> Result<(), Failure> {
+    println!("{:<34}{:>10}{:>12}{:>12}{:>12}", "", "per second", "p50", "p99", "worst");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // The floor before and after: a disk that others use too is not equally fast all the time.
+    report("append 4 KB, fdatasync", floor(directory, false)?);
+    report("overwrite 4 KB, fdatasync", floor(directory, true)?);
+    for writers in [1, 32, 256] {
+        let store = Arc::new(SqliteStore::open(&directory.join("store"), Options::default())?);
+        let taken = runtime.block_on(write(store.clone(), writers))?;
+        report(&format!("put {VALUE} bytes, {writers} at a time"), taken);
+        runtime.block_on(store.close());
+    }
+    report("append 4 KB, fdatasync", floor(directory, false)?);
+    Ok(())
+}
+
+/// What one durable write costs without a store.
+fn floor(directory: &Path, overwrite: bool) -> Result<Vec<Duration>, Failure> {
+    use std::io::{Seek, SeekFrom};
+    let path = directory.join("floor");
+    let mut file = File::create(&path)?;
+    let page = [7; 4096];
+    if overwrite {
+        for _ in 0..1024 {
+            file.write_all(&page)?;
+        }
+        file.sync_all()?;
+        file.seek(SeekFrom::Start(0))?;
+    }
+    let mut taken = Vec::new();
+    let started = Instant::now();
+    while started.elapsed() < MEASURED / 2 {
+        if overwrite && taken.len() % 1024 == 0 {
+            file.seek(SeekFrom::Start(0))?;
+        }
+        let began = Instant::now();
+        file.write_all(&page)?;
+        file.sync_data()?;
+        taken.push(began.elapsed());
+    }
+    std::fs::remove_file(path)?;
+    Ok(taken)
+}
+
+async fn write(store: Arc<SqliteStore>, writers: usize) -> Result<Vec<Duration>, Failure> {
+    let started = Instant::now();
+    let tasks: Vec<_> = (0..writers)
+        .map(|writer| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let value = Bytes::from(vec![b'x'; VALUE]);
+                let mut taken = Vec::new();
+                while started.elapsed() < MEASURED {
+                    let key = Key::object(
+                        "",
+                        "configmaps",
+                        "w",
+                        "default",
+                        &format!("{writer}-{}", taken.len() % 1000),
+                    );
+                    let began = Instant::now();
+                    let value = Some(value.clone());
+                    let put = Write { key, expect: Condition::Any, value, guards: Vec::new(), memo: None };
+                    store.write(put).await.map_err(|error| format!("{error:?}"))?;
+                    taken.push(began.elapsed());
+                }
+                Ok::<_, Failure>(taken)
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for task in tasks {
+        all.extend(task.await??);
+    }
+    Ok(all)
+}
+
+fn report(what: &str, mut taken: Vec<Duration>) {
+    taken.sort_unstable();
+    let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize];
+    let measured = if what.starts_with("put") { MEASURED } else { MEASURED / 2 };
+    let rate = taken.len() as f64 / measured.as_secs_f64();
+    println!("{what:<34}{rate:>10.0}{:>12.1?}{:>12.1?}{:>12.1?}", at(0.5), at(0.99), at(1.0));
+}

@@ -1,0 +1,49 @@
+//! Why the disk cannot be used, in words for the person who has to mend it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use atoll_store::Unavailable;
+use rusqlite::ErrorCode;
+
+const PROBE: &str = "probe";
+
+/// What an error of SQLite's means for the store in `directory`.
+pub(crate) fn unavailable(error: &rusqlite::Error, directory: &Path) -> Unavailable {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Unavailable::DiskFull,
+        Some(ErrorCode::ReadOnly) => Unavailable::ReadOnly,
+        // SQLite does not say which error it had from the system: a quota, a remount and a dying disk look the
+        // same. Trying it out tells them apart.
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            match probe(directory) {
+                Err(cause) => of_system(&cause),
+                Ok(()) => Unavailable::Failed(error.to_string()),
+            }
+        }
+        _ => Unavailable::Failed(error.to_string()),
+    }
+}
+
+pub(crate) fn of_system(error: &io::Error) -> Unavailable {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Unavailable::DiskFull,
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Unavailable::ReadOnly,
+        _ => Unavailable::Failed(error.to_string()),
+    }
+}
+
+/// Writes a few pages the way the store does.
+fn probe(directory: &Path) -> io::Result<()> {
+    let path = directory.join(PROBE);
+    let outcome = (|| {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        file.write_all(&[0; 64 << 10])?;
+        file.sync_data()
+    })();
+    // Where it could not be made there is nothing to remove.
+    let _ = fs::remove_file(&path);
+    outcome
+}

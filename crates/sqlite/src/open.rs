@@ -1,0 +1,316 @@
+//! Opening: the directory, its lock, the file's format, and the connections.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_store::Unavailable;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::fault;
+use crate::table::{self, APPLICATION, Contents, FORMAT};
+
+const DATABASE: &str = "store.db";
+const LOCK: &str = "lock";
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The SQLite VFS to use: how tests cut the power.
+    #[doc(hidden)]
+    pub vfs: Option<String>,
+    #[doc(hidden)]
+    pub synchronous: Synchronous,
+}
+
+/// What a commit waits for.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// The disk.
+    #[default]
+    Full,
+    /// Nothing. Only there to show that the durability tests would notice.
+    Off,
+}
+
+/// Why a store cannot be opened, and what to do about it.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another process has it open.
+    InUse {
+        directory: PathBuf,
+        process: Option<u32>,
+    },
+    /// A newer version of this program wrote it.
+    NewerFormat {
+        path: PathBuf,
+        found: i64,
+    },
+    /// The file is not a store.
+    NotAStore {
+        path: PathBuf,
+    },
+    /// The file is a store, but broken.
+    Damaged {
+        path: PathBuf,
+        cause: String,
+    },
+    ReadOnly {
+        path: PathBuf,
+    },
+    DiskFull {
+        path: PathBuf,
+    },
+    Failed {
+        path: PathBuf,
+        cause: String,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::InUse { directory, process } => {
+                write!(f, "{} is in use by another process", directory.display())?;
+                if let Some(process) = process {
+                    write!(f, " (pid {process})")?;
+                }
+                f.write_str("; stop that one first, or choose another data directory")
+            }
+            OpenError::NewerFormat { path, found } => write!(
+                f,
+                "{} was written by a newer version of Atoll (format {found}; this version knows up to {FORMAT}); \
+                 run that version or a newer one",
+                path.display()
+            ),
+            OpenError::NotAStore { path } => write!(
+                f,
+                "{} is not an Atoll store; move it away, or choose another data directory",
+                path.display()
+            ),
+            OpenError::Damaged { path, cause } => write!(
+                f,
+                "{} is damaged ({cause}); move it away together with the files beside it, and restore a backup",
+                path.display()
+            ),
+            OpenError::ReadOnly { path } => write!(
+                f,
+                "{} cannot be written to; remount it writable, or give this user the right to write there",
+                path.display()
+            ),
+            OpenError::DiskFull { path } => {
+                write!(f, "the disk that holds {} is full; free some space and start again", path.display())
+            }
+            OpenError::Failed { path, cause } => write!(
+                f,
+                "cannot open {}: {cause}; check that the path is right and the disk is healthy",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Where the tables are, and how to get at them again after a fault.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub directory: PathBuf,
+    path: PathBuf,
+    options: Options,
+}
+
+pub(crate) struct Opened {
+    pub database: Arc<Database>,
+    pub lock: File,
+    pub writer: Connection,
+    pub reader: Connection,
+    pub contents: Contents,
+}
+
+pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened, OpenError> {
+    let of_system = |error: io::Error| OpenError::of(fault::of_system(&error), directory);
+    make_directory(directory).map_err(of_system)?;
+    let lock = take_lock(directory)?;
+
+    let path = directory.join(DATABASE);
+    make_file(directory, &path).map_err(of_system)?;
+    let database = Database { directory: directory.into(), path, options };
+
+    let (writer, reader, contents) = database.prepare().map_err(|error| match error {
+        Trouble::Known(error) => error,
+        Trouble::Sqlite(error) => database.open_error(&error),
+    })?;
+    Ok(Opened { database: Arc::new(database), lock, writer, reader, contents })
+}
+
+enum Trouble {
+    Known(OpenError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Trouble {
+    fn from(error: rusqlite::Error) -> Self {
+        Trouble::Sqlite(error)
+    }
+}
+
+impl Database {
+    fn prepare(&self) -> Result<(Connection, Connection, Contents), Trouble> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // Looked at before anything is changed: what is not ours is left as it was.
+        let fresh = self.check_format(&connection)?;
+        drop(connection);
+        let writer = self.writer()?;
+        if fresh {
+            table::create(&writer)?;
+        }
+        let contents = table::contents(&writer)?;
+        let reader = self.reader()?;
+        Ok((writer, reader, contents))
+    }
+
+    /// Whether the file is still empty. A file of anything but a store is an error.
+    fn check_format(&self, connection: &Connection) -> Result<bool, Trouble> {
+        let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let application = number("PRAGMA application_id")?;
+        let format = number("PRAGMA user_version")?;
+        let tables = number("SELECT count(*) FROM sqlite_schema")?;
+        match (application, format, tables) {
+            (0, 0, 0) => Ok(true),
+            (APPLICATION, FORMAT, _) => Ok(false),
+            (APPLICATION, found, _) if found > FORMAT => {
+                Err(Trouble::Known(OpenError::NewerFormat { path: self.path.clone(), found }))
+            }
+            _ => Err(Trouble::Known(OpenError::NotAStore { path: self.path.clone() })),
+        }
+    }
+
+    /// The connection that writes. Once the store is open, the file is never made again: if it is gone, writing
+    /// has to fail rather than begin from nothing.
+    pub fn writer(&self) -> rusqlite::Result<Connection> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let synchronous = match self.options.synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Off => "OFF",
+        };
+        // The log keeps its size when it starts over, so that most commits overwrite blocks that the file has
+        // already and need no change to the file system's own records; only what a burst left is cut off.
+        connection.execute_batch(&format!(
+            "PRAGMA page_size = 4096;
+             PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = {synchronous};
+             PRAGMA fullfsync = ON;
+             PRAGMA checkpoint_fullfsync = ON;
+             PRAGMA wal_autocheckpoint = 1000;
+             PRAGMA journal_size_limit = 33554432;
+             PRAGMA cache_size = -8192;"
+        ))?;
+        Ok(connection)
+    }
+
+    /// The connection that reads.
+    pub fn reader(&self) -> rusqlite::Result<Connection> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
+    }
+
+    fn connect(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match self.options.vfs.as_deref() {
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs)?,
+            None => Connection::open_with_flags(&self.path, flags)?,
+        };
+        // Only a person who looks at the file with another program can make anyone wait.
+        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.execute_batch(
+            "PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
+        )?;
+        Ok(connection)
+    }
+
+    pub fn unavailable(&self, error: &rusqlite::Error) -> Unavailable {
+        fault::unavailable(error, &self.directory)
+    }
+
+    fn open_error(&self, error: &rusqlite::Error) -> OpenError {
+        let path = self.path.clone();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenError::NotAStore { path },
+            Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged { path, cause: error.to_string() },
+            _ => OpenError::of(self.unavailable(error), &self.path),
+        }
+    }
+}
+
+impl OpenError {
+    fn of(cause: Unavailable, path: &Path) -> Self {
+        let path = path.to_path_buf();
+        match cause {
+            Unavailable::DiskFull => OpenError::DiskFull { path },
+            Unavailable::ReadOnly => OpenError::ReadOnly { path },
+            Unavailable::Failed(cause) => OpenError::Failed { path, cause },
+            Unavailable::Closed => OpenError::Failed { path, cause: cause.to_string() },
+        }
+    }
+}
+
+/// Makes the directory for this user alone. One that exists is left as it is: it may be a mount point, or be
+/// shared with other things on purpose, and the files in it are private anyway.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the database file if there is none. SQLite gives the files beside it the same permissions.
+fn make_file(directory: &Path, path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => File::open(directory)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Somebody may have copied it here with permissions for everyone.
+            if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+                fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            }
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the lock, which the system lets go of when the process ends, however it ends.
+fn take_lock(directory: &Path) -> Result<File, OpenError> {
+    let path = directory.join(LOCK);
+    let of_system = |error: io::Error| OpenError::of(fault::of_system(&error), directory);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(of_system)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // The lock is what counts; who holds it is a courtesy.
+            let process = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(OpenError::InUse { directory: directory.into(), process });
+        }
+        Err(TryLockError::Error(error)) => return Err(of_system(error)),
+    }
+    // On a full disk the process goes without a name here, and what follows reports the disk.
+    let _ =
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}

@@ -1,0 +1,203 @@
+//! The tables, and every statement that touches them.
+//!
+//! `change` is the log: one row per change, found by revision only. The value comes last, so that reading the
+//! other columns of a row never touches the pages a large value overflows into.
+//!
+//! `mark` is one row that outlives the changes: compaction may delete every row of the log, and a revision must
+//! not be given out again all the same.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use atoll_store::{Change, Key, Revision};
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// "atol", so that a database of something else is not taken for a store.
+pub(crate) const APPLICATION: i64 = 0x6174_6f6c;
+
+/// The format this version reads and writes.
+pub(crate) const FORMAT: i64 = 1;
+
+/// The row that outlives the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The highest revision given out, as far as the log no longer tells.
+    pub revision: Revision,
+    pub compacted: Revision,
+    /// How far compaction has deleted rows. Less than `compacted` while it is under way.
+    pub swept: Revision,
+}
+
+/// What memory holds of the tables.
+pub(crate) struct Contents {
+    pub live: BTreeMap<Key, Revision>,
+    pub mark: Mark,
+}
+
+/// A row of the log, without its value.
+pub(crate) struct Slim {
+    pub revision: Revision,
+    /// The revision whose value this change replaced, 0 if the key had none.
+    pub previous: Revision,
+    pub deletes: bool,
+}
+
+pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE;
+         CREATE TABLE change (
+             revision INTEGER PRIMARY KEY,
+             previous INTEGER NOT NULL,
+             key TEXT NOT NULL,
+             value BLOB
+         );
+         CREATE TABLE mark (
+             id INTEGER PRIMARY KEY CHECK (id = 1),
+             revision INTEGER NOT NULL,
+             compacted INTEGER NOT NULL,
+             swept INTEGER NOT NULL
+         );
+         INSERT INTO mark VALUES (1, 0, 0, 0);
+         PRAGMA application_id = {APPLICATION};
+         PRAGMA user_version = {FORMAT};
+         COMMIT;"
+    ))
+}
+
+pub(crate) fn begin(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+}
+
+pub(crate) fn commit(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+}
+
+pub(crate) fn append(
+    connection: &Connection,
+    revision: Revision,
+    previous: Revision,
+    key: &str,
+    value: Option<&[u8]>,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT INTO change (revision, previous, key, value) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![signed(revision), signed(previous), key, value])
+        .map(drop)
+}
+
+/// The mark, with the revision that the log and the mark tell together.
+pub(crate) fn mark(connection: &Connection) -> rusqlite::Result<Mark> {
+    let last: Option<i64> = connection
+        .prepare_cached("SELECT revision FROM change ORDER BY revision DESC LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    connection.prepare_cached("SELECT revision, compacted, swept FROM mark")?.query_row([], |row| {
+        Ok(Mark {
+            revision: revision(row, 0)?.max(unsigned(last.unwrap_or(0))),
+            compacted: revision(row, 1)?,
+            swept: revision(row, 2)?,
+        })
+    })
+}
+
+pub(crate) fn set_mark(connection: &Connection, mark: Mark) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE mark SET revision = ?1, compacted = ?2, swept = ?3")?
+        .execute(params![signed(mark.revision), signed(mark.compacted), signed(mark.swept)])
+        .map(drop)
+}
+
+/// Reads through the whole log once.
+pub(crate) fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
+    let mark = mark(connection)?;
+    Ok(Contents { live: live_at(connection, mark.revision)?, mark })
+}
+
+/// Each key that had a value at `at`, with the revision of that value.
+pub(crate) fn live_at(connection: &Connection, at: Revision) -> rusqlite::Result<BTreeMap<Key, Revision>> {
+    let mut live = BTreeMap::new();
+    let mut statement = connection.prepare_cached(
+        "SELECT revision, key, value IS NULL FROM change WHERE revision <= ?1 ORDER BY revision",
+    )?;
+    let mut rows = statement.query([signed(at)])?;
+    while let Some(row) = rows.next()? {
+        let key = row.get_ref(1)?.as_str()?;
+        if row.get(2)? {
+            live.remove(key);
+        } else if let Some(known) = live.get_mut(key) {
+            *known = revision(row, 0)?;
+        } else {
+            live.insert(Key::from(key), revision(row, 0)?);
+        }
+    }
+    Ok(live)
+}
+
+/// The value that was written at `at`; `None` if there is no such row.
+pub(crate) fn value(connection: &Connection, at: Revision) -> rusqlite::Result<Option<Bytes>> {
+    connection
+        .prepare_cached("SELECT value FROM change WHERE revision = ?1")?
+        .query_row([signed(at)], |row| Ok(row.get_ref(0)?.as_blob_or_null()?.map(Bytes::copy_from_slice)))
+        .optional()
+        .map(Option::flatten)
+}
+
+/// Shows every change after `after` up to `through`, in order.
+pub(crate) fn changes(
+    connection: &Connection,
+    after: Revision,
+    through: Revision,
+    mut show: impl FnMut(Change) -> ControlFlow<()>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(
+        "SELECT revision, key, value FROM change WHERE revision > ?1 AND revision <= ?2 ORDER BY revision",
+    )?;
+    let mut rows = statement.query([signed(after), signed(through)])?;
+    while let Some(row) = rows.next()? {
+        let change = Change {
+            revision: revision(row, 0)?,
+            key: Key::from(row.get_ref(1)?.as_str()?),
+            value: row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice),
+            memo: None,
+        };
+        if show(change).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// At most `limit` rows after `after` up to `through`, in order.
+pub(crate) fn slim(
+    connection: &Connection,
+    after: Revision,
+    through: Revision,
+    limit: usize,
+) -> rusqlite::Result<Vec<Slim>> {
+    connection
+        .prepare_cached(
+            "SELECT revision, previous, value IS NULL FROM change
+             WHERE revision > ?1 AND revision <= ?2 ORDER BY revision LIMIT ?3",
+        )?
+        .query_map(params![signed(after), signed(through), limit as i64], |row| {
+            Ok(Slim { revision: revision(row, 0)?, previous: revision(row, 1)?, deletes: row.get(2)? })
+        })?
+        .collect()
+}
+
+pub(crate) fn delete(connection: &Connection, at: Revision) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM change WHERE revision = ?1")?.execute([signed(at)]).map(drop)
+}
+
+fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
+    row.get(column).map(unsigned)
+}
+
+fn signed(revision: Revision) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+fn unsigned(revision: i64) -> Revision {
+    Revision::try_from(revision).unwrap_or(0)
+}

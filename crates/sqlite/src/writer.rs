@@ -1,0 +1,329 @@
+//! The writer thread: everything that changes the tables.
+//!
+//! It takes whatever has queued up, checks the conditions in order, appends the rows and commits once. Only then
+//! are the changes given to the followers, and only after that are the writers answered. A condition that did not
+//! hold is answered then too: it may have been an earlier write of the same batch that it met.
+//!
+//! When anything goes wrong on the way to the end of the commit, nobody can tell what is on the disk. Every write
+//! of the batch is told so, its revisions are not used again, and the connection is closed. The next write opens
+//! another one and looks: what did reach the disk is published then, so that memory and disk agree again.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+
+use atoll_store::{Batch, Change, Guard, Key, Revision, Unavailable, Write, WriteError};
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use crate::open::Database;
+use crate::published::Published;
+use crate::sweep::Sweep;
+use crate::table::{self, Mark};
+
+/// How much is committed at once. More would not be faster, and the first of them would wait for the last.
+const BATCH_COUNT: usize = 1024;
+const BATCH_BYTES: usize = 8 << 20;
+
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, WriteError>>;
+
+pub(crate) enum Job {
+    Write(Pending),
+    Compact {
+        through: Revision,
+        reply: Reply<()>,
+    },
+    Raise {
+        to: Revision,
+        reply: Reply<()>,
+    },
+    /// A replay has ended that may have kept compaction waiting.
+    Sweep,
+    Close {
+        reply: oneshot::Sender<()>,
+    },
+}
+
+pub(crate) struct Pending {
+    pub write: Write,
+    pub reply: Reply<Revision>,
+    /// What the value takes up of the room that all waiting values share.
+    pub _room: OwnedSemaphorePermit,
+}
+
+pub(crate) struct Writer {
+    pub(crate) database: Arc<Database>,
+    pub(crate) published: Arc<Published>,
+    /// `None` after a fault, until the next attempt to write.
+    connection: Option<Connection>,
+    queue: mpsc::Receiver<Job>,
+    /// The highest revision given to any write, including those of batches that failed.
+    given: Revision,
+    pub(crate) sweep: Sweep,
+    closing: Vec<oneshot::Sender<()>>,
+    lock: File,
+}
+
+impl Writer {
+    pub fn new(
+        database: Arc<Database>,
+        published: Arc<Published>,
+        connection: Connection,
+        queue: mpsc::Receiver<Job>,
+        swept: Revision,
+        lock: File,
+    ) -> Self {
+        let given = published.state().revision;
+        let sweep = Sweep::new(swept);
+        Writer {
+            database,
+            published,
+            connection: Some(connection),
+            queue,
+            given,
+            sweep,
+            closing: Vec::new(),
+            lock,
+        }
+    }
+
+    pub fn run(mut self) {
+        let mut jobs = Vec::with_capacity(BATCH_COUNT);
+        while self.receive(&mut jobs) {
+            self.carry_out(&mut jobs);
+            self.sweep_some();
+        }
+        // The last connection to be closed moves the log into the database.
+        self.connection = None;
+        drop(self.lock);
+        for reply in self.closing {
+            // Whoever closed it may not have waited.
+            let _ = reply.send(());
+        }
+    }
+
+    /// Waits for something to do; `false` if there will never be anything again.
+    fn receive(&mut self, jobs: &mut Vec<Job>) -> bool {
+        if !self.must_sweep() || !self.closing.is_empty() {
+            return self.queue.blocking_recv_many(jobs, BATCH_COUNT) > 0;
+        }
+        while jobs.len() < BATCH_COUNT {
+            match self.queue.try_recv() {
+                Ok(job) => jobs.push(job),
+                Err(mpsc::error::TryRecvError::Empty) => break,
+                Err(mpsc::error::TryRecvError::Disconnected) => return !jobs.is_empty(),
+            }
+        }
+        true
+    }
+
+    fn carry_out(&mut self, jobs: &mut Vec<Job>) {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for job in jobs.drain(..) {
+            let Job::Write(pending) = job else {
+                self.write_all(std::mem::take(&mut batch));
+                bytes = 0;
+                self.command(job);
+                continue;
+            };
+            bytes += pending.write.value.as_ref().map_or(0, |value| value.len());
+            batch.push(pending);
+            if bytes >= BATCH_BYTES {
+                self.write_all(std::mem::take(&mut batch));
+                bytes = 0;
+            }
+        }
+        self.write_all(batch);
+    }
+
+    fn command(&mut self, job: Job) {
+        match job {
+            Job::Write(pending) => self.write_all(vec![pending]),
+            Job::Compact { through, reply } => match self.compact(through) {
+                Ok(through) => self.sweep.wait(through, reply),
+                Err(error) => drop(reply.send(Err(error))),
+            },
+            Job::Raise { to, reply } => drop(reply.send(self.raise(to))),
+            Job::Sweep => {}
+            Job::Close { reply } => {
+                self.queue.close();
+                self.closing.push(reply);
+            }
+        }
+    }
+
+    /// Carries out writes in one transaction and answers them.
+    fn write_all(&mut self, batch: Vec<Pending>) {
+        if batch.is_empty() {
+            return;
+        }
+        let mut changes = Vec::with_capacity(batch.len());
+        let answers = self.attempt(|writer, connection| writer.append_all(connection, &batch, &mut changes));
+        match answers {
+            Ok(answers) => {
+                if let Some(revision) = changes.last().map(|change: &Change| change.revision) {
+                    self.published.publish(&Batch { changes, revision }, None);
+                }
+                // A writer that has gone away does not care.
+                for (pending, answer) in batch.into_iter().zip(answers) {
+                    let _ = pending.reply.send(answer);
+                }
+            }
+            Err(cause) => {
+                for pending in batch {
+                    let _ = pending.reply.send(Err(WriteError::Unavailable(cause.clone())));
+                }
+            }
+        }
+    }
+
+    fn append_all(
+        &mut self,
+        connection: &Connection,
+        batch: &[Pending],
+        changes: &mut Vec<Change>,
+    ) -> rusqlite::Result<Vec<Result<Revision, WriteError>>> {
+        // What this batch has done so far, which is not published yet.
+        let mut ahead = HashMap::new();
+        let mut answers = Vec::with_capacity(batch.len());
+        for Pending { write, .. } in batch {
+            let (key, previous) = match self.check(write, &ahead) {
+                Ok(found) => found,
+                Err(unmet) => {
+                    answers.push(Err(unmet));
+                    continue;
+                }
+            };
+            if changes.is_empty() {
+                table::begin(connection)?;
+            }
+            self.given += 1;
+            table::append(connection, self.given, previous.unwrap_or(0), &key, write.value.as_deref())?;
+            ahead.insert(key.clone(), write.value.as_ref().map(|_| self.given));
+            answers.push(Ok(self.given));
+            let (value, memo) = (write.value.clone(), write.memo.clone());
+            changes.push(Change { key, revision: self.given, value, memo });
+        }
+        if !changes.is_empty() {
+            table::commit(connection)?;
+        }
+        Ok(answers)
+    }
+
+    /// The key as everyone shares it, and the revision of its value, if the write may go ahead.
+    fn check(
+        &self,
+        write: &Write,
+        ahead: &HashMap<Key, Option<Revision>>,
+    ) -> Result<(Key, Option<Revision>), WriteError> {
+        let state = self.published.state();
+        let actual = |key: &Key| match ahead.get(key) {
+            Some(revision) => *revision,
+            None => state.live.get(key).copied(),
+        };
+        let unmet =
+            |key: &Key| WriteError::Unmet { key: key.clone(), actual: actual(key), revision: self.given };
+        let previous = actual(&write.key);
+        if !write.expect.holds(previous) || (write.value.is_none() && previous.is_none()) {
+            return Err(unmet(&write.key));
+        }
+        for Guard { key, condition } in &write.guards {
+            if !condition.holds(actual(key)) {
+                return Err(unmet(key));
+            }
+        }
+        let key = match ahead.get_key_value(&write.key) {
+            Some((known, _)) => known,
+            None => state.live.get_key_value(&write.key).map_or(&write.key, |(known, _)| known),
+        };
+        Ok((key.clone(), previous))
+    }
+
+    /// Makes compaction up to `through` known, durably; deleting the rows comes later. Returns how far.
+    fn compact(&mut self, through: Revision) -> Result<Revision, WriteError> {
+        let (revision, compacted) = {
+            let state = self.published.state();
+            (state.revision, state.compacted)
+        };
+        let through = through.min(revision);
+        if through > compacted {
+            self.mark(|mark| mark.compacted = through)?;
+            self.published.state().compacted = through;
+        }
+        Ok(through)
+    }
+
+    fn raise(&mut self, to: Revision) -> Result<(), WriteError> {
+        let revision = self.given.max(to);
+        self.mark(|mark| (mark.revision, mark.compacted) = (revision, revision))?;
+        self.given = revision;
+        self.published.publish(&Batch { changes: Vec::new(), revision }, Some(revision));
+        Ok(())
+    }
+
+    fn mark(&mut self, change: impl FnOnce(&mut Mark)) -> Result<(), WriteError> {
+        let outcome = self.attempt(|_, connection| {
+            table::begin(connection)?;
+            let mut mark = table::mark(connection)?;
+            change(&mut mark);
+            table::set_mark(connection, mark)?;
+            table::commit(connection)
+        });
+        outcome.map_err(WriteError::Unavailable)
+    }
+
+    /// Does something to the tables. If that fails, the connection is not used again.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Unavailable> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.reconnect().map_err(|error| self.database.unavailable(&error))?,
+        };
+        let outcome = work(self, &connection);
+        match outcome {
+            Ok(done) => {
+                self.connection = Some(connection);
+                self.sweep.stalled = false;
+                Ok(done)
+            }
+            Err(error) => {
+                drop(connection);
+                Err(self.database.unavailable(&error))
+            }
+        }
+    }
+
+    /// Opens another connection after a fault, and makes memory agree with what it finds.
+    fn reconnect(&mut self) -> rusqlite::Result<Connection> {
+        let connection = self.database.writer()?;
+        let mark = table::mark(&connection)?;
+        let (revision, compacted) = {
+            let state = self.published.state();
+            (state.revision, state.compacted)
+        };
+        if mark.revision > revision || mark.compacted > compacted {
+            // What nobody was told is done is there after all. If that was read from a log whose last sync had
+            // failed, it may exist in the system's cache alone; copied into the database and synced, it is safe,
+            // and the log starts over.
+            let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            if busy {
+                return Err(rusqlite::Error::SqliteFailure(
+                    rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
+                    None,
+                ));
+            }
+            let mut changes = Vec::new();
+            table::changes(&connection, revision, mark.revision, |change| {
+                changes.push(change);
+                std::ops::ControlFlow::Continue(())
+            })?;
+            self.published.publish(&Batch { changes, revision: mark.revision }, Some(mark.compacted));
+        }
+        self.given = self.given.max(mark.revision);
+        self.sweep.swept = mark.swept;
+        Ok(connection)
+    }
+}
