@@ -1,1 +1,23 @@
-//! 
+//! What every Kubernetes object and every answer have in common, without I/O and without a clock.
+//!
+//! ```text
+//! wire ─ json ─▶ Value ─ object ──┬─ names ──▶ Vec<FieldError> (field) ─▶ Status (status) ─▶ wire
+//!                                 ├─ selector    does it match?
+//!                                 └─ time, id    what the server fills in
+//! ```
+//!
+//! Messages are part of the API here: clients, tests and people compare them, so they are upstream's, word for word.
+
+pub mod field;
+pub mod id;
+pub mod json;
+pub mod names;
+pub mod object;
+pub mod quote;
+pub mod selector;
+pub mod status;
+pub mod time;
+
+pub use field::{FieldError, FieldPath};
+pub use selector::{FieldSelector, LabelSelector};
+pub use status::Status;

@@ -1,0 +1,208 @@
+//! JSON patch, RFC 6902, as the API server's library understands it.
+//!
+//! It departs from the RFC in ways that clients may rely on: negative indices count from the end, replacing a field
+//! that is not there adds it, testing a field that is not there for null succeeds, copying one makes null, and what
+//! stands before the first slash of a path is not looked at.
+
+mod operation;
+mod pointer;
+
+use atoll_meta::json;
+use serde_json::Value;
+
+use crate::PatchError;
+use operation::{Operation, decode};
+use pointer::{Container, find, steps};
+
+pub(crate) use operation::go_type;
+pub use operation::unknown_fields;
+
+/// How many operations a patch may have.
+pub const MAX_OPERATIONS: usize = 10_000;
+/// How many bytes all copies of a patch may add together.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// How often the depth of the whole document is measured before an estimate from above must do. Without a limit, a
+/// patch of many moves in a large document would keep the server busy measuring.
+const MAX_MEASUREMENTS: usize = 16;
+
+/// Applies the operations of a patch in order.
+///
+/// # Errors
+///
+/// If the patch is malformed or one of its operations does not apply. The target is then somewhere in between and of
+/// no use.
+pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    let operations = decode(patch)?;
+    if operations.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooManyOperations { count: operations.len() });
+    }
+    let depth = depth_of(target);
+    let mut document = Document { root: target, copied: 0, depth, measurements: 0 };
+    operations.iter().try_for_each(|operation| document.apply(operation))
+}
+
+struct Document<'a> {
+    root: &'a mut Value,
+    /// Bytes copied so far.
+    copied: usize,
+    /// The document is not deeper than this.
+    depth: usize,
+    measurements: usize,
+}
+
+impl Document<'_> {
+    fn apply(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        match operation.kind {
+            Some("add") => self.add_operation(operation),
+            Some("remove") => self.remove_operation(operation),
+            Some("replace") => self.replace_operation(operation),
+            Some("move") => self.move_operation(operation),
+            Some("copy") => self.copy_operation(operation),
+            Some("test") => self.test_operation(operation),
+            other => Err(PatchError::UnknownOperation { kind: other.unwrap_or("unknown").to_owned() }),
+        }
+    }
+
+    fn add_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        let path = operation.path.ok_or_else(|| missing("add operation failed to decode path"))?;
+        let value = operation.value.cloned().unwrap_or_default();
+        let depth = depth_of(&value);
+        let (container, key) = find(self.root, path).ok_or_else(|| {
+            missing(&format!("add operation does not apply: doc is missing path: \"{path}\""))
+        })?;
+        let context = format!("error in add for path: '{path}'");
+        container.add(&key, value, &context)?;
+        self.deepened(steps(path) + depth)
+    }
+
+    fn remove_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        let path = operation.path.ok_or_else(|| missing("remove operation failed to decode path"))?;
+        let (container, key) = find(self.root, path).ok_or_else(|| {
+            missing(&format!("remove operation does not apply: doc is missing path: \"{path}\""))
+        })?;
+        container.remove(&key, &format!("error in remove for path: '{path}'")).map(drop)
+    }
+
+    fn replace_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        let path = operation.path.ok_or_else(|| {
+            missing("replace operation failed to decode path: operation missing path field")
+        })?;
+        let value = operation.value.cloned().unwrap_or_default();
+        let depth = depth_of(&value);
+        if path.is_empty() {
+            if !value.is_object() && !value.is_array() {
+                return Err(PatchError::InvalidRoot);
+            }
+            *self.root = value;
+            self.depth = depth;
+            return Ok(());
+        }
+        let (mut container, key) = find(self.root, path).ok_or_else(|| {
+            missing(&format!("replace operation does not apply: doc is missing path: {path}"))
+        })?;
+        match container {
+            Container::Object(fields) => {
+                fields.insert(key.into_owned(), value);
+            }
+            Container::Array(_) => {
+                let element = container.get_mut(&key, "").map_err(|_| {
+                    missing(&format!("replace operation does not apply: doc is missing key: {path}"))
+                })?;
+                if let Some(element) = element {
+                    *element = value;
+                }
+            }
+        }
+        self.deepened(steps(path) + depth)
+    }
+
+    fn move_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        let from = operation
+            .from
+            .ok_or_else(|| missing("move operation failed to decode from: operation, missing from field"))?;
+        let (container, key) = find(self.root, from).ok_or_else(|| {
+            missing(&format!("move operation does not apply: doc is missing from path: {from}"))
+        })?;
+        let value = container.remove(&key, &format!("error in move for path: '{key}'"))?;
+        let path = operation
+            .path
+            .ok_or_else(|| missing("move operation failed to decode path: operation missing path field"))?;
+        let (container, key) = find(self.root, path).ok_or_else(|| {
+            missing(&format!("move operation does not apply: doc is missing destination path: {path}"))
+        })?;
+        container.add(&key, value, &format!("error in move for path: '{path}'"))?;
+        // What is moved is at most as deep as the document below where it was.
+        self.deepened(self.depth.saturating_sub(steps(from)) + steps(path))
+    }
+
+    fn copy_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        let from = operation
+            .from
+            .ok_or_else(|| missing("copy operation failed to decode from: operation, missing from field"))?;
+        let (mut container, key) = find(self.root, from).ok_or_else(|| {
+            missing(&format!("copy operation does not apply: doc is missing from path: {from}"))
+        })?;
+        let value = match container.get_mut(&key, &format!("error in copy for from: '{from}'"))? {
+            Some(value) => {
+                // Counted before it is made: the limit is there to save the memory.
+                self.copied += json::to_vec(value).len();
+                if self.copied > MAX_COPIED_BYTES {
+                    return Err(PatchError::TooMuchCopied { bytes: self.copied });
+                }
+                value.clone()
+            }
+            None => Value::Null,
+        };
+        let depth = depth_of(&value);
+        let path = operation.path.ok_or_else(|| missing("copy operation failed to decode path"))?;
+        let (container, key) = find(self.root, path).ok_or_else(|| {
+            missing(&format!("copy operation does not apply: doc is missing destination path: {path}"))
+        })?;
+        container.add(&key, value, "error while adding value during copy")?;
+        self.deepened(steps(path) + depth)
+    }
+
+    fn test_operation(&mut self, operation: &Operation<'_>) -> Result<(), PatchError> {
+        let path = operation
+            .path
+            .ok_or_else(|| missing("test operation failed to decode path: operation missing path field"))?;
+        let failed = || PatchError::TestFailed { path: path.to_owned() };
+        if path.is_empty() {
+            return if operation.value == Some(&*self.root) { Ok(()) } else { Err(failed()) };
+        }
+        let (mut container, key) = find(self.root, path)
+            .ok_or_else(|| missing(&format!("test operation does not apply: is missing path: {path}")))?;
+        let actual = container.get_mut(&key, &format!("error in test for path: '{path}'"))?;
+        let actual = actual.map_or(&Value::Null, |actual| &*actual);
+        // No value at all is as good as null, but only for null.
+        if *actual == *operation.value.unwrap_or(&Value::Null) { Ok(()) } else { Err(failed()) }
+    }
+
+    /// Notes that the document may now be this deep, and measures if that would be too deep.
+    fn deepened(&mut self, depth: usize) -> Result<(), PatchError> {
+        self.depth = self.depth.max(depth);
+        if self.depth > json::MAX_DEPTH && self.measurements < MAX_MEASUREMENTS {
+            self.measurements += 1;
+            self.depth = depth_of(self.root);
+        }
+        if self.depth > json::MAX_DEPTH { Err(PatchError::TooDeep) } else { Ok(()) }
+    }
+}
+
+/// How many levels of objects and lists there are. The recursion is safe: no operation is applied to a document
+/// that is too deep, and one operation at most doubles the depth.
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(depth_of).max().unwrap_or(0),
+        Value::Array(elements) => 1 + elements.iter().map(depth_of).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn missing(message: &str) -> PatchError {
+    PatchError::Missing { message: format!("{message}: missing value") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Paths into a document, RFC 6901, and what can be done at their end.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::PatchError;
+
+/// What holds the value that a path leads to.
+pub(super) enum Container<'a> {
+    Object(&'a mut Map<String, Value>),
+    Array(&'a mut Vec<Value>),
+}
+
+/// How many steps a path has.
+pub(super) fn steps(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+/// `~1` is a slash, `~0` a tilde.
+fn decoded(step: &str) -> Cow<'_, str> {
+    if !step.contains('~') {
+        return Cow::Borrowed(step);
+    }
+    let mut out = String::with_capacity(step.len());
+    let mut rest = step;
+    while let Some(position) = rest.find('~') {
+        out.push_str(&rest[..position]);
+        rest = &rest[position + 1..];
+        if let Some(after) = rest.strip_prefix('1') {
+            out.push('/');
+            rest = after;
+        } else {
+            out.push('~');
+            rest = rest.strip_prefix('0').unwrap_or(rest);
+        }
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// Walks to what holds the last step of the path. Nothing if there is no such place, or the path has no step.
+pub(super) fn find<'a, 'p>(root: &'a mut Value, path: &'p str) -> Option<(Container<'a>, Cow<'p, str>)> {
+    let (parents, last) = path.rsplit_once('/')?;
+    let mut place = Container::of(root)?;
+    // What stands before the first slash is not looked at.
+    for step in parents.split('/').skip(1) {
+        let next = match place {
+            Container::Object(fields) => fields.get_mut(decoded(step).as_ref())?,
+            Container::Array(elements) => {
+                let index = position(&decoded(step), elements.len(), "").ok()?;
+                elements.get_mut(index)?
+            }
+        };
+        place = Container::of(next)?;
+    }
+    Some((place, decoded(last)))
+}
+
+impl<'a> Container<'a> {
+    fn of(value: &'a mut Value) -> Option<Container<'a>> {
+        match value {
+            Value::Object(fields) => Some(Container::Object(fields)),
+            Value::Array(elements) => Some(Container::Array(elements)),
+            _ => None,
+        }
+    }
+
+    /// The value under a key. Objects have none under keys that are not there, lists complain.
+    pub(super) fn get_mut(&mut self, key: &str, context: &str) -> Result<Option<&mut Value>, PatchError> {
+        match self {
+            Container::Object(fields) => Ok(fields.get_mut(key)),
+            Container::Array(elements) => {
+                let length = elements.len();
+                let index = position(key, length, context)?;
+                Ok(elements.get_mut(index))
+            }
+        }
+    }
+
+    pub(super) fn add(self, key: &str, value: Value, context: &str) -> Result<(), PatchError> {
+        match self {
+            Container::Object(fields) => {
+                fields.insert(key.to_owned(), value);
+            }
+            Container::Array(elements) if key == "-" => elements.push(value),
+            Container::Array(elements) => {
+                if let Err(error) = key.parse::<i64>() {
+                    return Err(invalid_number(
+                        key,
+                        &error,
+                        &format!("{context}: value was not a proper array index: '{key}'"),
+                    ));
+                }
+                // Behind the last element there is one more place.
+                let places = elements.len() + 1;
+                let index = position(key, places, context)?;
+                elements.insert(index, value);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(self, key: &str, context: &str) -> Result<Value, PatchError> {
+        match self {
+            Container::Object(fields) => fields.remove(key).ok_or_else(|| PatchError::Missing {
+                message: format!("{context}: Unable to remove nonexistent key: {key}: missing value"),
+            }),
+            Container::Array(elements) => {
+                let index = position(key, elements.len(), context)?;
+                Ok(elements.remove(index))
+            }
+        }
+    }
+}
+
+/// The index that a step stands for; negative ones count from the end.
+fn position(step: &str, places: usize, context: &str) -> Result<usize, PatchError> {
+    let number: i64 = step.parse().map_err(|error| invalid_number(step, &error, context))?;
+    let index = if number < 0 {
+        usize::try_from(number.unsigned_abs()).ok().and_then(|back| places.checked_sub(back))
+    } else {
+        usize::try_from(number).ok()
+    };
+    index.filter(|index| *index < places).ok_or_else(|| PatchError::InvalidIndex {
+        message: format!("{context}: Unable to access invalid index: {number}: invalid index referenced"),
+    })
+}
+
+fn invalid_number(step: &str, error: &std::num::ParseIntError, context: &str) -> PatchError {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    let reason = if matches!(error.kind(), PosOverflow | NegOverflow) {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
+    PatchError::InvalidIndex {
+        message: format!("{context}: strconv.Atoi: parsing {}: {reason}", atoll_meta::quote::quote(step)),
+    }
+}

@@ -1,0 +1,348 @@
+//! Where in an object something is wrong, and what.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::{json, quote};
+
+/// The path of a field as upstream prints it: `spec.containers[0].image`, `data[some key]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct FieldPath {
+    text: String,
+}
+
+impl FieldPath {
+    /// The path of a field of the object itself.
+    pub fn new(name: &str) -> FieldPath {
+        FieldPath { text: name.to_owned() }
+    }
+
+    /// The path that upstream's code passes as nil. Its children start afresh; itself it prints as `<nil>`.
+    pub fn nil() -> FieldPath {
+        FieldPath::default()
+    }
+
+    /// The path of a field below this one.
+    pub fn child(&self, name: &str) -> FieldPath {
+        if self.text.is_empty() {
+            return FieldPath::new(name);
+        }
+        FieldPath { text: format!("{}.{name}", self.text) }
+    }
+
+    /// The path of an element of this list.
+    pub fn index(&self, index: usize) -> FieldPath {
+        FieldPath { text: format!("{}[{index}]", self.text) }
+    }
+
+    /// The path of an entry of this map.
+    pub fn key(&self, key: &str) -> FieldPath {
+        FieldPath { text: format!("{}[{key}]", self.text) }
+    }
+}
+
+impl From<&str> for FieldPath {
+    fn from(name: &str) -> FieldPath {
+        FieldPath::new(name)
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.is_empty() { "<nil>" } else { &self.text })
+    }
+}
+
+/// What kind of mistake it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldErrorKind {
+    /// Something referred to is not there.
+    NotFound,
+    /// A value is missing.
+    Required,
+    /// A value that must be unique is there twice.
+    Duplicate,
+    /// A value is malformed.
+    Invalid,
+    /// A value is not one of the known ones.
+    NotSupported,
+    /// A value is well-formed but not allowed here.
+    Forbidden,
+    /// A text is too long.
+    TooLong,
+    /// A list has too many elements.
+    TooMany,
+    /// A list has too few elements.
+    TooFew,
+    /// A text is too short.
+    TooShort,
+    /// The server could not decide.
+    Internal,
+    /// A value has the wrong type.
+    TypeInvalid,
+}
+
+impl FieldErrorKind {
+    /// The machine-readable name, the `reason` of a cause.
+    pub fn reason(self) -> &'static str {
+        match self {
+            FieldErrorKind::NotFound => "FieldValueNotFound",
+            FieldErrorKind::Required => "FieldValueRequired",
+            FieldErrorKind::Duplicate => "FieldValueDuplicate",
+            FieldErrorKind::Invalid => "FieldValueInvalid",
+            FieldErrorKind::NotSupported => "FieldValueNotSupported",
+            FieldErrorKind::Forbidden => "FieldValueForbidden",
+            FieldErrorKind::TooLong => "FieldValueTooLong",
+            FieldErrorKind::TooMany => "FieldValueTooMany",
+            FieldErrorKind::TooFew => "FieldValueTooFew",
+            FieldErrorKind::TooShort => "FieldValueTooShort",
+            FieldErrorKind::Internal => "InternalError",
+            FieldErrorKind::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            FieldErrorKind::NotFound => "Not found",
+            FieldErrorKind::Required => "Required value",
+            FieldErrorKind::Duplicate => "Duplicate value",
+            FieldErrorKind::Invalid | FieldErrorKind::TypeInvalid => "Invalid value",
+            FieldErrorKind::NotSupported => "Unsupported value",
+            FieldErrorKind::Forbidden => "Forbidden",
+            FieldErrorKind::TooLong => "Too long",
+            FieldErrorKind::TooMany => "Too many",
+            FieldErrorKind::TooFew => "Too few",
+            FieldErrorKind::TooShort => "Too short",
+            FieldErrorKind::Internal => "Internal error",
+        }
+    }
+
+    /// Whether the message shows the offending value.
+    fn shows_value(self) -> bool {
+        !matches!(
+            self,
+            FieldErrorKind::Required
+                | FieldErrorKind::Forbidden
+                | FieldErrorKind::TooLong
+                | FieldErrorKind::TooShort
+                | FieldErrorKind::Internal
+        )
+    }
+}
+
+/// The offending value as a message shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BadValue {
+    /// The message says only what kind of mistake it is.
+    Omitted,
+    /// Texts are quoted, numbers and booleans printed, everything else is JSON.
+    Value(Value),
+    /// Printed as it is: JSON whose fields have an order that a [`Value`] would lose, or a text of a named type,
+    /// which upstream prints as JSON.
+    Rendered(String),
+}
+
+impl BadValue {
+    /// A text of a named type in upstream's code (a uid, an enum), which is printed as JSON.
+    pub fn named_text(text: &str) -> BadValue {
+        let mut out = Vec::new();
+        json::write_string(text, &mut out);
+        BadValue::Rendered(String::from_utf8(out).unwrap_or_default())
+    }
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadValue::Omitted => Ok(()),
+            BadValue::Rendered(text) => f.write_str(text),
+            BadValue::Value(Value::String(text)) => f.write_str(&quote::quote(text)),
+            BadValue::Value(Value::Number(number)) => match number.as_f64() {
+                Some(float) if number.is_f64() => f.write_str(&quote::print_float(float)),
+                _ => write!(f, "{number}"),
+            },
+            BadValue::Value(value) => f.write_str(&json::to_string(value)),
+        }
+    }
+}
+
+impl<T: Into<Value>> From<T> for BadValue {
+    fn from(value: T) -> BadValue {
+        BadValue::Value(value.into())
+    }
+}
+
+/// One mistake in one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    kind: FieldErrorKind,
+    field: String,
+    bad_value: BadValue,
+    detail: String,
+}
+
+impl FieldError {
+    fn new(
+        kind: FieldErrorKind,
+        path: &FieldPath,
+        bad_value: BadValue,
+        detail: impl Into<String>,
+    ) -> FieldError {
+        FieldError { kind, field: path.to_string(), bad_value, detail: detail.into() }
+    }
+
+    /// A value is missing.
+    pub fn required(path: &FieldPath, detail: impl Into<String>) -> FieldError {
+        FieldError::new(FieldErrorKind::Required, path, BadValue::Omitted, detail)
+    }
+
+    /// A value is malformed.
+    pub fn invalid(path: &FieldPath, value: impl Into<BadValue>, detail: impl Into<String>) -> FieldError {
+        FieldError::new(FieldErrorKind::Invalid, path, value.into(), detail)
+    }
+
+    /// A value has the wrong type.
+    pub fn type_invalid(
+        path: &FieldPath,
+        value: impl Into<BadValue>,
+        detail: impl Into<String>,
+    ) -> FieldError {
+        FieldError::new(FieldErrorKind::TypeInvalid, path, value.into(), detail)
+    }
+
+    /// A value that must be unique is there twice.
+    pub fn duplicate(path: &FieldPath, value: impl Into<BadValue>) -> FieldError {
+        FieldError::new(FieldErrorKind::Duplicate, path, value.into(), "")
+    }
+
+    /// Something referred to is not there.
+    pub fn not_found(path: &FieldPath, value: impl Into<BadValue>) -> FieldError {
+        FieldError::new(FieldErrorKind::NotFound, path, value.into(), "")
+    }
+
+    /// A value is not one of the known ones, which are listed in the order given.
+    pub fn not_supported<S: AsRef<str>>(
+        path: &FieldPath,
+        value: impl Into<BadValue>,
+        supported: &[S],
+    ) -> FieldError {
+        let quoted: Vec<String> = supported.iter().map(|value| quote::quote(value.as_ref())).collect();
+        let detail = if quoted.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", quoted.join(", "))
+        };
+        FieldError::new(FieldErrorKind::NotSupported, path, value.into(), detail)
+    }
+
+    /// A value is well-formed but not allowed here.
+    pub fn forbidden(path: &FieldPath, detail: impl Into<String>) -> FieldError {
+        FieldError::new(FieldErrorKind::Forbidden, path, BadValue::Omitted, detail)
+    }
+
+    /// A text has more bytes than allowed.
+    pub fn too_long(path: &FieldPath, limit: usize) -> FieldError {
+        let unit = if limit == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {limit} {unit}");
+        FieldError::new(FieldErrorKind::TooLong, path, BadValue::Omitted, detail)
+    }
+
+    /// A text has more characters than allowed.
+    pub fn too_long_characters(path: &FieldPath, limit: usize) -> FieldError {
+        let unit = if limit == 1 { "character" } else { "characters" };
+        let detail = format!("may not be more than {limit} {unit}");
+        FieldError::new(FieldErrorKind::TooLong, path, BadValue::Omitted, detail)
+    }
+
+    /// A text has fewer characters than needed.
+    pub fn too_short(path: &FieldPath, limit: usize) -> FieldError {
+        let unit = if limit == 1 { "character" } else { "characters" };
+        let detail = format!("must be at least {limit} {unit}");
+        FieldError::new(FieldErrorKind::TooShort, path, BadValue::Omitted, detail)
+    }
+
+    /// A list has more elements than allowed.
+    pub fn too_many(path: &FieldPath, actual: usize, limit: usize) -> FieldError {
+        let unit = if limit == 1 { "item" } else { "items" };
+        FieldError::new(
+            FieldErrorKind::TooMany,
+            path,
+            BadValue::from(actual),
+            format!("must have at most {limit} {unit}"),
+        )
+    }
+
+    /// A list has fewer elements than needed.
+    pub fn too_few(path: &FieldPath, actual: usize, limit: usize) -> FieldError {
+        let unit = if limit == 1 { "item" } else { "items" };
+        FieldError::new(
+            FieldErrorKind::TooFew,
+            path,
+            BadValue::from(actual),
+            format!("must have at least {limit} {unit}"),
+        )
+    }
+
+    /// The server could not decide whether the value is good.
+    pub fn internal(path: &FieldPath, error: impl Into<String>) -> FieldError {
+        FieldError::new(FieldErrorKind::Internal, path, BadValue::Omitted, error)
+    }
+
+    /// What kind of mistake it is.
+    pub fn kind(&self) -> FieldErrorKind {
+        self.kind
+    }
+
+    /// The path of the field.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What is wrong with the value.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The message without the path.
+    pub fn body(&self) -> String {
+        let mut body = self.kind.words().to_owned();
+        if self.kind.shows_value() && self.bad_value != BadValue::Omitted {
+            body.push_str(": ");
+            body.push_str(&self.bad_value.to_string());
+        }
+        if !self.detail.is_empty() {
+            body.push_str(": ");
+            body.push_str(&self.detail);
+        }
+        body
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// The messages of all errors as one: a single one as it is, several as `[a, b]`, equal ones once.
+pub fn aggregate(errors: &[FieldError]) -> String {
+    let mut seen = HashSet::new();
+    let mut messages = Vec::with_capacity(errors.len());
+    for error in errors {
+        let message = error.to_string();
+        if seen.insert(message.clone()) {
+            messages.push(message);
+        }
+    }
+    match messages.as_slice() {
+        [single] => single.clone(),
+        _ => format!("[{}]", messages.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Identifiers made from random bytes that the caller brings along.
+
+/// Letters and digits for generated names: without vowels, so that no words come out, and without digits that look
+/// like letters.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_LENGTH: usize = 5;
+/// With the suffix a generated name is at most 63 bytes long and so fits every kind of name.
+const MAX_BASE_LENGTH: usize = 63 - SUFFIX_LENGTH;
+
+/// The text of a version 4 UUID.
+pub fn uuid_v4(random: [u8; 16]) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes = random;
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let mut text = String::with_capacity(36);
+    for (index, byte) in bytes.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push(char::from(HEX[usize::from(byte >> 4)]));
+        text.push(char::from(HEX[usize::from(byte & 15)]));
+    }
+    text
+}
+
+/// Five characters of upstream's alphabet. Eight bytes for fourteen million possibilities make the letters as good
+/// as equally likely.
+pub fn name_suffix(random: [u8; 8]) -> String {
+    let mut number = u64::from_le_bytes(random);
+    let mut suffix = String::with_capacity(SUFFIX_LENGTH);
+    for _ in 0..SUFFIX_LENGTH {
+        suffix.push(char::from(ALPHABET[(number % 27) as usize]));
+        number /= 27;
+    }
+    suffix
+}
+
+/// The name for an object whose `generateName` is `base`.
+pub fn generated_name(base: &str, random: [u8; 8]) -> String {
+    let base = &base[..base.floor_char_boundary(MAX_BASE_LENGTH)];
+    format!("{base}{}", name_suffix(random))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_carry_version_and_variant() {
+        assert_eq!(uuid_v4([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid_v4([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        let counting: [u8; 16] = std::array::from_fn(|index| index as u8 * 17);
+        assert_eq!(uuid_v4(counting), "00112233-4455-4677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn names_get_five_characters() {
+        assert_eq!(name_suffix([0; 8]), "bbbbb");
+        assert_eq!(name_suffix(26u64.to_le_bytes()), "9bbbb");
+        assert_eq!(name_suffix((27 * 27 * 27 * 27 * 5u64 + 1).to_le_bytes()), "cbbbh");
+        assert_eq!(generated_name("web-", [0; 8]), "web-bbbbb");
+    }
+
+    #[test]
+    fn long_bases_are_cut() {
+        assert_eq!(generated_name(&"a".repeat(58), [0; 8]).len(), 63);
+        assert_eq!(generated_name(&"a".repeat(100), [0; 8]), format!("{}bbbbb", "a".repeat(58)));
+        // A character that would be cut in two is left out.
+        let base = format!("{}é", "a".repeat(57));
+        assert_eq!(generated_name(&base, [0; 8]), format!("{}bbbbb", "a".repeat(57)));
+    }
+}

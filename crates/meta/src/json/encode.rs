@@ -1,0 +1,132 @@
+//! The stored form of an object, made so that responses need no second look at it.
+//!
+//! It begins with kind, apiVersion and metadata, and lacks the resourceVersion, which is known only after the write:
+//! a response gets it by inserting a few bytes at a known place, and an item of a list leaves out the beginning.
+
+use serde_json::{Map, Value};
+
+use super::write::{write, write_integer, write_string};
+
+const BEFORE_KIND: &[u8] = b"{\"kind\":";
+const BEFORE_VERSION: &[u8] = b",\"apiVersion\":";
+const METADATA: &[u8] = b"\"metadata\":{";
+
+/// Metadata in the order in which people read it. Annotations come first, next to where the server may add some of
+/// its own when it sends the object.
+const METADATA_ORDER: [&str; 13] = [
+    "annotations",
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// The stored form of an object: `{"kind":"K","apiVersion":"V","metadata":{…`, then the other fields in the order of
+/// the map. `metadata.resourceVersion` is left out.
+pub fn encode_object(object: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    out.extend_from_slice(BEFORE_KIND);
+    write_string(text("kind"), &mut out);
+    out.extend_from_slice(BEFORE_VERSION);
+    write_string(text("apiVersion"), &mut out);
+    out.push(b',');
+    out.extend_from_slice(METADATA);
+    if let Some(metadata) = object.get("metadata").and_then(Value::as_object) {
+        write_metadata(metadata, &mut out);
+    }
+    out.push(b'}');
+    for (key, value) in object.as_object().into_iter().flatten() {
+        if matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
+            continue;
+        }
+        out.push(b',');
+        write_string(key, &mut out);
+        out.push(b':');
+        write(value, &mut out);
+    }
+    out.push(b'}');
+    out
+}
+
+fn write_metadata(metadata: &Map<String, Value>, out: &mut Vec<u8>) {
+    let mut first = true;
+    let mut member = |key: &str, value: &Value| {
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        write_string(key, out);
+        out.push(b':');
+        write(value, out);
+    };
+    for key in METADATA_ORDER {
+        if let Some(value) = metadata.get(key) {
+            member(key, value);
+        }
+    }
+    for (key, value) in metadata {
+        if key != "resourceVersion" && !METADATA_ORDER.contains(&key.as_str()) {
+            member(key, value);
+        }
+    }
+}
+
+/// Where `"metadata":` begins in what [`encode_object`] wrote, so that `{` and what is from there on are the object
+/// without kind and apiVersion. For other input this is 1, which takes nothing away.
+pub fn prefix_len(encoded: &[u8]) -> usize {
+    metadata_start(encoded).unwrap_or(1)
+}
+
+fn metadata_start(encoded: &[u8]) -> Option<usize> {
+    let after_kind = skip_string(encoded, BEFORE_KIND.len())?;
+    let version = after_kind + BEFORE_VERSION.len();
+    if !encoded.starts_with(BEFORE_KIND) || encoded.get(after_kind..version)? != BEFORE_VERSION {
+        return None;
+    }
+    let start = skip_string(encoded, version)? + 1;
+    (encoded.get(start..start + METADATA.len())? == METADATA).then_some(start)
+}
+
+/// Where the string that starts at `start` is over.
+fn skip_string(encoded: &[u8], start: usize) -> Option<usize> {
+    if *encoded.get(start)? != b'"' {
+        return None;
+    }
+    let mut position = start + 1;
+    loop {
+        match encoded.get(position)? {
+            b'"' => return Some(position + 1),
+            b'\\' => position += 2,
+            _ => position += 1,
+        }
+    }
+}
+
+/// What [`encode_object`] wrote, with `metadata.resourceVersion` in front of the other metadata. Other input is
+/// returned as it is.
+pub fn splice_resource_version(encoded: &[u8], revision: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(encoded.len() + 44);
+    let Some(start) = metadata_start(encoded) else {
+        out.extend_from_slice(encoded);
+        return out;
+    };
+    let (before, after) = encoded.split_at(start + METADATA.len());
+    out.extend_from_slice(before);
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    write_integer(revision, false, &mut out);
+    out.push(b'"');
+    if after.first() != Some(&b'}') {
+        out.push(b',');
+    }
+    out.extend_from_slice(after);
+    out
+}

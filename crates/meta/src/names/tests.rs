@@ -1,0 +1,1 @@
+//! Tables of good and bad names.

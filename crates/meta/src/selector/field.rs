@@ -1,0 +1,222 @@
+//! Field selectors: `metadata.name=web,status.phase!=Failed`.
+
+use std::fmt;
+
+/// A conjunction of comparisons.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct FieldSelector {
+    terms: Vec<FieldTerm>,
+}
+
+/// How a field is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldOperator {
+    /// The field has this value.
+    Eq,
+    /// The field has another value.
+    NotEq,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldTerm {
+    /// The path of the field, such as `status.phase`.
+    pub field: String,
+    /// How it is compared.
+    pub operator: FieldOperator,
+    /// With what it is compared.
+    pub value: String,
+}
+
+impl FieldSelector {
+    /// The selector that matches everything.
+    pub fn everything() -> FieldSelector {
+        FieldSelector::default()
+    }
+
+    /// A conjunction of comparisons.
+    pub fn new(terms: Vec<FieldTerm>) -> FieldSelector {
+        FieldSelector { terms }
+    }
+
+    /// The selector for one value of one field.
+    pub fn equals(field: &str, value: &str) -> FieldSelector {
+        let term =
+            FieldTerm { field: field.to_owned(), operator: FieldOperator::Eq, value: value.to_owned() };
+        FieldSelector { terms: vec![term] }
+    }
+
+    /// Reads a selector as it stands in a URL. In values a backslash goes before backslashes, commas and equal signs.
+    ///
+    /// # Errors
+    ///
+    /// Upstream's message about the first thing that is wrong.
+    pub fn parse(text: &str) -> Result<FieldSelector, String> {
+        let mut parts = split_terms(text);
+        parts.sort_unstable();
+        let mut terms = Vec::new();
+        for part in parts {
+            if part.is_empty() {
+                continue;
+            }
+            let Some((field, operator, value)) = split_term(part) else {
+                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+            };
+            let term = FieldTerm { field: field.to_owned(), operator, value: unescape(value)? };
+            // Upstream drops a comparison of nothing with nothing.
+            if !term.field.is_empty() || !term.value.is_empty() {
+                terms.push(term);
+            }
+        }
+        Ok(FieldSelector { terms })
+    }
+
+    /// Whether an object with these fields is meant. A field that is not there counts as empty.
+    pub fn matches<T: AsRef<str>>(&self, lookup: impl Fn(&str) -> Option<T>) -> bool {
+        self.terms.iter().all(|term| {
+            let actual = lookup(&term.field);
+            let is_equal = actual.as_ref().map_or("", AsRef::as_ref) == term.value;
+            is_equal == (term.operator == FieldOperator::Eq)
+        })
+    }
+
+    /// Whether this matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The comparisons, in upstream's order.
+    pub fn terms(&self) -> &[FieldTerm] {
+        &self.terms
+    }
+
+    /// The value that this field must have, if there is one.
+    pub fn required_exact(&self, field: &str) -> Option<&str> {
+        let is_exact = |term: &&FieldTerm| term.operator == FieldOperator::Eq && term.field == field;
+        self.terms.iter().find(is_exact).map(|term| term.value.as_str())
+    }
+
+    /// The selector after each field and value went through a function, as when field names differ between versions.
+    /// A comparison of which nothing is left is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The first error of the function.
+    pub fn transform<E>(
+        &self,
+        mut function: impl FnMut(&str, &str) -> Result<(String, String), E>,
+    ) -> Result<FieldSelector, E> {
+        let mut terms = Vec::with_capacity(self.terms.len());
+        for term in &self.terms {
+            let (field, value) = function(&term.field, &term.value)?;
+            if !field.is_empty() || !value.is_empty() {
+                terms.push(FieldTerm { field, operator: term.operator, value });
+            }
+        }
+        Ok(FieldSelector { terms })
+    }
+}
+
+/// The parts between commas that have no backslash in front.
+fn split_terms(text: &str) -> Vec<&str> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let mut terms = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (index, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b',' => {
+                terms.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+/// Cuts at the first operator; field names have no escapes.
+fn split_term(term: &str) -> Option<(&str, FieldOperator, &str)> {
+    for (index, _) in term.char_indices() {
+        let rest = &term[index..];
+        for (sign, operator) in
+            [("!=", FieldOperator::NotEq), ("==", FieldOperator::Eq), ("=", FieldOperator::Eq)]
+        {
+            if let Some(value) = rest.strip_prefix(sign) {
+                return Some((&term[..index], operator, value));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(text: &str) -> Result<String, String> {
+    if !text.contains(['\\', ',', '=']) {
+        return Ok(text.to_owned());
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => out.push(escaped),
+                Some(other) => {
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                }
+                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+            },
+            // Upstream prints the number of the character.
+            ',' | '=' => {
+                let number = u32::from(character);
+                return Err(format!("invalid field selector: unescaped character in value: {number}"));
+            }
+            other => out.push(other),
+        }
+    }
+    Ok(out)
+}
+
+impl fmt::Display for FieldTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.field)?;
+        f.write_str(match self.operator {
+            FieldOperator::Eq => "=",
+            FieldOperator::NotEq => "!=",
+        })?;
+        for character in self.value.chars() {
+            if matches!(character, '\\' | ',' | '=') {
+                f.write_str("\\")?;
+            }
+            write!(f, "{character}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.terms.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{term}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::str::FromStr for FieldSelector {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FieldSelector, String> {
+        FieldSelector::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! The answer that is not an object: metav1.Status, and the one place where each error gets its words.
+
+mod constructors;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::json::write_string;
+
+/// A `Status`, nearly always an error. Cheap to pass around: a single pointer.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Status(Box<Content>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+struct Content {
+    success: bool,
+    message: String,
+    reason: Cow<'static, str>,
+    details: Option<Details>,
+    /// 0 where upstream leaves the code out.
+    code: u16,
+    /// `metadata.continue`, with which a client goes on after its list has expired.
+    continue_token: String,
+}
+
+/// What a status is about.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Details {
+    /// The name of the object.
+    pub name: String,
+    /// The API group.
+    pub group: String,
+    /// The resource or, in errors about the content of an object, the kind.
+    pub kind: String,
+    /// The uid of the object.
+    pub uid: String,
+    /// The single mistakes.
+    pub causes: Vec<Cause>,
+    /// When the client may try again; 0 if not said.
+    pub retry_after_seconds: u32,
+}
+
+/// One of the mistakes that led to an error.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Cause {
+    /// The machine-readable kind of mistake.
+    pub reason: String,
+    /// The mistake in words.
+    pub message: String,
+    /// The path of the field.
+    pub field: String,
+}
+
+impl Status {
+    /// The HTTP status to answer with.
+    pub fn code(&self) -> u16 {
+        match (self.0.code, self.0.success) {
+            (0, true) => 200,
+            (0, false) => 500,
+            (code, _) => code,
+        }
+    }
+
+    /// Whether this says that something worked.
+    pub fn is_success(&self) -> bool {
+        self.0.success
+    }
+
+    /// The machine-readable reason, empty if there is none.
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// The message for people.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What this is about.
+    pub fn details(&self) -> Option<&Details> {
+        self.0.details.as_ref()
+    }
+
+    /// The value for a `Retry-After` header.
+    pub fn retry_after(&self) -> Option<u32> {
+        self.0.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
+    }
+
+    /// The token with which the client may go on, see [`Status::with_continue`].
+    pub fn continue_token(&self) -> &str {
+        &self.0.continue_token
+    }
+
+    /// Whether the details name this reason among the causes.
+    pub fn has_cause(&self, reason: &str) -> bool {
+        self.details().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
+    }
+
+    /// The same with one more cause.
+    pub fn with_cause(mut self, reason: &str, message: impl Into<String>, field: &str) -> Status {
+        let cause = Cause { reason: reason.to_owned(), message: message.into(), field: field.to_owned() };
+        self.0.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    /// The same with a token with which the client may continue its list at the present state.
+    pub fn with_continue(mut self, token: impl Into<String>) -> Status {
+        self.0.continue_token = token.into();
+        self
+    }
+
+    /// The same with another message.
+    pub fn with_message(mut self, message: impl Into<String>) -> Status {
+        self.0.message = message.into();
+        self
+    }
+
+    /// The same with other details.
+    pub fn with_details(mut self, details: Details) -> Status {
+        self.0.details = Some(details);
+        self
+    }
+
+    /// The body of an answer, without a final newline.
+    pub fn to_json(&self) -> Vec<u8> {
+        let content = &self.0;
+        let mut out = Vec::with_capacity(256 + content.message.len());
+        out.extend_from_slice(b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{");
+        let mut members = Members { out: &mut out, first: true };
+        members.text("continue", &content.continue_token);
+        out.extend_from_slice(if content.success {
+            b"},\"status\":\"Success\""
+        } else {
+            b"},\"status\":\"Failure\""
+        });
+        let mut members = Members { out: &mut out, first: false };
+        members.text("message", &content.message);
+        members.text("reason", &content.reason);
+        if let Some(details) = &content.details {
+            members.key("details");
+            details.write(&mut out);
+        }
+        Members { out: &mut out, first: false }.number("code", u32::from(content.code));
+        out.push(b'}');
+        out
+    }
+
+    /// Reads a status; nothing if the value is something else.
+    pub fn from_value(value: &Value) -> Option<Status> {
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text(value, "kind") != "Status"
+            || !matches!(text(value, "apiVersion").as_str(), "v1" | "meta.k8s.io/v1")
+        {
+            return None;
+        }
+        let details = value.get("details").filter(|details| details.is_object()).map(|details| Details {
+            name: text(details, "name"),
+            group: text(details, "group"),
+            kind: text(details, "kind"),
+            uid: text(details, "uid"),
+            causes: details.get("causes").and_then(Value::as_array).map_or_else(Vec::new, |causes| {
+                let cause = |cause| Cause {
+                    reason: text(cause, "reason"),
+                    message: text(cause, "message"),
+                    field: text(cause, "field"),
+                };
+                causes.iter().map(cause).collect()
+            }),
+            retry_after_seconds: details
+                .get("retryAfterSeconds")
+                .and_then(Value::as_u64)
+                .and_then(|seconds| u32::try_from(seconds).ok())
+                .unwrap_or_default(),
+        });
+        Some(Status(Box::new(Content {
+            success: text(value, "status") == "Success",
+            message: text(value, "message"),
+            reason: Cow::Owned(text(value, "reason")),
+            details,
+            code: value
+                .get("code")
+                .and_then(Value::as_u64)
+                .and_then(|code| u16::try_from(code).ok())
+                .unwrap_or_default(),
+            continue_token: value
+                .get("metadata")
+                .map(|metadata| text(metadata, "continue"))
+                .unwrap_or_default(),
+        })))
+    }
+}
+
+impl Details {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let mut members = Members { out, first: true };
+        members.text("name", &self.name);
+        members.text("group", &self.group);
+        members.text("kind", &self.kind);
+        members.text("uid", &self.uid);
+        if !self.causes.is_empty() {
+            members.key("causes");
+            for (index, cause) in self.causes.iter().enumerate() {
+                members.out.extend_from_slice(if index == 0 { b"[{" } else { b",{" });
+                let mut inner = Members { out: members.out, first: true };
+                inner.text("reason", &cause.reason);
+                inner.text("message", &cause.message);
+                inner.text("field", &cause.field);
+                members.out.push(b'}');
+            }
+            members.out.push(b']');
+        }
+        members.number("retryAfterSeconds", self.retry_after_seconds);
+        out.push(b'}');
+    }
+}
+
+/// Writes the members of an object, leaving out empty ones as upstream does.
+struct Members<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl Members<'_> {
+    fn key(&mut self, key: &str) {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+        write_string(key, self.out);
+        self.out.push(b':');
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        if !text.is_empty() {
+            self.key(key);
+            write_string(text, self.out);
+        }
+    }
+
+    fn number(&mut self, key: &str, number: u32) {
+        if number > 0 {
+            self.key(key);
+            self.out.extend_from_slice(number.to_string().as_bytes());
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Status({})", String::from_utf8_lossy(&self.to_json()))
+    }
+}
+
+impl std::error::Error for Status {}
+
+#[cfg(test)]
+mod tests;

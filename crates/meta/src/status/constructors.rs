@@ -1,0 +1,252 @@
+//! One constructor for each kind of answer, with upstream's code, reason, details and words.
+
+use std::borrow::Cow;
+
+use super::{Cause, Content, Details, Status};
+use crate::field::{FieldError, aggregate};
+use crate::quote::quote;
+
+/// `deployments.apps`, or just `pods` in the core group. Kinds are qualified alike.
+fn qualified(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+fn about(group: &str, resource: &str, name: &str) -> Details {
+    Details {
+        group: group.to_owned(),
+        kind: resource.to_owned(),
+        name: name.to_owned(),
+        ..Details::default()
+    }
+}
+
+fn failure(code: u16, reason: &'static str, message: impl Into<String>, details: Option<Details>) -> Status {
+    Status(Box::new(Content {
+        success: false,
+        message: message.into(),
+        reason: Cow::Borrowed(reason),
+        details,
+        code,
+        continue_token: String::new(),
+    }))
+}
+
+impl Status {
+    /// It worked; the details say on what.
+    pub fn success(details: impl Into<Option<Details>>) -> Status {
+        Status(Box::new(Content { success: true, details: details.into(), ..Content::default() }))
+    }
+
+    /// It worked, with this code, as bindings and evictions answer.
+    pub fn success_with_code(code: u16) -> Status {
+        Status(Box::new(Content { success: true, code, ..Content::default() }))
+    }
+
+    /// There is no such object.
+    pub fn not_found(group: &str, resource: &str, name: &str) -> Status {
+        let message = format!("{} {} not found", qualified(group, resource), quote(name));
+        failure(404, "NotFound", message, Some(about(group, resource, name)))
+    }
+
+    /// There is an object of that name.
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Status {
+        let message = format!("{} {} already exists", qualified(group, resource), quote(name));
+        failure(409, "AlreadyExists", message, Some(about(group, resource, name)))
+    }
+
+    /// All generated names were taken.
+    pub fn generate_name_conflict(group: &str, resource: &str, name: &str, retry_after: u32) -> Status {
+        let message = format!(
+            "{} {} already exists, the server was not able to generate a unique name for the object",
+            qualified(group, resource),
+            quote(name)
+        );
+        let details = Details { retry_after_seconds: retry_after, ..about(group, resource, name) };
+        failure(409, "AlreadyExists", message, Some(details))
+    }
+
+    /// The object is not as the client believes.
+    pub fn conflict(group: &str, resource: &str, name: &str, message: impl AsRef<str>) -> Status {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {}: {}",
+            qualified(group, resource),
+            quote(name),
+            message.as_ref()
+        );
+        failure(409, "Conflict", message, Some(about(group, resource, name)))
+    }
+
+    /// Others own fields that the client wants to apply.
+    pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Status {
+        failure(409, "Conflict", message, Some(Details { causes, ..Details::default() }))
+    }
+
+    /// The object breaks rules. The message names each mistake once, the causes list all.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: Vec<FieldError>) -> Status {
+        let mut message = format!("{} {} is invalid", qualified(group, kind), quote(name));
+        if !errors.is_empty() {
+            message.push_str(": ");
+            message.push_str(&aggregate(&errors));
+        }
+        let cause = |error: &FieldError| Cause {
+            reason: error.kind().reason().to_owned(),
+            message: error.body(),
+            field: error.field().to_owned(),
+        };
+        let causes = errors.iter().map(cause).collect();
+        failure(422, "Invalid", message, Some(Details { causes, ..about(group, kind, name) }))
+    }
+
+    /// The request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Status {
+        failure(400, "BadRequest", message, None)
+    }
+
+    /// The client may not do this. Without a resource the message begins with `forbidden`.
+    pub fn forbidden(group: &str, resource: &str, name: &str, message: impl AsRef<str>) -> Status {
+        let message = message.as_ref();
+        let message = if group.is_empty() && resource.is_empty() {
+            format!("forbidden: {message}")
+        } else if name.is_empty() {
+            format!("{} is forbidden: {message}", qualified(group, resource))
+        } else {
+            format!("{} {} is forbidden: {message}", qualified(group, resource), quote(name))
+        };
+        failure(403, "Forbidden", message, Some(about(group, resource, name)))
+    }
+
+    /// The client has not said who it is.
+    pub fn unauthorized(message: impl Into<String>) -> Status {
+        let message = message.into();
+        let message = if message.is_empty() { "not authorized".to_owned() } else { message };
+        failure(401, "Unauthorized", message, None)
+    }
+
+    /// The resource does not have this verb.
+    pub fn method_not_supported(group: &str, resource: &str, action: &str) -> Status {
+        let message =
+            format!("{action} is not supported on resources of kind {}", quote(&qualified(group, resource)));
+        failure(405, "MethodNotAllowed", message, Some(about(group, resource, "")))
+    }
+
+    /// The path is known, but not with this method.
+    pub fn method_not_supported_generic() -> Status {
+        let message = "the server does not allow this method on the requested resource";
+        failure(405, "MethodNotAllowed", message, Some(Details::default()))
+    }
+
+    /// The path is not known.
+    pub fn not_found_generic() -> Status {
+        failure(404, "NotFound", "the server could not find the requested resource", Some(Details::default()))
+    }
+
+    /// The content cannot be worked on and nothing more is said, as when a JSON patch does not apply.
+    pub fn invalid_generic() -> Status {
+        let message = "the server rejected our request due to an error in our request";
+        failure(422, "Invalid", message, Some(Details::default()))
+    }
+
+    /// Something is no longer there and will not come back.
+    pub fn gone(message: impl Into<String>) -> Status {
+        failure(410, "Gone", message, None)
+    }
+
+    /// The state asked for is too old.
+    pub fn expired(message: impl Into<String>) -> Status {
+        failure(410, "Expired", message, None)
+    }
+
+    /// The request took too long, though it may still have an effect.
+    pub fn timeout(message: impl AsRef<str>, retry_after: u32) -> Status {
+        let details = Details { retry_after_seconds: retry_after, ..Details::default() };
+        failure(504, "Timeout", format!("Timeout: {}", message.as_ref()), Some(details))
+    }
+
+    /// The state asked for is ahead of the server's.
+    pub fn resource_version_too_large(requested: u64, current: u64) -> Status {
+        Status::timeout(format!("Too large resource version: {requested}, current: {current}"), 1).with_cause(
+            "ResourceVersionTooLarge",
+            "Too large resource version",
+            "",
+        )
+    }
+
+    /// The operation could not be completed now.
+    pub fn server_timeout(group: &str, resource: &str, operation: &str, retry_after: u32) -> Status {
+        let message = format!(
+            "The {operation} operation against {} could not be completed at this time, please try again.",
+            qualified(group, resource)
+        );
+        let details = Details { retry_after_seconds: retry_after, ..about(group, resource, operation) };
+        failure(500, "ServerTimeout", message, Some(details))
+    }
+
+    /// The client must slow down.
+    pub fn too_many_requests(message: impl Into<String>, retry_after: u32) -> Status {
+        let details = Details { retry_after_seconds: retry_after, ..Details::default() };
+        failure(429, "TooManyRequests", message, Some(details))
+    }
+
+    /// The body is larger than allowed.
+    pub fn request_entity_too_large(message: impl AsRef<str>) -> Status {
+        let message = format!("Request entity too large: {}", message.as_ref());
+        failure(413, "RequestEntityTooLarge", message, None)
+    }
+
+    /// The server failed.
+    pub fn internal_error(message: impl Into<String>) -> Status {
+        let message = message.into();
+        let text = format!("Internal error occurred: {message}");
+        failure(500, "InternalError", text, Some(Details::default())).with_cause("", message, "")
+    }
+
+    /// The server failed with an error of no known kind, which upstream passes on without a reason.
+    pub fn plain_internal(message: impl Into<String>) -> Status {
+        failure(500, "", message, None)
+    }
+
+    /// The service cannot answer now.
+    pub fn service_unavailable(message: impl Into<String>) -> Status {
+        failure(503, "ServiceUnavailable", message, None)
+    }
+
+    /// The body has none of the accepted media types.
+    pub fn unsupported_media_type<S: AsRef<str>>(accepted: &[S]) -> Status {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            comma_separated(accepted)
+        );
+        failure(415, "UnsupportedMediaType", message, None)
+    }
+
+    /// The route takes no body of this media type.
+    pub fn unsupported_media_type_generic() -> Status {
+        failure(415, "UnsupportedMediaType", "415: Unsupported Media Type", Some(Details::default()))
+    }
+
+    /// The route answers in none of the media types that the client accepts.
+    pub fn not_acceptable<S: AsRef<str>>(available: &[S]) -> Status {
+        let message =
+            format!("406: Not Acceptable\n\nAvailable representations: {}", comma_separated(available));
+        failure(406, "NotAcceptable", message, Some(Details::default()))
+    }
+
+    /// The serializer has none of the media types that the client accepts.
+    pub fn not_acceptable_types<S: AsRef<str>>(accepted: &[S]) -> Status {
+        let message = format!("only the following media types are accepted: {}", comma_separated(accepted));
+        failure(406, "NotAcceptable", message, None)
+    }
+
+    /// The answer cannot be converted to what the client accepts.
+    pub fn not_acceptable_conversion<S: AsRef<str>>(target: &str, accepted: &[S]) -> Status {
+        let message = format!(
+            "only the following media types are accepted when converting to {target}: {}",
+            comma_separated(accepted)
+        );
+        failure(406, "NotAcceptable", message, None)
+    }
+}
+
+fn comma_separated<S: AsRef<str>>(list: &[S]) -> String {
+    list.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ")
+}

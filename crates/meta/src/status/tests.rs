@@ -1,0 +1,1 @@
+//! Answers, compared with the real API server's.

@@ -1,0 +1,111 @@
+//! Times as Kubernetes writes them, from and to seconds since 1970. No clock: callers bring the time along.
+
+mod duration;
+mod parse;
+
+use std::fmt;
+
+pub use duration::{format_duration, human_duration};
+pub use parse::{TimeError, parse, parse_micro};
+
+const DAY: i64 = 86_400;
+/// The first second of the year 1, which Go takes for "no time" and writes as null.
+const ZERO_SECONDS: i64 = -62_135_596_800;
+
+/// A point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Seconds since 1970 in UTC.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+}
+
+impl Timestamp {
+    /// A point in time.
+    pub fn new(seconds: i64, nanos: u32) -> Timestamp {
+        Timestamp { seconds, nanos }
+    }
+
+    /// Whether this stands for "no time".
+    pub fn is_zero(self) -> bool {
+        self.seconds == ZERO_SECONDS && self.nanos == 0
+    }
+
+    /// As `metav1.Time` is written, see [`format()`].
+    pub fn to_time(self) -> String {
+        format(self.seconds)
+    }
+
+    /// As `metav1.MicroTime` is written, see [`format_micro`].
+    pub fn to_micro_time(self) -> String {
+        format_micro(self.seconds, self.nanos)
+    }
+}
+
+/// A `metav1.Time`: `2026-11-15T08:07:21Z`.
+pub fn format(seconds: i64) -> String {
+    format!("{}Z", Civil(seconds))
+}
+
+/// A `metav1.MicroTime`, with exactly six digits after the point: `2026-11-15T08:07:21.000042Z`.
+pub fn format_micro(seconds: i64, nanos: u32) -> String {
+    format!("{}.{:06}Z", Civil(seconds), nanos / 1000)
+}
+
+/// Seconds, shown as date and time without a zone.
+struct Civil(i64);
+
+impl fmt::Display for Civil {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = date_of(self.0.div_euclid(DAY));
+        let second = self.0.rem_euclid(DAY);
+        if year < 0 {
+            f.write_str("-")?;
+        }
+        write!(
+            f,
+            "{:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            year.unsigned_abs(),
+            second / 3600,
+            second / 60 % 60,
+            second % 60
+        )
+    }
+}
+
+/// The date of a day counted from 1970. Years are counted from March, so that the leap day comes last and months
+/// before it have a regular pattern; eras are the 400 years after which the calendar repeats.
+fn date_of(day: i64) -> (i64, i64, i64) {
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day_of_month)
+}
+
+/// The inverse of [`date_of`].
+fn day_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let month_from_march = if month > 2 { month - 3 } else { month + 9 };
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests;
