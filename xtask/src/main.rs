@@ -1,1 +1,34 @@
-fn main() {}
+//! Chores of the project, run as `cargo xtask NAME`. Each chore is a module with a `run` that takes the arguments after
+//! its name.
+
+mod codegen;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask CHORE [OPTIONS]
+
+  codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let chore = arguments.next();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match chore.as_deref() {
+        Some("codegen") => codegen::run(&rest),
+        Some("help" | "--help" | "-h") => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        Some(other) => Err(format!("there is no chore \"{other}\"\n\n{USAGE}")),
+        None => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{}", message.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}

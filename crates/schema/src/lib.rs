@@ -1,1 +1,28 @@
-//! 
+//! What is known of the built-in Kubernetes types and resources, and what Go does to an object that passes through them.
+//!
+//! ```text
+//! data/resources.txt ─ resources()            rows: names, scope, verbs, subresources
+//!                          │ type_id
+//! data/types.txt ──── Types::get()            kinds ─ structs ─ fields (JSON, Go, protobuf, merge facts)
+//!                          │
+//!             normalise(types, id, value)     decode into the Go struct, encode it again
+//!                          │
+//!             decode(types, id, text)         the same from text, with remarks in the order of the text
+//! ```
+//!
+//! The data files hold facts only and are written by `cargo xtask codegen`. Nothing here reads a clock or does I/O.
+
+mod error;
+mod go;
+mod normalise;
+mod quantity;
+mod resources;
+mod time;
+mod types;
+
+pub use error::{Error, StrictRemark, TypeMismatch, UnknownField};
+pub use normalise::normalise;
+pub use quantity::{Canonical, QuantityError, canonical_quantity};
+pub use resources::{Resource, Subresource, kubernetes_version, resources};
+pub use time::{Rewritten, canonical_micro_time, canonical_time};
+pub use types::{Field, List, ListType, Map, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire};

@@ -1,0 +1,108 @@
+//! What was found wrong, and where.
+
+use crate::error::{TypeMismatch, UnknownField};
+
+/// One step from the object to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    Unknown,
+    Mismatch(TypeMismatch),
+    /// Not a mistake: how the number was written matters and is not known.
+    Literal,
+}
+
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub trouble: Trouble,
+    /// Where it is, innermost first: it grows as the walk returns, so that values without problems cost nothing.
+    pub path: Vec<Segment>,
+    /// Go's way there: field names and the names of embedded structs, innermost first.
+    pub fields: Vec<&'static str>,
+    /// The innermost struct.
+    pub owner: Option<&'static str>,
+    /// Whether reading ends with it.
+    pub ends: bool,
+}
+
+impl Problem {
+    pub fn new(trouble: Trouble) -> Problem {
+        Problem { trouble, path: Vec::new(), fields: Vec::new(), owner: None, ends: false }
+    }
+
+    pub fn unknown(name: &str) -> Problem {
+        let mut problem = Problem::new(Trouble::Unknown);
+        problem.path.push(Segment::Key(name.to_owned()));
+        problem
+    }
+
+    pub fn kind(found: String, expected: String) -> Problem {
+        Problem::new(Trouble::Mismatch(TypeMismatch::Kind { found, field: None, expected }))
+    }
+
+    /// The way as strict reading prints it: `spec.containers[0].foo`.
+    pub fn strict_path(&self) -> String {
+        let mut text = String::new();
+        for segment in self.path.iter().rev() {
+            match segment {
+                Segment::Key(key) => {
+                    if !text.is_empty() {
+                        text.push('.');
+                    }
+                    text.push_str(key);
+                }
+                Segment::Index(index) => {
+                    text.push('[');
+                    text.push_str(&index.to_string());
+                    text.push(']');
+                }
+            }
+        }
+        text
+    }
+
+    /// The mismatch with its place in it.
+    pub fn into_mismatch(self) -> Option<TypeMismatch> {
+        let Trouble::Mismatch(mut mismatch) = self.trouble else { return None };
+        if let (TypeMismatch::Kind { field, .. }, Some(owner)) = (&mut mismatch, self.owner) {
+            let names: Vec<&str> = self.fields.iter().rev().copied().collect();
+            *field = Some((owner, names.join(".")));
+        }
+        Some(mismatch)
+    }
+}
+
+/// Go's limit for what strict reading lists.
+pub(crate) const MOST_REMARKS: usize = 100;
+
+/// The outcome of a walk whose problems are in the order in which Go would meet them.
+pub(super) fn report(problems: Vec<Problem>) -> Result<Vec<UnknownField>, TypeMismatch> {
+    let mut unknown = Vec::new();
+    let mut first = None;
+    for problem in problems {
+        match problem.trouble {
+            Trouble::Unknown if unknown.len() < MOST_REMARKS => {
+                unknown.push(UnknownField { path: problem.strict_path() });
+            }
+            Trouble::Unknown | Trouble::Literal => {}
+            Trouble::Mismatch(_) => {
+                let ends = problem.ends;
+                if first.is_none() || ends {
+                    first = problem.into_mismatch();
+                }
+                if ends {
+                    break;
+                }
+            }
+        }
+    }
+    match first {
+        Some(mismatch) => Err(mismatch),
+        None => Ok(unknown),
+    }
+}

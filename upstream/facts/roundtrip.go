@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// question is one line on stdin: an object's text, and the kind to read it as. The text is a string, since it may
+// be broken JSON or hold a key twice.
+type question struct {
+	Group, Version, Kind, Text string
+}
+
+// answer is one line on stdout: either the error, or the object as Go writes it again, with the strict decoder's
+// remarks.
+type answer struct {
+	Error  string          `json:"error,omitempty"`
+	Strict []string        `json:"strict,omitempty"`
+	Value  json.RawMessage `json:"value,omitempty"`
+}
+
+func roundtrip(in io.Reader, out *bufio.Writer) error {
+	rows, err := kinds()
+	if err != nil {
+		return err
+	}
+	types := map[[3]string]reflect.Type{}
+	for _, row := range rows {
+		types[[3]string{row.version.Group, row.version.Version, row.kind}] = row.goType
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 16<<20)
+	writer := json.NewEncoder(out)
+	for lines.Scan() {
+		var asked question
+		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+			return err
+		}
+		goType, ok := types[[3]string{asked.Group, asked.Version, asked.Kind}]
+		if !ok {
+			return fmt.Errorf("unknown kind %s/%s %s", asked.Group, asked.Version, asked.Kind)
+		}
+		given := answer{}
+		object := reflect.New(goType).Interface()
+		strict, err := kjson.UnmarshalStrict([]byte(asked.Text), object)
+		for _, remark := range strict {
+			given.Strict = append(given.Strict, remark.Error())
+		}
+		if err == nil {
+			given.Value, err = json.Marshal(object)
+		}
+		if err != nil {
+			given.Error = err.Error()
+		}
+		if err := writer.Encode(given); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,150 @@
+//! Writes the facts about Kubernetes' built-in types and resources to `crates/schema/data`, from the Go modules that
+//! `upstream/facts/go.mod` names. The same modules give the same files, byte for byte.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The modules whose versions go together with Kubernetes' own.
+const MODULES: [&str; 4] =
+    ["k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator"];
+
+/// Each file and the mode of `upstream/facts` that prints it.
+const FILES: [(&str, &str); 2] = [("types.txt", "types"), ("resources.txt", "resources")];
+
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    let options = Options::parse(arguments)?;
+    let root = root();
+    let facts = root.join("upstream").join("facts");
+    if Command::new("go").arg("version").stdout(Stdio::null()).status().is_err() {
+        return Err(
+            "codegen reads Kubernetes' Go sources and needs Go: install it from https://go.dev/dl and make \
+                    sure that \"go\" is in your PATH"
+                .to_owned(),
+        );
+    }
+    if let Some(version) = &options.version {
+        require(&facts, version)?;
+    }
+    let program = target(&root).join("facts");
+    let output = program.to_str().ok_or("the target directory's name is not text")?;
+    go(&facts, &["build", "-o", output, "."])?;
+    for (file, mode) in FILES {
+        let path = root.join("crates").join("schema").join("data").join(file);
+        let printed = Command::new(&program)
+            .arg(mode)
+            .current_dir(&facts)
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+        if !printed.status.success() {
+            return Err(format!("upstream/facts could not print the {mode}"));
+        }
+        let same = fs::read(&path).is_ok_and(|before| before == printed.stdout);
+        if options.check && !same {
+            return Err(format!(
+                "{} is not what codegen writes: run \"cargo xtask codegen\"",
+                path.display()
+            ));
+        }
+        if !same {
+            fs::write(&path, &printed.stdout)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
+        println!("{} {}", path.display(), if same { "is up to date" } else { "written" });
+    }
+    Ok(())
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    /// As in `0.36.4`: the modules' version for Kubernetes 1.36.4.
+    version: Option<String>,
+    check: bool,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--check" => options.check = true,
+                "--version" => {
+                    let version =
+                        arguments.next().ok_or("--version wants a Kubernetes version, as in 1.36.4")?;
+                    options.version = Some(module_version(version)?);
+                }
+                other => return Err(format!("codegen does not know \"{other}\"")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Kubernetes 1.36.4 publishes its modules as 0.36.4.
+fn module_version(kubernetes: &str) -> Result<String, String> {
+    let plain = kubernetes.strip_prefix('v').unwrap_or(kubernetes);
+    let numbers =
+        plain.split('.').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    match plain.strip_prefix("1.") {
+        Some(rest) if numbers && rest.contains('.') => Ok(format!("0.{rest}")),
+        _ => Err(format!("\"{kubernetes}\" is no Kubernetes version, as in 1.36.4")),
+    }
+}
+
+/// Moves `upstream/facts` to a version where it is at another.
+fn require(facts: &Path, version: &str) -> Result<(), String> {
+    let modules =
+        fs::read_to_string(facts.join("go.mod")).map_err(|error| format!("cannot read go.mod: {error}"))?;
+    if MODULES.iter().all(|module| modules.contains(&format!("{module} v{version}\n"))) {
+        return Ok(());
+    }
+    println!("moving upstream/facts to version {version}");
+    let wanted: Vec<String> = MODULES.iter().map(|module| format!("{module}@v{version}")).collect();
+    let mut get = vec!["get"];
+    get.extend(wanted.iter().map(String::as_str));
+    go(facts, &get)?;
+    go(facts, &["mod", "tidy"])
+}
+
+fn go(directory: &Path, arguments: &[&str]) -> Result<(), String> {
+    let status = Command::new("go")
+        .args(arguments)
+        .current_dir(directory)
+        .status()
+        .map_err(|error| format!("cannot run go: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("go {} failed", arguments.join(" "))) }
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubernetes_versions_become_module_versions() {
+        for (given, expected) in
+            [("1.36.4", Some("0.36.4")), ("v1.37.0", Some("0.37.0")), ("1.36", None), ("2.0.1", None)]
+        {
+            assert_eq!(module_version(given).ok().as_deref(), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn options_are_read() {
+        let arguments = ["--version", "1.36.4", "--check"].map(str::to_owned);
+        let expected = Options { version: Some("0.36.4".to_owned()), check: true };
+        assert_eq!(Options::parse(&arguments), Ok(expected));
+        assert!(Options::parse(&["--version".to_owned()]).is_err());
+        assert!(Options::parse(&["--fast".to_owned()]).is_err());
+    }
+}
