@@ -23,7 +23,7 @@ pub fn layer(catalog: &Catalog, created: i64) -> Layer {
             "apiVersion": "v1",
             "metadata": {
                 "name": name,
-                "creationTimestamp": atoll_meta::time::format_seconds(created),
+                "creationTimestamp": atoll_meta::time::format(created),
                 "labels": { "kubernetes.io/metadata.name": name },
             },
             "spec": { "finalizers": ["kubernetes"] },

@@ -98,13 +98,13 @@ fn builtin(resource: &Resource) -> Row {
         verbs: owned(&resource.verbs),
         short_names: owned(&resource.short_names),
         categories: owned(&resource.categories),
-        storage_version_hash: resource.storage_version_hash.to_string(),
+        storage_version_hash: resource.storage_version_hash.unwrap_or_default().to_string(),
         subresources: subresources
             .map(|sub| Subresource {
                 name: sub.name.to_string(),
                 kind: sub.kind.to_string(),
-                group: sub.group.to_string(),
-                version: sub.version.to_string(),
+                group: sub.group.unwrap_or_default().to_string(),
+                version: sub.version.unwrap_or_default().to_string(),
                 verbs: owned(&sub.verbs),
             })
             .collect(),

@@ -1,7 +1,7 @@
 //! Create: fill in what the system knows, check, and write where nothing is.
 
 use atoll_meta::json::splice_resource_version;
-use atoll_meta::{Status, id};
+use atoll_meta::{Status, id, object};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -23,21 +23,21 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
-        if !text(&object, "resourceVersion").is_empty() {
+        if !object::resource_version(&object).is_empty() {
             return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
         }
-        let generated = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
+        let generated = object::name(&object).is_empty() && !object::generate_name(&object).is_empty();
         let mut attempt = 1;
         loop {
             let mut candidate = object.clone();
             if generated {
-                let name = id::generated_name(text(&object, "generateName"), random()?);
-                metadata(&mut candidate).insert("name".into(), name.into());
+                let name = id::generated_name(object::generate_name(&object), random()?);
+                object::metadata_mut(&mut candidate).insert("name".into(), name.into());
             }
             match self.create_once(row, place, candidate, dry_run, admit).await {
                 Err(status) if generated && status.reason() == "AlreadyExists" => {
                     if attempt == NAME_ATTEMPTS {
-                        let name = text(&object, "generateName");
+                        let name = object::generate_name(&object);
                         return Err(Status::generate_name_conflict(&row.group, &row.resource, name, 1));
                     }
                     attempt += 1;
@@ -57,7 +57,7 @@ impl Registry {
     ) -> Result<Answer, Status> {
         self.fill(row, place, &mut object)?;
         let errors = row.strategy.check_create(&object, row.namespaced);
-        let name = text(&object, "name").to_string();
+        let name = object::name(&object).to_string();
         if !errors.is_empty() {
             return Err(Status::invalid(&row.group, &row.kind, &name, errors));
         }
@@ -83,7 +83,7 @@ impl Registry {
     pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
         let uid = id::uuid_v4(random()?);
         let now = self.now();
-        let fields = metadata(object);
+        let fields = object::metadata_mut(object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"] {
             fields.remove(unset);
         }
@@ -106,20 +106,4 @@ impl Registry {
         (row.strategy.prepare_create)(object, &Context { random: random()?, workspace: place.workspace });
         Ok(())
     }
-}
-
-/// The object's metadata, made if it has none.
-pub(crate) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
-    if !object["metadata"].is_object() {
-        object["metadata"] = Value::Object(Map::new());
-    }
-    match &mut object["metadata"] {
-        Value::Object(fields) => fields,
-        _ => unreachable!("metadata was made an object above"),
-    }
-}
-
-/// A text field of the object's metadata, empty if absent.
-pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
 }

@@ -2,11 +2,10 @@
 
 use atoll_meta::status::Details;
 use atoll_meta::json::splice_resource_version;
-use atoll_meta::Status;
+use atoll_meta::{Status, object};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::create::{metadata, text};
 use crate::row::{Place, Row};
 use crate::{Answer, Refused, Registry, parse};
 
@@ -90,7 +89,7 @@ impl Registry {
         }
         let mut marked = old.clone();
         let first = !old["metadata"]["deletionTimestamp"].is_string();
-        let fields = metadata(&mut marked);
+        let fields = object::metadata_mut(&mut marked);
         match finalizers.is_empty() {
             true => fields.remove("finalizers"),
             false => fields.insert("finalizers".into(), json!(finalizers)),
@@ -134,7 +133,7 @@ fn finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
 }
 
 fn check_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
-    let (name, uid, revision) = (text(old, "name"), text(old, "uid"), text(old, "resourceVersion"));
+    let (name, uid, revision) = (object::name(old), object::uid(old), object::resource_version(old));
     let conflict = |message: String| Err(Status::conflict(&row.group, &row.kind, name, message));
     match (&options.uid, &options.resource_version) {
         (Some(wanted), _) if wanted != uid => conflict(format!(
@@ -154,10 +153,10 @@ fn gone(row: &Row, old: &Value, json: Bytes) -> Deleted {
         return Deleted::Gone(Answer { json });
     }
     Deleted::Status(Status::success(Details {
-        name: text(old, "name").into(),
+        name: object::name(old).into(),
         group: row.group.clone(),
         kind: row.resource.clone(),
-        uid: text(old, "uid").into(),
+        uid: object::uid(old).into(),
         ..Details::default()
     }))
 }

@@ -79,7 +79,7 @@ impl Registry {
     }
 
     fn now(&self) -> String {
-        atoll_meta::time::format_seconds(self.clock.now())
+        atoll_meta::time::format(self.clock.now())
     }
 
     /// One write, expecting that `key` has not changed since `snapshot`.

@@ -1,12 +1,11 @@
 //! Update: from what is there to what is wanted, again and again until nobody came in between.
 
 use atoll_meta::json::splice_resource_version;
-use atoll_meta::{FieldError, FieldPath, Status};
+use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_watch::Object;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::create::{metadata, text};
 use crate::row::{Place, Row};
 use crate::{Answer, Refused, Registry, parse};
 
@@ -92,7 +91,7 @@ impl Registry {
             return Err(uid_conflict(row, place, uid, ""));
         }
         let mut new = (update.transform)(None)?;
-        metadata(&mut new).remove("resourceVersion");
+        object::metadata_mut(&mut new).remove("resourceVersion");
         let admit = |object: &Value| (update.admit)(object, None);
         self.create(row, place, new, update.dry_run, &admit).await.map(|answer| (answer, true))
     }
@@ -113,7 +112,7 @@ impl Registry {
         }
         let errors = row.strategy.check_update(&new, old, row.namespaced);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, text(&new, "name"), errors));
+            return Err(Status::invalid(&row.group, &row.kind, object::name(&new), errors));
         }
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
@@ -122,7 +121,7 @@ impl Registry {
 
 /// An update that names a resource version applies to that one only.
 fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) -> Result<(), Status> {
-    match text(new, "resourceVersion") {
+    match object::resource_version(new) {
         "" | "0" if row.strategy.unconditional_update => Ok(()),
         "" | "0" => {
             let path = FieldPath::new("metadata").child("resourceVersion");
@@ -159,11 +158,11 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
             (row.strategy.prepare_update)(new, old);
         }
     }
-    let fields = metadata(new);
-    fields.insert("resourceVersion".into(), text(old, "resourceVersion").into());
+    let fields = object::metadata_mut(new);
+    fields.insert("resourceVersion".into(), object::resource_version(old).into());
     fields.remove("selfLink");
     if fields.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        fields.insert("uid".into(), text(old, "uid").into());
+        fields.insert("uid".into(), object::uid(old).into());
     }
     for kept in ["namespace", "creationTimestamp", "deletionTimestamp"] {
         keep(new, old, kept);
@@ -173,13 +172,13 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
     }
     if row.strategy.generation && subresource.is_empty() && spec_differs(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-        metadata(new).insert("generation".into(), generation.into());
+        object::metadata_mut(new).insert("generation".into(), generation.into());
     }
 }
 
 /// `metadata.<field>` is what it was, absence included.
 fn keep(new: &mut Value, old: &Value, field: &str) {
-    let fields = metadata(new);
+    let fields = object::metadata_mut(new);
     match old["metadata"].get(field) {
         Some(value) => fields.insert(field.into(), value.clone()),
         None => fields.remove(field),
@@ -214,7 +213,7 @@ pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
 
 fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {
     match wanted {
-        Some(wanted) if wanted != text(old, "uid") => Err(uid_conflict(row, place, wanted, text(old, "uid"))),
+        Some(wanted) if wanted != object::uid(old) => Err(uid_conflict(row, place, wanted, object::uid(old))),
         _ => Ok(()),
     }
 }

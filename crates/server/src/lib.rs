@@ -1,1 +1,124 @@
-//! 
+//! HTTP: from a connection to a verb and back.
+//!
+//! ```text
+//!  listen ─ TLS ─ chain ─┬─ authn ─ authz ─ workspace ─┬─ verbs/{create,get,list,watch,…} ─ admission ─ registry
+//!                        │                             └─ discovery
+//!                        └─ health, version, metrics
+//! ```
+//!
+//! `chain` shows the way of a request in one function. Every answer that is not a success is a Status, made
+//! from an error in one place. The same handler serves the socket and the in-process client.
+
+pub mod body;
+pub mod chain;
+mod decode;
+mod discovery;
+mod health;
+mod inflight;
+pub mod listen;
+pub mod metrics;
+mod negotiate;
+mod options;
+mod paging;
+mod panics;
+mod query;
+mod request;
+mod respond;
+mod snapshot;
+mod verbs;
+mod version;
+mod workspace;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_admission::Chain;
+use atoll_authn::Authenticator;
+use atoll_registry::Registry;
+use tokio::sync::watch;
+
+pub use body::Body;
+pub use request::RequestInfo;
+pub use workspace::resolve;
+
+use crate::inflight::InFlight;
+use crate::metrics::Metrics;
+
+/// Largest request body, as upstream.
+pub const MAX_BODY: usize = 3 << 20;
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How long a request that is no watch may take.
+    pub request_timeout: Duration,
+    /// How long a client may take to send its headers, and to finish a TLS handshake.
+    pub header_timeout: Duration,
+    /// Requests under way at once that only read.
+    pub reading: usize,
+    /// Requests under way at once that write.
+    pub mutating: usize,
+    /// How long requests may go on after a shutdown was asked for.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            request_timeout: Duration::from_secs(60),
+            header_timeout: Duration::from_secs(10),
+            reading: 400,
+            mutating: 200,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Everything that a request can need.
+pub struct Server {
+    pub registry: Arc<Registry>,
+    pub authenticator: Authenticator,
+    pub admission: Chain,
+    pub metrics: Metrics,
+    pub limits: Limits,
+    /// Shown by discovery: where clients reach this server.
+    pub advertised: String,
+    inflight: InFlight,
+    discovery: discovery::Documents,
+    /// Turns true when the server is about to stop.
+    stopping: watch::Sender<bool>,
+}
+
+impl Server {
+    pub fn new(
+        registry: Arc<Registry>,
+        authenticator: Authenticator,
+        limits: Limits,
+        advertised: String,
+        metrics: Metrics,
+    ) -> Self {
+        Server {
+            discovery: discovery::Documents::new(&registry.catalog, &advertised),
+            inflight: InFlight::new(limits.reading, limits.mutating),
+            admission: Chain::default(),
+            stopping: watch::channel(false).0,
+            registry,
+            authenticator,
+            limits,
+            advertised,
+            metrics,
+        }
+    }
+
+    /// From now on the server is not ready, and watches end.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+}

@@ -1,0 +1,207 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// One Kubernetes API over every cluster you have.
+#[derive(Parser)]
+#[command(name = "atoll", version, disable_help_subcommand = true)]
+pub struct Line {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Start the control plane
+    Start(Box<StartOptions>),
+    /// Create, enter, show and delete workspaces
+    #[command(subcommand)]
+    Workspace(WorkspaceCommand),
+    /// Save everything to a file, or put it back
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+}
+
+#[derive(Args)]
+pub struct StartOptions {
+    /// Directory for data, certificates and the admin's kubeconfig
+    #[arg(long, env = "ATOLL_DATA_DIR", default_value = "atoll-data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Address and port to listen on; port 0 picks a free one
+    #[arg(long, env = "ATOLL_LISTEN", default_value = "127.0.0.1:6443", value_name = "ADDRESS:PORT")]
+    pub listen: SocketAddr,
+
+    /// Address that clients reach this server by, if it is not the one it listens on
+    #[arg(long, env = "ATOLL_ADVERTISE_ADDRESS", value_name = "ADDRESS")]
+    pub advertise_address: Option<IpAddr>,
+
+    /// What to serve: all of Kubernetes' own resources, or only what Atoll needs
+    #[arg(long, env = "ATOLL_PROFILE", default_value = "full")]
+    pub profile: ProfileName,
+
+    /// Static tokens, as lines of token,user,uid,"group1,group2"
+    #[arg(long, env = "ATOLL_TOKEN_AUTH_FILE", value_name = "FILE")]
+    pub token_auth_file: Option<PathBuf>,
+
+    /// Seconds that a request other than a watch may take
+    #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
+    pub request_timeout: u64,
+
+    /// Reading requests under way at once, beyond which clients are asked to come back
+    #[arg(long, env = "ATOLL_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_name = "COUNT")]
+    pub max_requests_inflight: usize,
+
+    /// Writing requests under way at once
+    #[arg(long, env = "ATOLL_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_name = "COUNT")]
+    pub max_mutating_requests_inflight: usize,
+
+    /// Seconds that requests may take to finish once a shutdown was asked for
+    #[arg(long, env = "ATOLL_SHUTDOWN_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
+    pub shutdown_timeout: u64,
+
+    /// Seconds of the past that watches can resume from
+    #[arg(long, env = "ATOLL_HISTORY", default_value_t = 300, value_name = "SECONDS")]
+    pub history: u64,
+
+    /// Most memory that the past may take, in MiB
+    #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
+    pub history_size: usize,
+
+    /// How to write the log
+    #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
+    #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+
+    /// File with any of these flags as `name: value` lines; flags and environment come first
+    #[arg(long, env = "ATOLL_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ProfileName {
+    Full,
+    Minimal,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Where the control plane is.
+#[derive(Args, Clone)]
+pub struct Connection {
+    /// Kubeconfig to use instead of $KUBECONFIG or ~/.kube/config
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context in it to use instead of the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub enum WorkspaceCommand {
+    /// Create a workspace in the current one
+    Create {
+        /// Name of the new workspace
+        name: String,
+        /// Switch to it at once
+        #[arg(long)]
+        r#use: bool,
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Switch the current context to a workspace
+    Use {
+        /// A child's name, an absolute path such as root:org:team, or .. for the parent
+        path: String,
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Show the workspaces below the current one
+    Tree {
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Delete a workspace and everything in it
+    Delete {
+        /// Name of a workspace in the current one
+        name: String,
+        /// Do not wait until it is gone
+        #[arg(long)]
+        no_wait: bool,
+        #[command(flatten)]
+        connection: Connection,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum SnapshotCommand {
+    /// Write everything that the running server holds to a file
+    Save {
+        /// File to write
+        file: PathBuf,
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Make the running server hold what a file says, and nothing else
+    Restore {
+        /// File written by `atoll snapshot save`
+        file: PathBuf,
+        #[command(flatten)]
+        connection: Connection,
+    },
+}
+
+/// The arguments, with what a config file says put in front of them: what stands later on the line wins,
+/// and a flag that is set by the environment is left to it.
+pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
+    if arguments.get(1).is_none_or(|command| command != "start") {
+        return Ok(arguments);
+    }
+    let given = config_argument(&arguments).or_else(|| std::env::var_os("ATOLL_CONFIG"));
+    let Some(path) = given else { return Ok(arguments) };
+    let shown = PathBuf::from(&path);
+    let text = std::fs::read_to_string(&shown).map_err(|error| format!("{}: {error}", shown.display()))?;
+    let settings: std::collections::BTreeMap<String, serde_json::Value> =
+        serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", shown.display()))?;
+    let mut merged: Vec<OsString> = arguments[..2].to_vec();
+    for (name, value) in settings {
+        let flag = format!("--{name}");
+        let variable = format!("ATOLL_{}", name.replace('-', "_").to_uppercase());
+        let on_line = arguments.iter().any(|argument| {
+            argument.to_str().is_some_and(|text| text == flag || text.starts_with(&format!("{flag}=")))
+        });
+        if name == "config" || on_line || std::env::var_os(variable).is_some() {
+            continue;
+        }
+        let value = match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        merged.push(format!("{flag}={value}").into());
+    }
+    merged.extend_from_slice(&arguments[2..]);
+    Ok(merged)
+}
+
+fn config_argument(arguments: &[OsString]) -> Option<OsString> {
+    arguments.iter().enumerate().find_map(|(position, argument)| {
+        let text = argument.to_str()?;
+        match text.strip_prefix("--config=") {
+            Some(path) => Some(path.into()),
+            None if text == "--config" => arguments.get(position + 1).cloned(),
+            None => None,
+        }
+    })
+}

@@ -1,0 +1,122 @@
+//! Kubeconfig files: written for the admin, read and switched for the commands.
+
+use std::path::{Path, PathBuf};
+
+use atoll_authn::authority::{Identity, write_private};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::command::Connection;
+
+/// A kubeconfig with everything inline.
+pub fn admin(server: &str, authority_pem: &str, identity: &Identity) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": "atoll",
+            "cluster": { "server": server, "certificate-authority-data": STANDARD.encode(authority_pem) },
+        }],
+        "users": [{
+            "name": "atoll-admin",
+            "user": {
+                "client-certificate-data": STANDARD.encode(&identity.certificate_pem),
+                "client-key-data": STANDARD.encode(&identity.key_pem),
+            },
+        }],
+        "contexts": [{ "name": "atoll", "context": { "cluster": "atoll", "user": "atoll-admin" } }],
+        "current-context": "atoll",
+    });
+    // JSON is YAML; kubectl reads both.
+    serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
+}
+
+/// What a context says: where the server is and who we are there.
+pub struct Context {
+    pub server: String,
+    pub authority_pem: Option<Vec<u8>>,
+    pub insecure: bool,
+    pub certificate_pem: Option<Vec<u8>>,
+    pub key_pem: Option<Vec<u8>>,
+    pub token: Option<String>,
+}
+
+pub struct Kubeconfig {
+    path: PathBuf,
+    content: Value,
+    context: String,
+}
+
+impl Kubeconfig {
+    pub fn load(connection: &Connection) -> Result<Self, String> {
+        let path = connection.kubeconfig.clone().map_or_else(default_path, Ok)?;
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            format!("{}: {error}; name a kubeconfig with --kubeconfig or $KUBECONFIG", path.display())
+        })?;
+        let content: Value =
+            serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let current = content["current-context"].as_str().unwrap_or_default();
+        let context = connection.context.clone().unwrap_or_else(|| current.to_string());
+        Ok(Kubeconfig { path, content, context })
+    }
+
+    pub fn context(&self) -> Result<Context, String> {
+        let context = &named(&self.content["contexts"], &self.context)
+            .ok_or_else(|| format!("{} has no context {:?}", self.path.display(), self.context))?["context"];
+        let cluster = self.cluster(context)?;
+        let user = context["user"].as_str().and_then(|name| named(&self.content["users"], name));
+        let user = user.map_or(&Value::Null, |user| &user["user"]);
+        let base = self.path.parent().unwrap_or(Path::new("."));
+        Ok(Context {
+            server: cluster["server"].as_str().unwrap_or_default().to_string(),
+            authority_pem: data(cluster, "certificate-authority", base)?,
+            insecure: cluster["insecure-skip-tls-verify"].as_bool().unwrap_or(false),
+            certificate_pem: data(user, "client-certificate", base)?,
+            key_pem: data(user, "client-key", base)?,
+            token: user["token"].as_str().map(str::to_string),
+        })
+    }
+
+    /// Points the context at another address of the same server.
+    pub fn set_server(&mut self, server: &str) -> Result<(), String> {
+        let context = named(&self.content["contexts"], &self.context).map(|entry| entry["context"]["cluster"].clone());
+        let cluster = context.and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default();
+        let clusters = self.content["clusters"].as_array_mut();
+        let entry = clusters.into_iter().flatten().find(|entry| entry["name"] == cluster.as_str());
+        let entry = entry.ok_or_else(|| format!("{} has no cluster {cluster:?}", self.path.display()))?;
+        entry["cluster"]["server"] = server.into();
+        let text = serde_saphyr::to_string(&self.content).map_err(|error| error.to_string())?;
+        write_private(&self.path, &text).map_err(|error| error.to_string())
+    }
+
+    fn cluster(&self, context: &Value) -> Result<&Value, String> {
+        let name = context["cluster"].as_str().unwrap_or_default();
+        let entry = named(&self.content["clusters"], name);
+        entry.map(|entry| &entry["cluster"]).ok_or_else(|| format!("{} has no cluster {name:?}", self.path.display()))
+    }
+}
+
+fn default_path() -> Result<PathBuf, String> {
+    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
+        if let Some(first) = std::env::split_paths(&paths).find(|path| path.exists()) {
+            return Ok(first);
+        }
+    }
+    let home = std::env::var_os("HOME").ok_or("no home directory; name a kubeconfig with --kubeconfig")?;
+    Ok(Path::new(&home).join(".kube").join("config"))
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|entry| entry["name"] == name)
+}
+
+/// `NAME-data` inline, or the file that `NAME` names.
+fn data(holder: &Value, name: &str, base: &Path) -> Result<Option<Vec<u8>>, String> {
+    if let Some(inline) = holder[format!("{name}-data")].as_str() {
+        return STANDARD.decode(inline).map(Some).map_err(|error| format!("{name}-data: {error}"));
+    }
+    let Some(file) = holder[name].as_str() else { return Ok(None) };
+    let path = base.join(file);
+    std::fs::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
+}

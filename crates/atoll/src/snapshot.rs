@@ -1,0 +1,80 @@
+//! `atoll snapshot save|restore`, on a running server.
+
+use std::io::Write;
+use std::path::Path;
+
+use atoll_meta::json;
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+
+use crate::client::Client;
+use crate::command::{Connection, SnapshotCommand};
+use crate::kubeconfig::Kubeconfig;
+
+const PATH: &str = "/atoll/snapshot";
+
+pub fn run(command: SnapshotCommand) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        match command {
+            SnapshotCommand::Save { file, connection } => save(&file, &connection).await,
+            SnapshotCommand::Restore { file, connection } => restore(&file, &connection).await,
+        }
+    })
+}
+
+fn client(connection: &Connection) -> Result<Client, String> {
+    Client::new(&Kubeconfig::load(connection)?.context()?)
+}
+
+async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let client = client(connection)?;
+    let response = client.send(Method::GET, PATH, "application/json", Bytes::new()).await?;
+    if !response.status().is_success() {
+        return Err(format!("the server answered {}", response.status()));
+    }
+    // Secrets are in it: private from the first byte, and in place only when it is whole.
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let draft = path.with_extension("draft");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
+    let mut body = response.into_body();
+    let (mut size, mut end) = (0, Vec::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| format!("the connection broke: {error}"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        file.write_all(&data).map_err(failed)?;
+        size += data.len();
+        end.extend_from_slice(&data[data.len().saturating_sub(64)..]);
+        end.drain(..end.len().saturating_sub(64));
+    }
+    let last = end.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let count = json::parse(last).ok().and_then(|parsed| parsed.value["end"].as_u64());
+    let count = count.ok_or("the server broke off before the end; try again")?;
+    file.sync_all().map_err(failed)?;
+    std::fs::rename(&draft, path).map_err(failed)?;
+    println!("Saved {count} objects ({size} bytes) to {}. It contains secrets: keep it private.", path.display());
+    Ok(())
+}
+
+async fn restore(path: &Path, connection: &Connection) -> Result<(), String> {
+    let client = client(connection)?;
+    let content = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let response = client.send(Method::POST, PATH, "application/x-ndjson", Bytes::from(content)).await?;
+    let success = response.status().is_success();
+    let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+    let answer = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
+    if !success {
+        return Err(answer["message"].as_str().unwrap_or("the server refused the snapshot").to_string());
+    }
+    let number = |name: &str| answer[name].as_u64().unwrap_or(0);
+    println!(
+        "Restored {} objects, {} of them changed. Revisions go on from {}.",
+        number("objects"),
+        number("changed"),
+        answer["revision"].as_str().unwrap_or_default()
+    );
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! `atoll start`: everything wired together.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_authn::authority::{Authority, write_private};
+use atoll_authn::{Authenticator, MASTERS};
+use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap};
+use atoll_server::metrics::Metrics;
+use atoll_server::{Limits, Server, listen};
+use atoll_sqlite::SqliteStore;
+use atoll_store::Store;
+use atoll_watch::Cache;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use time::OffsetDateTime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::command::{LogFormat, ProfileName, StartOptions};
+use crate::kubeconfig;
+
+pub fn run(options: StartOptions) -> Result<(), String> {
+    log_to_stderr(&options);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
+    runtime.block_on(serve(options))
+}
+
+async fn serve(options: StartOptions) -> Result<(), String> {
+    let directory = &options.data_dir;
+    let sqlite = SqliteStore::open(directory, atoll_sqlite::Options::default()).map_err(|error| error.to_string())?;
+    let sqlite = Arc::new(sqlite);
+    let listener = listen::bind(options.listen).await.map_err(|error| cannot_listen(options.listen, &error))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let advertised = SocketAddr::new(options.advertise_address.unwrap_or_else(|| reachable(address.ip())), address.port());
+
+    let now = OffsetDateTime::now_utc();
+    let authority = Authority::open(directory, now).map_err(|error| error.to_string())?;
+    let tls = tls(&authority, address.ip(), advertised.ip(), now)?;
+    let profile = match options.profile {
+        ProfileName::Full => Profile::Full,
+        ProfileName::Minimal => Profile::Minimal,
+    };
+    let metrics = Metrics::new();
+    let registry = registry(metrics.measured(sqlite.clone()), profile, &options).await?;
+    let server = Arc::new(Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics));
+    let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
+
+    tokio::spawn(forget_the_past(server.clone(), Duration::from_secs(options.history)));
+    let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
+    println!("Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces", admin.display());
+    stop_signal().await?;
+    tracing::info!("stopping: finishing what is under way");
+    server.stop();
+    serving.await.map_err(|error| error.to_string())?;
+    sqlite.close().await;
+    Ok(())
+}
+
+async fn registry(store: Arc<dyn Store>, profile: Profile, options: &StartOptions) -> Result<Arc<Registry>, String> {
+    let catalog = Arc::new(Catalog::new(profile));
+    let decoder = Arc::new(Decoder { catalog: catalog.clone() });
+    let created = first_start(&options.data_dir)?;
+    let layer = bootstrap::layer(&catalog, created);
+    let limits = atoll_watch::Limits { bytes: options.history_size << 20 };
+    let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
+    let cache = cache.map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
+    Ok(Arc::new(Registry { store, cache, catalog, clock: Arc::new(SystemClock) }))
+}
+
+/// When this data directory was first used: the age of what every workspace is born with.
+fn first_start(directory: &Path) -> Result<i64, String> {
+    let path = directory.join("ca.crt");
+    let made = std::fs::metadata(&path).and_then(|metadata| metadata.modified());
+    let made = made.map_err(|error| format!("{}: {error}", path.display()))?;
+    let since = made.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Ok(since.as_secs().cast_signed())
+}
+
+fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
+    let Some(path) = &options.token_auth_file else { return Ok(Authenticator::default()) };
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let tokens = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Authenticator { tokens })
+}
+
+fn limits(options: &StartOptions) -> Limits {
+    Limits {
+        request_timeout: Duration::from_secs(options.request_timeout),
+        reading: options.max_requests_inflight,
+        mutating: options.max_mutating_requests_inflight,
+        drain: Duration::from_secs(options.shutdown_timeout),
+        ..Limits::default()
+    }
+}
+
+fn tls(
+    authority: &Authority,
+    listening: IpAddr,
+    advertised: IpAddr,
+    now: OffsetDateTime,
+) -> Result<rustls::ServerConfig, String> {
+    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), advertised];
+    if !listening.is_unspecified() && listening != advertised {
+        addresses.push(listening);
+    }
+    let identity = authority.serving(&names.map(String::from), &addresses, now).map_err(|error| error.to_string())?;
+    let trusted = CertificateDer::from_pem_slice(authority.certificate_pem.as_bytes()).map_err(|error| error.to_string())?;
+    let certificate = identity.certificate_der().map_err(|error| error.to_string())?;
+    let key = identity.key_der().map_err(|error| error.to_string())?;
+    listen::tls(trusted, certificate, key).map_err(|error| error.to_string())
+}
+
+fn write_admin_kubeconfig(
+    authority: &Authority,
+    directory: &Path,
+    advertised: SocketAddr,
+    now: OffsetDateTime,
+) -> Result<std::path::PathBuf, String> {
+    let path = directory.join("admin.kubeconfig");
+    let identity = authority.client("atoll-admin", MASTERS, now).map_err(|error| error.to_string())?;
+    let text = kubeconfig::admin(&format!("https://{advertised}"), &authority.certificate_pem, &identity);
+    write_private(&path, &text).map_err(|error| error.to_string())?;
+    Ok(path)
+}
+
+/// Every now and then: old history goes from memory, then from the disk.
+async fn forget_the_past(server: Arc<Server>, age: Duration) {
+    let mut interval = tokio::time::interval((age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60)));
+    loop {
+        interval.tick().await;
+        let through = server.registry.cache.expire(age);
+        if let Err(error) = server.registry.store.compact(through).await {
+            tracing::warn!(?error, "old revisions could not be removed; the next try is in a minute");
+        }
+    }
+}
+
+async fn stop_signal() -> Result<(), String> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// An address that a client on this machine can use.
+fn reachable(listening: IpAddr) -> IpAddr {
+    if listening.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listening }
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
+    format!("cannot listen on {address}: {error}; choose another with --listen, or stop what uses it")
+}
+
+fn log_to_stderr(options: &StartOptions) {
+    let filter = tracing_subscriber::EnvFilter::try_new(&options.log);
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match options.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}

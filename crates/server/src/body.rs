@@ -1,0 +1,70 @@
+//! What an answer consists of: nothing, bytes that are there, a list that is put together while it is sent,
+//! or a stream that goes on.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::sync::mpsc;
+
+use crate::respond::list::ListBody;
+
+pub enum Body {
+    Full(Option<Bytes>),
+    List(Box<ListBody>),
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl Body {
+    pub fn empty() -> Self {
+        Body::Full(None)
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Body::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Body::from(Bytes::from(bytes))
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Body::from(Bytes::from(text))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match self.get_mut() {
+            Body::Full(bytes) => bytes.take(),
+            Body::List(list) => list.next_chunk(),
+            Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
+        };
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Body::Full(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            _ => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The way of a request, in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use atoll_authn::User;
+use atoll_authz::Attributes;
+use atoll_meta::Status;
+use http::header::{AUTHORIZATION, CACHE_CONTROL};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::body::Body;
+use crate::negotiate::Output;
+use crate::panics::caught;
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::respond;
+use crate::workspace::{self, Workspace};
+use crate::{MAX_BODY, Server, discovery, health, snapshot, verbs, version};
+
+pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// What is known of the connection that a request came by.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// The user of the client certificate, if one was presented and verified.
+    pub certificate: Option<Arc<User>>,
+}
+
+/// A request that has been read and may be carried out.
+pub struct Call {
+    pub info: RequestInfo,
+    pub query: Query,
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub user: User,
+    pub workspace: Workspace,
+    pub body: bytes::Bytes,
+    pub output: Output,
+}
+
+/// Answers one request, whatever happens.
+pub async fn handle<B>(server: &Arc<Server>, peer: &Peer, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let started = Instant::now();
+    let id = audit_id(request.headers());
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let parsed = RequestInfo::parse(request.method(), request.uri().path(), &query);
+    let Ok(info) = parsed else {
+        return finish(respond::not_found_page(), id);
+    };
+    let output = Output::of_error(request.headers());
+    let timeout = server.limits.request_timeout;
+    let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
+    let response = match outcome {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(status))) => respond::status(&status, output),
+        Ok(Err(panic)) => {
+            tracing::error!(request = ?id, path = info.path, panic, "a request panicked");
+            respond::status(&Status::internal_error("this request caused a panic in the server; see its log"), output)
+        }
+        Err(_elapsed) => {
+            let message = "request did not complete within the allotted timeout";
+            respond::status(&Status::timeout(message, 0), output)
+        }
+    };
+    server.metrics.request(&server.registry.catalog, &info, response.status(), started.elapsed());
+    tracing::debug!(
+        request = ?id, verb = info.verb, path = info.path, code = response.status().as_u16(),
+        micros = started.elapsed().as_micros() as u64, "request"
+    );
+    finish(response, id)
+}
+
+/// authn, authz, limits, workspace; then health, discovery or a verb.
+async fn route<B>(
+    server: &Arc<Server>,
+    peer: &Peer,
+    request: Request<B>,
+    info: &RequestInfo,
+    query: Query,
+) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let user = server.authenticator.authenticate(peer.certificate.as_deref(), authorization);
+    let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    atoll_authz::authorize(&Attributes { user: &user, verb: info.verb, target: info.target() })?;
+    let _place = server.inflight.enter(info)?;
+    let workspace = workspace::resolve(&server.registry, info.workspace.as_deref())?;
+    let (parts, body) = request.into_parts();
+    if info.is_resource {
+        let body = read(body).await?;
+        let output = Output::negotiate(&parts.headers, info, &query)?;
+        let (method, headers) = (parts.method, parts.headers);
+        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
+        return verbs::dispatch(server, call).await;
+    }
+    match info.path.as_str() {
+        "/version" | "/version/" => Ok(version::answer()),
+        "/metrics" => Ok(server.metrics.answer(&server.registry)),
+        path if health::is_check(path) => Ok(health::answer(server, path, &query)),
+        snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
+        path => discovery::answer(server, path, &parts.headers),
+    }
+}
+
+/// The whole body, up to the limit.
+async fn read<B>(body: B) -> Result<bytes::Bytes, Status>
+where
+    B: http_body::Body<Data = bytes::Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if body.is_end_stream() {
+        return Ok(bytes::Bytes::new());
+    }
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Status::request_entity_too_large(format!("limit is {MAX_BODY}")))
+        }
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+fn finish(mut response: Response<Body>, id: HeaderValue) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(AUDIT_ID, id);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().remove(CACHE_CONTROL);
+    }
+    response
+}
+
+/// The client's own id of the request, or a new one: it stands in the answer and in the log.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    static PROCESS: std::sync::LazyLock<[u8; 8]> = std::sync::LazyLock::new(|| {
+        let mut bytes = [0; 8];
+        // Without randomness ids are merely less unique across restarts.
+        let _ = getrandom::fill(&mut bytes);
+        bytes
+    });
+    if let Some(given) = headers.get(AUDIT_ID) {
+        return given.clone();
+    }
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&*PROCESS);
+    bytes[8..].copy_from_slice(&COUNTER.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    let id = atoll_meta::id::uuid_v4(bytes);
+    HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
+}

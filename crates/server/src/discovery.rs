@@ -1,0 +1,295 @@
+//! What is served here: the old documents, one per group and version, and the new one that has it all.
+
+use std::collections::HashMap;
+
+use atoll_meta::Status;
+use atoll_registry::{Catalog, Row};
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use crate::Server;
+use crate::body::Body;
+use crate::negotiate::clauses;
+use crate::respond::{self, GZIP_FROM, accepts_gzip, gzipped};
+
+/// All documents, made once: what is served does not change while the server runs.
+pub struct Documents {
+    legacy: HashMap<String, Document>,
+    /// Of `/api` and `/apis`, for each version of the format.
+    aggregated: HashMap<(&'static str, &'static str), Document>,
+}
+
+struct Document {
+    body: Bytes,
+    etag: String,
+}
+
+/// Versions of the aggregated format, newest first.
+const FORMATS: [&str; 2] = ["v2", "v2beta1"];
+
+impl Documents {
+    pub fn new(catalog: &Catalog, advertised: &str) -> Self {
+        let groups = groups(catalog);
+        let mut legacy = HashMap::new();
+        let mut add = |path: String, value: Value| legacy.insert(path, Document::new(&value));
+        add("/api".into(), api_versions(advertised));
+        let named: Vec<Value> = groups.iter().filter(|group| !group.name.is_empty()).map(api_group).collect();
+        add("/apis".into(), json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": named }));
+        for group in &groups {
+            if !group.name.is_empty() {
+                let mut document = api_group(group);
+                document["kind"] = "APIGroup".into();
+                document["apiVersion"] = "v1".into();
+                add(format!("/apis/{}", group.name), document);
+            }
+            for version in &group.versions {
+                let path = match group.name {
+                    "" => format!("/api/{}", version.name),
+                    name => format!("/apis/{name}/{}", version.name),
+                };
+                add(path, resource_list(group, version));
+            }
+        }
+        let mut aggregated = HashMap::new();
+        for format in FORMATS {
+            for (path, core) in [("/api", true), ("/apis", false)] {
+                let items = groups.iter().filter(|group| group.name.is_empty() == core).map(aggregated_group);
+                let document = json!({
+                    "kind": "APIGroupDiscoveryList",
+                    "apiVersion": format!("apidiscovery.k8s.io/{format}"),
+                    "metadata": {},
+                    "items": items.collect::<Vec<_>>(),
+                });
+                aggregated.insert((path, format), Document::new(&document));
+            }
+        }
+        Documents { legacy, aggregated }
+    }
+}
+
+impl Document {
+    fn new(value: &Value) -> Self {
+        let body = Bytes::from(atoll_meta::json::to_vec(value));
+        let hash = digest::digest(&digest::SHA256, &body);
+        let etag: String = hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        Document { body, etag: format!("\"{etag}\"") }
+    }
+}
+
+struct Group<'a> {
+    name: &'a str,
+    /// The preferred one first.
+    versions: Vec<Version<'a>>,
+}
+
+struct Version<'a> {
+    name: &'a str,
+    rows: Vec<&'a Row>,
+}
+
+fn groups(catalog: &Catalog) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for row in catalog.rows() {
+        let position = groups.iter().position(|group| group.name == row.group).unwrap_or_else(|| {
+            groups.push(Group { name: &row.group, versions: Vec::new() });
+            groups.len() - 1
+        });
+        let versions = &mut groups[position].versions;
+        match versions.iter_mut().find(|version| version.name == row.version) {
+            Some(version) => version.rows.push(row),
+            None => versions.push(Version { name: &row.version, rows: vec![row] }),
+        }
+    }
+    groups
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_string() } else { format!("{group}/{version}") }
+}
+
+fn api_versions(advertised: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": advertised }],
+    })
+}
+
+fn api_group(group: &Group<'_>) -> Value {
+    let version = |version: &Version<'_>| {
+        json!({ "groupVersion": group_version(group.name, version.name), "version": version.name })
+    };
+    let versions: Vec<Value> = group.versions.iter().map(version).collect();
+    json!({ "name": group.name, "versions": versions, "preferredVersion": versions.first() })
+}
+
+fn resource_list(group: &Group<'_>, version: &Version<'_>) -> Value {
+    let mut resources = Vec::new();
+    for row in &version.rows {
+        resources.push(resource(row));
+        for subresource in &row.subresources {
+            let mut entry = Map::new();
+            entry.insert("name".into(), format!("{}/{}", row.resource, subresource.name).into());
+            entry.insert("singularName".into(), "".into());
+            entry.insert("namespaced".into(), row.namespaced.into());
+            for (name, value) in [("group", &subresource.group), ("version", &subresource.version)] {
+                if !value.is_empty() {
+                    entry.insert(name.into(), value.as_str().into());
+                }
+            }
+            entry.insert("kind".into(), subresource.kind.as_str().into());
+            entry.insert("verbs".into(), json!(subresource.verbs));
+            resources.push(Value::Object(entry));
+        }
+    }
+    let mut list = json!({
+        "kind": "APIResourceList",
+        "groupVersion": group_version(group.name, version.name),
+        "resources": resources,
+    });
+    // The core group's list never got one.
+    if !group.name.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    list
+}
+
+fn resource(row: &Row) -> Value {
+    let mut entry = json!({
+        "name": row.resource,
+        "singularName": row.singular,
+        "namespaced": row.namespaced,
+        "kind": row.kind,
+        "verbs": row.verbs,
+    });
+    for (name, values) in [("shortNames", &row.short_names), ("categories", &row.categories)] {
+        if !values.is_empty() {
+            entry[name] = json!(values);
+        }
+    }
+    if !row.storage_version_hash.is_empty() {
+        entry["storageVersionHash"] = row.storage_version_hash.as_str().into();
+    }
+    entry
+}
+
+fn aggregated_group(group: &Group<'_>) -> Value {
+    let versions = group.versions.iter().map(|version| {
+        let resources: Vec<Value> = version.rows.iter().map(|row| aggregated_resource(row)).collect();
+        json!({ "version": version.name, "resources": resources, "freshness": "Current" })
+    });
+    let mut metadata = json!({});
+    if !group.name.is_empty() {
+        metadata["name"] = group.name.into();
+    }
+    json!({ "metadata": metadata, "versions": versions.collect::<Vec<_>>() })
+}
+
+fn aggregated_resource(row: &Row) -> Value {
+    let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
+    let mut entry = json!({
+        "resource": row.resource,
+        "responseKind": kind("", "", &row.kind),
+        "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": row.singular,
+        "verbs": row.verbs,
+    });
+    for (name, values) in [("shortNames", &row.short_names), ("categories", &row.categories)] {
+        if !values.is_empty() {
+            entry[name] = json!(values);
+        }
+    }
+    let subresources = row.subresources.iter().map(|subresource| {
+        json!({
+            "subresource": subresource.name,
+            "responseKind": kind(&subresource.group, &subresource.version, &subresource.kind),
+            "verbs": subresource.verbs,
+        })
+    });
+    let subresources: Vec<Value> = subresources.collect();
+    if !subresources.is_empty() {
+        entry["subresources"] = subresources.into();
+    }
+    entry
+}
+
+/// A discovery document, or the page for paths that mean nothing.
+pub fn answer(server: &Server, path: &str, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    let path = match path.trim_end_matches('/') {
+        "" => return Ok(index(server)),
+        path => path,
+    };
+    let documents = &server.discovery;
+    if let Some(format) = aggregated_format(headers)
+        && let Some(document) = documents.aggregated.get(&(if path == "/api" { "/api" } else { "/apis" }, format))
+        && matches!(path, "/api" | "/apis")
+    {
+        return Ok(aggregated(document, format, headers));
+    }
+    let Some(document) = documents.legacy.get(path) else { return Ok(respond::not_found_page()) };
+    let mut response = respond::with_type(StatusCode::OK, "application/json", Body::from(document.body.clone()));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Response<Body> {
+    let matches = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).is_some_and(|given| given == document.etag);
+    let mut response = match matches {
+        true => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        }
+        false => compressed(document, headers),
+    };
+    let content_type = format!("application/json;g=apidiscovery.k8s.io;v={format};as=APIGroupDiscoveryList");
+    let own = response.headers_mut();
+    for (name, value) in [(CONTENT_TYPE, content_type.as_str()), (ETAG, document.etag.as_str()), (VARY, "Accept")] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            own.insert(name, value);
+        }
+    }
+    response
+}
+
+fn compressed(document: &Document, headers: &HeaderMap) -> Response<Body> {
+    if document.body.len() >= GZIP_FROM
+        && accepts_gzip(headers)
+        && let Some(zipped) = gzipped(&document.body)
+    {
+        let mut response = Response::new(Body::from(zipped));
+        response.headers_mut().insert(http::header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        return response;
+    }
+    Response::new(Body::from(document.body.clone()))
+}
+
+/// The version of the aggregated format that the client wants most, if it wants one before plain JSON.
+fn aggregated_format(headers: &HeaderMap) -> Option<&'static str> {
+    let header = headers.get(ACCEPT)?.to_str().ok()?;
+    for clause in clauses(header) {
+        let aggregated = clause.media == "application/json"
+            && clause.parameter("g") == Some("apidiscovery.k8s.io")
+            && clause.parameter("as") == Some("APIGroupDiscoveryList");
+        if aggregated {
+            let format = FORMATS.into_iter().find(|format| clause.parameter("v") == Some(format));
+            if format.is_some() {
+                return format;
+            }
+        } else if clause.media == "application/json" && !clause.is_transformed() {
+            return None;
+        }
+    }
+    None
+}
+
+/// The paths that this server answers, at `/`.
+fn index(server: &Server) -> Response<Body> {
+    let mut paths: Vec<&str> = server.discovery.legacy.keys().map(String::as_str).collect();
+    paths.extend(["/healthz", "/livez", "/metrics", "/readyz", "/version"]);
+    paths.sort_unstable();
+    respond::json(&json!({ "paths": paths }))
+}

@@ -1,0 +1,45 @@
+//! A bug in one request must not take the others down: it is answered and logged.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A future whose panic is a result.
+pub struct Caught<F>(Pin<Box<F>>);
+
+pub fn caught<F: Future>(future: F) -> Caught<F> {
+    Caught(Box::pin(future))
+}
+
+impl<F: Future> Future for Caught<F> {
+    /// `Err` with what the panic said.
+    type Output = Result<F::Output, String>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // After a panic the future is dropped and never polled again; what it shared is guarded by its own locks.
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ok),
+            Err(payload) => {
+                let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+                let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+                Poll::Ready(Err(text.unwrap_or_else(|| "no message".into())))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error() {
+        assert_eq!(caught(async { 1 }).await, Ok(1));
+        let panicking = caught(async {
+            if std::hint::black_box(true) {
+                panic!("broken {}", 1);
+            }
+        });
+        assert_eq!(panicking.await, Err("broken 1".to_string()));
+    }
+}

@@ -1,0 +1,83 @@
+//! From a result to an HTTP response.
+
+pub mod list;
+mod pretty;
+
+use std::io::Write;
+
+use atoll_meta::{Status, json};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::negotiate::Output;
+
+/// Bodies from this size on are compressed for clients that can read it.
+pub const GZIP_FROM: usize = 128 << 10;
+
+/// An object as it is stored.
+pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+    let body = match output {
+        Output::Json { pretty: false } => Body::from(stored),
+        Output::Json { pretty: true } => Body::from(pretty::indent(&stored)),
+        Output::Yaml => Body::from(yaml(&stored)),
+    };
+    with_type(code, output.content_type(), body)
+}
+
+/// A value that was made for this answer.
+pub fn value(code: StatusCode, value: &Value, output: Output) -> Response<Body> {
+    object(code, Bytes::from(json::to_vec(value)), output)
+}
+
+pub fn json(value: &Value) -> Response<Body> {
+    self::value(StatusCode::OK, value, Output::Json { pretty: false })
+}
+
+pub fn status(status: &Status, output: Output) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = object(code, Bytes::from(status.to_json()), output);
+    if let Some(seconds) = status.retry_after().filter(|seconds| *seconds > 0) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// What paths get that mean nothing here.
+pub fn not_found_page() -> Response<Body> {
+    let mut response =
+        with_type(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", Body::from("404 page not found\n".to_string()));
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+pub fn with_type(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+pub fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|coding| coding.split(';').next().unwrap_or_default().trim() == "gzip")
+}
+
+/// Speed before size, as upstream chooses.
+pub fn gzip() -> GzEncoder<Vec<u8>> {
+    GzEncoder::new(Vec::new(), Compression::new(1))
+}
+
+pub fn gzipped(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = gzip();
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()
+}
+
+fn yaml(stored: &[u8]) -> String {
+    let value = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
+    serde_saphyr::to_string(&value).unwrap_or_default()
+}

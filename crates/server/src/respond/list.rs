@@ -1,0 +1,132 @@
+//! A list, put together in pieces while it is sent: however long it is, little of it is in memory twice.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use atoll_meta::json;
+use atoll_registry::{Listing, Row};
+use atoll_watch::Object;
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+
+use super::{GZIP_FROM, accepts_gzip, gzip};
+use crate::body::Body;
+use crate::negotiate::Output;
+
+/// Pieces are about this long: several TLS records, few system calls.
+const CHUNK: usize = 128 << 10;
+
+pub struct ListBody {
+    head: Vec<u8>,
+    objects: std::vec::IntoIter<Arc<Object>>,
+    /// Items of built-in lists do not repeat kind and version.
+    typed: bool,
+    first: bool,
+    done: bool,
+    gzip: Option<GzEncoder<Vec<u8>>>,
+}
+
+/// The answer to a list of `row`; `token` continues it.
+pub fn answer(row: &Row, listing: Listing, token: Option<&str>, output: Output, headers: &HeaderMap) -> Response<Body> {
+    let size: usize = listing.objects.iter().map(|object| object.json.len()).sum();
+    let mut body = ListBody {
+        head: head(row, &listing, token),
+        objects: listing.objects.into_iter(),
+        typed: row.type_id.is_some(),
+        first: true,
+        done: false,
+        gzip: None,
+    };
+    if size < CHUNK || output != (Output::Json { pretty: false }) {
+        return super::object(StatusCode::OK, Bytes::from(body.whole(size)), output);
+    }
+    let zipped = size >= GZIP_FROM && accepts_gzip(headers);
+    body.gzip = zipped.then(gzip);
+    let mut response = super::with_type(StatusCode::OK, output.content_type(), Body::List(Box::new(body)));
+    if zipped {
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
+}
+
+fn head(row: &Row, listing: &Listing, token: Option<&str>) -> Vec<u8> {
+    let mut head = Vec::with_capacity(256);
+    head.extend_from_slice(b"{\"kind\":");
+    json::write_string(&format!("{}List", row.kind), &mut head);
+    head.extend_from_slice(b",\"apiVersion\":");
+    json::write_string(&row.api_version(), &mut head);
+    head.extend_from_slice(format!(",\"metadata\":{{\"resourceVersion\":\"{}\"", listing.revision).as_bytes());
+    if let Some(token) = token {
+        head.extend_from_slice(b",\"continue\":");
+        json::write_string(token, &mut head);
+    }
+    if let Some(remaining) = listing.remaining {
+        head.extend_from_slice(format!(",\"remainingItemCount\":{remaining}").as_bytes());
+    }
+    head.extend_from_slice(b"},\"items\":[");
+    head
+}
+
+impl ListBody {
+    /// The next piece, `None` at the end.
+    pub fn next_chunk(&mut self) -> Option<Bytes> {
+        while !self.done {
+            let piece = self.piece();
+            let piece = match &mut self.gzip {
+                None => piece,
+                Some(encoder) => {
+                    // Writing into memory cannot fail.
+                    let _ = encoder.write_all(&piece);
+                    match self.done {
+                        true => self.gzip.take()?.finish().ok()?,
+                        false => std::mem::take(encoder.get_mut()),
+                    }
+                }
+            };
+            if !piece.is_empty() {
+                return Some(Bytes::from(piece));
+            }
+        }
+        None
+    }
+
+    fn piece(&mut self) -> Vec<u8> {
+        let mut piece = std::mem::take(&mut self.head);
+        piece.reserve(CHUNK.saturating_sub(piece.len()));
+        while piece.len() < CHUNK {
+            match self.objects.next() {
+                Some(object) => self.item(&object, &mut piece),
+                None => {
+                    piece.extend_from_slice(b"]}\n");
+                    self.done = true;
+                    break;
+                }
+            }
+        }
+        piece
+    }
+
+    fn whole(mut self, size: usize) -> Vec<u8> {
+        let mut whole = std::mem::take(&mut self.head);
+        whole.reserve(size + 16);
+        while let Some(object) = self.objects.next() {
+            self.item(&object, &mut whole);
+        }
+        whole.extend_from_slice(b"]}");
+        whole
+    }
+
+    fn item(&mut self, object: &Object, piece: &mut Vec<u8>) {
+        if !std::mem::take(&mut self.first) {
+            piece.push(b',');
+        }
+        if self.typed {
+            piece.push(b'{');
+            piece.extend_from_slice(&object.json[json::prefix_len(&object.json)..]);
+        } else {
+            piece.extend_from_slice(&object.json);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A copy of everything, taken from and put back into a running server.
+//!
+//! A snapshot is lines of JSON: a head with the revision it was taken at, one line a key in key order, and an
+//! end with their number, so that a file that was cut off is known as such. Putting it back is a sequence of
+//! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
+//! happen. The revision is first raised beyond any that a client of the copied server can have seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_meta::{Status, json};
+use atoll_store::{Condition, Key, Range, Write, WriteError};
+use bytes::{Bytes, BytesMut};
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::Server;
+use crate::body::Body;
+use crate::respond;
+
+pub const PATH: &str = "/atoll/snapshot";
+
+/// Beyond what any server can have written since the snapshot was taken: a generous rate, and some more.
+const REVISIONS_PER_SECOND: u64 = 100_000;
+const MARGIN: u64 = 1_000_000;
+
+const PIECE: usize = 256 << 10;
+
+pub async fn answer<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match *method {
+        Method::GET => save(server).await,
+        Method::POST => restore(server, body).await,
+        _ => Err(Status::method_not_supported_generic()),
+    }
+}
+
+async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
+    let page = server.registry.store.range(Range::all(), None, 0).await;
+    let page = page.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
+    let (sender, receiver) = mpsc::channel(4);
+    let taken = server.registry.clock.now();
+    tokio::spawn(async move {
+        let head = json!({ "atoll": "snapshot", "format": 1, "revision": page.revision, "taken": taken });
+        let mut piece = line(&head);
+        let count = page.entries.len();
+        for entry in page.entries {
+            // Values are JSON already: they are copied, not parsed.
+            piece.extend_from_slice(b"{\"key\":");
+            json::write_string(&entry.key, &mut piece);
+            piece.extend_from_slice(b",\"value\":");
+            piece.extend_from_slice(&entry.value);
+            piece.extend_from_slice(b"}\n");
+            if piece.len() >= PIECE && sender.send(Bytes::from(std::mem::take(&mut piece))).await.is_err() {
+                return;
+            }
+        }
+        piece.extend_from_slice(&line(&json!({ "end": count })));
+        let _ = sender.send(Bytes::from(piece)).await;
+    });
+    Ok(respond::with_type(StatusCode::OK, "application/x-ndjson", Body::Stream(receiver)))
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut line = json::to_vec(value);
+    line.push(b'\n');
+    line
+}
+
+async fn restore<B>(server: &Arc<Server>, body: B) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let copy = read(body).await?;
+    let store = &server.registry.store;
+    let since = u64::try_from(server.registry.clock.now() - copy.taken).unwrap_or(0);
+    let beyond = copy.revision + since.saturating_mul(REVISIONS_PER_SECOND) + MARGIN;
+    let refused = |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
+    store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
+    let current = store.range(Range::all(), None, 0).await;
+    let current = current.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
+    let current: BTreeMap<Key, Bytes> = current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    let write = |key: &Key, value: Option<Bytes>| Write {
+        key: key.clone(),
+        expect: if value.is_none() { Condition::Present } else { Condition::Any },
+        value,
+        guards: Vec::new(),
+        memo: None,
+    };
+    let changed = copy.entries.iter().filter(|(key, value)| current.get(*key) != Some(value));
+    let changed: Vec<Write> = changed.map(|(key, value)| write(key, Some(value.clone()))).collect();
+    let gone = current.keys().filter(|key| !copy.entries.contains_key(*key)).map(|key| write(key, None));
+    let writes: Vec<Write> = changed.into_iter().chain(gone).collect();
+    let count = writes.len();
+    for chunk in writes.chunks(512) {
+        // Handed over together, they share commits.
+        let mut running = tokio::task::JoinSet::new();
+        for write in chunk.iter().cloned() {
+            let store = store.clone();
+            running.spawn(async move { store.write(write).await });
+        }
+        while let Some(outcome) = running.join_next().await {
+            match outcome {
+                // Deleted by someone else in the meantime.
+                Ok(Ok(_) | Err(WriteError::Unmet { .. })) => {}
+                Ok(Err(error)) => return Err(refused(error)),
+                Err(error) => return Err(Status::internal_error(error.to_string())),
+            }
+        }
+    }
+    let revision = server.registry.cache.revision();
+    Ok(respond::json(&json!({ "objects": copy.entries.len(), "changed": count, "revision": revision.to_string() })))
+}
+
+struct Copy {
+    revision: u64,
+    taken: i64,
+    entries: BTreeMap<Key, Bytes>,
+}
+
+/// Reads the whole of it before anything is touched: half a snapshot is none.
+async fn read<B>(body: B) -> Result<Copy, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let wrong = |what: &str| Status::bad_request(format!("this is not a whole snapshot: {what}"));
+    let mut body = std::pin::pin!(body);
+    let mut pending = BytesMut::new();
+    let mut copy: Option<Copy> = None;
+    let mut ended = false;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| wrong(&error.into().to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        pending.extend_from_slice(&data);
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line = pending.split_to(end + 1).freeze();
+            let value = json::parse(&line[..end]).map_err(|error| wrong(&error.to_string()))?.value;
+            match &mut copy {
+                None => copy = Some(head(&value).ok_or_else(|| wrong("it has no head of format 1"))?),
+                Some(copy) => match (value["key"].as_str(), value["end"].as_u64()) {
+                    (Some(key), _) => {
+                        let stored = encode(&value["value"]);
+                        copy.entries.insert(Key::from(key), stored);
+                    }
+                    (None, Some(count)) if count == copy.entries.len() as u64 => ended = true,
+                    _ => return Err(wrong("a line is neither an object nor the right end")),
+                },
+            }
+        }
+    }
+    copy.filter(|_| ended).ok_or_else(|| wrong("its end is missing"))
+}
+
+fn head(value: &Value) -> Option<Copy> {
+    let known = value["atoll"] == "snapshot" && value["format"] == 1;
+    let (revision, taken) = (value["revision"].as_u64()?, value["taken"].as_i64()?);
+    known.then(|| Copy { revision, taken, entries: BTreeMap::new() })
+}
+
+/// The canonical encoding again, or a tombstone.
+fn encode(value: &Value) -> Bytes {
+    match value {
+        Value::Null => Bytes::from_static(atoll_watch::object::TOMBSTONE),
+        value => Bytes::from(json::encode_object(value)),
+    }
+}

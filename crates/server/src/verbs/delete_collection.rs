@@ -1,0 +1,69 @@
+//! DELETE on a collection: everything that is selected, each like a delete of its own.
+
+use std::sync::Arc;
+
+use atoll_admission::{Operation, Request};
+use atoll_meta::Status;
+use atoll_registry::{Place, Row};
+use http::Response;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::delete::read_options;
+use super::list::{position, scope};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::ListOptions;
+use crate::respond;
+
+/// How many deletions are under way at once: enough to share commits, not so many as to crowd others out.
+const AT_ONCE: usize = 64;
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let list = ListOptions::parse(row, &call.query, false)?;
+    let options = Arc::new(read_options(call)?);
+    let scope = scope(row, call, &list);
+    let (snapshot, after) = position(server, &scope, &list).await?;
+    let listing = server.registry.list(&snapshot, &scope, &list.selection, after.as_deref(), list.limit);
+    let row = Arc::new(row.clone());
+    let mut running = JoinSet::new();
+    for object in &listing.objects {
+        if running.len() == AT_ONCE {
+            finished(running.join_next().await)?;
+        }
+        let (server, row, options, key) = (server.clone(), row.clone(), options.clone(), object.key.clone());
+        running.spawn(async move {
+            let Some(parts) = key.parts() else { return Ok(()) };
+            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let admit = |_: &Value| {
+                server.admission.admit(&Request {
+                    operation: Operation::Delete,
+                    row: &row,
+                    subresource: "",
+                    workspace: place.workspace,
+                    namespace: place.namespace,
+                    name: place.name,
+                    snapshot: &server.registry.snapshot(),
+                })
+            };
+            match server.registry.delete(&row, &place, &options, &admit).await {
+                // Someone else deleted it in the meantime: it is gone all the same.
+                Err(status) if status.reason() == "NotFound" => Ok(()),
+                outcome => outcome.map(|_| ()),
+            }
+        });
+    }
+    while let Some(outcome) = running.join_next().await {
+        finished(Some(outcome))?;
+    }
+    Ok(respond::list::answer(&row, listing, None, call.output, &call.headers))
+}
+
+fn finished(outcome: Option<Result<Result<(), Status>, tokio::task::JoinError>>) -> Result<(), Status> {
+    match outcome {
+        Some(Ok(outcome)) => outcome,
+        Some(Err(error)) => Err(Status::internal_error(error.to_string())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,21 @@
+//! GET on one object.
+
+use std::sync::Arc;
+
+use atoll_meta::Status;
+use atoll_registry::Row;
+use http::{Response, StatusCode};
+
+use super::list::{fresh_enough, parse_revision};
+use super::place;
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::respond;
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let revision = parse_revision(call.query.get("resourceVersion").unwrap_or_default())?;
+    fresh_enough(server, revision).await?;
+    let object = server.registry.get(row, &place(row, call)?)?;
+    Ok(respond::object(StatusCode::OK, object.json.clone(), call.output))
+}

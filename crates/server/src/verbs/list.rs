@@ -1,0 +1,121 @@
+//! GET on a collection: any revision that is wanted, all at once or in pages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::{FieldError, FieldPath, Status};
+use atoll_registry::{Place, Row};
+use atoll_watch::{RevisionError, Scope, Snapshot};
+use http::Response;
+
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::{ListOptions, Match};
+use crate::paging::Token;
+use crate::respond;
+
+/// How long a reader waits for a revision that has not happened yet, as upstream.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+const EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start \
+    a new list without the continue parameter, or use the continue token in this response to retrieve the remainder \
+    of the results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+    modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let options = ListOptions::parse(row, &call.query, false)?;
+    let scope = scope(row, call, &options);
+    let (snapshot, after) = position(server, &scope, &options).await?;
+    let registry = &server.registry;
+    let listing = registry.list(&snapshot, &scope, &options.selection, after.as_deref(), options.limit);
+    let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
+    Ok(respond::list::answer(row, listing, token.as_deref(), call.output, &call.headers))
+}
+
+/// What is listed; one object only if the selector names it.
+pub fn scope(row: &Row, call: &Call, options: &ListOptions) -> Scope {
+    let workspace = call.workspace.scope();
+    let namespace = if row.namespaced { call.info.namespace.as_str() } else { "" };
+    let name = options.selection.fields.required_exact("metadata.name");
+    let one_place = !row.namespaced || !namespace.is_empty();
+    match (workspace, name) {
+        (Some(workspace), Some(name)) if one_place && !name.is_empty() => {
+            row.object_scope(&Place { workspace, namespace, name })
+        }
+        _ => row.scope(workspace, namespace),
+    }
+}
+
+/// The snapshot that shall be listed, and behind which key.
+pub async fn position(
+    server: &Arc<Server>,
+    scope: &Scope,
+    options: &ListOptions,
+) -> Result<(Arc<Snapshot>, Option<String>), Status> {
+    let cache = &server.registry.cache;
+    if !options.continue_token.is_empty() {
+        let token = Token::decode(&options.continue_token)?;
+        if !matches!(options.resource_version.as_str(), "" | "0") {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let snapshot = match token.revision {
+            None => cache.snapshot(),
+            Some(revision) => cache.at(revision, scope).map_err(|error| match error {
+                RevisionError::Expired { .. } => {
+                    Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after))
+                }
+                RevisionError::Future { requested, current } => too_large(requested, current),
+            })?,
+        };
+        return Ok((snapshot, Some(token.after)));
+    }
+    let revision = parse_revision(&options.resource_version)?;
+    let exact = match options.resource_version_match {
+        Some(Match::Exact) => true,
+        Some(Match::NotOlderThan) => false,
+        // Of old, a limited list at a revision is exact.
+        None => options.limit > 0 && revision > 0,
+    };
+    fresh_enough(server, revision).await?;
+    if !exact {
+        return Ok((cache.snapshot(), None));
+    }
+    let snapshot = cache.at(revision, scope).map_err(|error| match error {
+        RevisionError::Expired { .. } => {
+            Status::expired("The resourceVersion for the provided list is too old.")
+        }
+        RevisionError::Future { requested, current } => too_large(requested, current),
+    })?;
+    Ok((snapshot, None))
+}
+
+/// Waits a little for a revision that is still to come.
+pub async fn fresh_enough(server: &Arc<Server>, revision: u64) -> Result<(), Status> {
+    let cache = &server.registry.cache;
+    if cache.revision() >= revision {
+        return Ok(());
+    }
+    let waited = tokio::time::timeout(PATIENCE, cache.wait_for(revision)).await;
+    waited.map_err(|_| too_large(revision, cache.revision()))
+}
+
+fn too_large(requested: u64, current: u64) -> Status {
+    Status::resource_version_too_large(requested, current)
+}
+
+/// 0 if there is none.
+pub fn parse_revision(text: &str) -> Result<u64, Status> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let wrong = |problem: &str| {
+        let message = format!("strconv.ParseUint: parsing {text:?}: {problem}");
+        let error = FieldError::invalid(&FieldPath::new("resourceVersion"), text, message);
+        Status::bad_request(format!("invalid resource version: {error}"))
+    };
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong("invalid syntax"));
+    }
+    text.parse().map_err(|_| wrong("value out of range"))
+}

@@ -1,0 +1,73 @@
+//! The scale subresource: an object's replicas as `autoscaling/v1` Scale.
+
+use std::sync::Arc;
+
+use atoll_admission::Operation;
+use atoll_meta::{Status, json, object};
+use atoll_registry::{Row, Update, scale};
+use http::{Response, StatusCode};
+use serde_json::Value;
+
+use super::patch::{Patch, PatchKind, options as patch_options};
+use super::update::check_name;
+use super::{admit, check_namespace, place};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::WriteOptions;
+use crate::{decode, respond};
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let place = place(row, call)?;
+    let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
+        "get" => {
+            let object = server.registry.get(row, &place)?;
+            return Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&object.json)?), call.output));
+        }
+        "update" => {
+            let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
+            let scale = decode::other_kind("autoscaling", "v1", "Scale", &call.headers, &call.body)?;
+            check_namespace(row, call, &scale)?;
+            check_name(&scale, &call.info.name)?;
+            (Wanted::Scale(scale), options)
+        }
+        _ => {
+            let kind = PatchKind::of(call)?;
+            (Wanted::Patched(Patch::parse(kind, &call.body)?), patch_options(call)?)
+        }
+    };
+    let uid = match &wanted {
+        Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
+        Wanted::Patched(_) => None,
+    };
+    let transform = |existing: Option<&Value>| {
+        let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+        match &wanted {
+            Wanted::Scale(wanted) => scale::apply(existing, wanted),
+            Wanted::Patched(patch) => {
+                let mut current = scale::of(row, existing);
+                patch.apply(&mut current)?;
+                scale::apply(existing, &current)
+            }
+        }
+    };
+    let update = Update {
+        subresource: "",
+        transform: &transform,
+        admit: &|_: &Value, _: Option<&Value>| admit(server, row, call, &place, Operation::Update, place.name),
+        uid,
+        create_missing: false,
+        dry_run: options.dry_run,
+    };
+    let (updated, _) = server.registry.update(row, &place, &update).await?;
+    Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+}
+
+enum Wanted {
+    Scale(Value),
+    Patched(Patch),
+}
+
+fn parse(stored: &[u8]) -> Result<Value, Status> {
+    json::parse(stored).map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
+}

@@ -1,0 +1,56 @@
+//! PUT on an object or one of its subresources.
+
+use std::sync::Arc;
+
+use atoll_admission::Operation;
+use atoll_meta::{Status, object};
+use atoll_registry::{Row, Update};
+use http::{Response, StatusCode};
+use serde_json::Value;
+
+use super::{admit, check_namespace, place, warn};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::WriteOptions;
+use crate::{decode, respond};
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
+    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
+    check_namespace(row, call, &decoded.object)?;
+    check_name(&decoded.object, &call.info.name)?;
+    let place = place(row, call)?;
+    let wanted = &decoded.object;
+    let uid = Some(object::uid(wanted)).filter(|uid| !uid.is_empty());
+    let update = Update {
+        subresource: &call.info.subresource,
+        transform: &|_| Ok(wanted.clone()),
+        admit: &|new: &Value, old: Option<&Value>| {
+            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+            if old.is_none() {
+                call.workspace.check_create(&row.group, &row.resource, new)?;
+            }
+            admit(server, row, call, &place, operation, place.name)
+        },
+        uid,
+        create_missing: false,
+        dry_run: options.dry_run,
+    };
+    let (updated, created) = server.registry.update(row, &place, &update).await?;
+    let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(warn(respond::object(code, updated.json, call.output), &decoded.warnings))
+}
+
+/// The object must be the one that the URL names.
+pub fn check_name(wanted: &Value, name: &str) -> Result<(), Status> {
+    match object::name(wanted) {
+        given if given == name => Ok(()),
+        "" => Err(Status::bad_request(format!(
+            "name must be provided: the name of the object () does not match the name on the URL ({name})"
+        ))),
+        given => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+    }
+}

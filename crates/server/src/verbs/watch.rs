@@ -1,0 +1,215 @@
+//! GET on a collection with `watch`: what is there, then what happens, until time is up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::Status;
+use atoll_registry::{Row, Selection};
+use atoll_schema::{TypeRef, Types};
+use atoll_watch::event::frame;
+use atoll_watch::{Event, EventType, Expired, Object, RevisionError, Scope, Watcher};
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::list::{fresh_enough, parse_revision, scope};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::ListOptions;
+use crate::respond;
+
+/// A watch without a timeout of its own ends after once to twice this long, so that they do not all end at once.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// How often a watcher that asked for bookmarks gets one, whatever else happens.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A last bookmark comes this long before the end: the client then resumes from where it really was.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// Pieces that may wait for a slow connection; behind them the watcher's own queue fills, then the history counts.
+const WAITING: usize = 4;
+/// Events that are ready at once are sent as one piece up to this size.
+const PIECE: usize = 64 << 10;
+
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let options = ListOptions::parse(row, &call.query, true)?;
+    let wanted = parse_revision(&options.resource_version)?;
+    let scope = scope(row, call, &options);
+    // Without a revision to start from, a watch begins with everything that is there.
+    let initial = options.send_initial_events.unwrap_or(wanted == 0);
+    if initial || wanted == 0 {
+        fresh_enough(server, wanted).await?;
+    }
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let response = respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver));
+    let start = if initial || wanted == 0 { None } else { Some(wanted) };
+    let timeout = options.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+    let stream = Stream {
+        server: server.clone(),
+        row: Arc::new(row.clone()),
+        sender,
+        selection: options.selection,
+        bookmarks: options.allow_bookmarks,
+        announce_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
+        initial,
+        not_before: wanted,
+        deadline: Instant::now() + timeout.unwrap_or_else(default_timeout),
+    };
+    tokio::spawn(stream.run(scope, start));
+    Ok(response)
+}
+
+fn default_timeout() -> Duration {
+    let mut random = [0; 4];
+    // Without randomness all watches last equally long, which is merely unwise.
+    let _ = getrandom::fill(&mut random);
+    MIN_TIMEOUT.mul_f64(1.0 + f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX))
+}
+
+struct Stream {
+    server: Arc<Server>,
+    row: Arc<Row>,
+    sender: mpsc::Sender<Bytes>,
+    selection: Selection,
+    bookmarks: bool,
+    /// Say when the initial events are over.
+    announce_end: bool,
+    initial: bool,
+    /// Events up to this revision are not wanted, even if they are yet to happen.
+    not_before: u64,
+    deadline: Instant,
+}
+
+/// The client is gone, or has been told that it is over.
+struct Ended;
+
+impl Stream {
+    async fn run(self, scope: Scope, start: Option<u64>) {
+        let gone = self.sender.clone();
+        let mut stopping = self.server.stopping();
+        let stopped = async move {
+            // A server that drops its sender is gone too.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        };
+        tokio::select! {
+            _ = self.send_all(&scope, start) => {}
+            () = stopped => {}
+            () = gone.closed() => {}
+        }
+    }
+
+    async fn send_all(&self, scope: &Scope, start: Option<u64>) -> Result<(), Ended> {
+        let cache = &self.server.registry.cache;
+        let snapshot = cache.snapshot();
+        let after = start.unwrap_or(snapshot.revision).min(snapshot.revision);
+        let mut watcher = match cache.watch(scope.clone(), after) {
+            Ok(watcher) => watcher,
+            Err(RevisionError::Expired { requested, oldest }) => return self.expired(requested, oldest).await,
+            Err(RevisionError::Future { requested, current }) => {
+                return self.error(&Status::resource_version_too_large(requested, current)).await;
+            }
+        };
+        if self.initial {
+            self.send_initial(&snapshot, scope).await?;
+            if self.announce_end {
+                self.bookmark(snapshot.revision, true).await?;
+            }
+        }
+        drop(snapshot);
+        self.send_events(&mut watcher).await
+    }
+
+    async fn send_initial(&self, snapshot: &atoll_watch::Snapshot, scope: &Scope) -> Result<(), Ended> {
+        let mut piece = Vec::new();
+        let objects: Vec<Arc<Object>> = snapshot.list(scope, None).collect();
+        for object in objects.iter().filter(|object| self.wants(object)) {
+            piece.extend_from_slice(&frame(EventType::Added.as_str(), &object.json));
+            if piece.len() >= PIECE {
+                self.send(Bytes::from(std::mem::take(&mut piece))).await?;
+            }
+        }
+        if piece.is_empty() { Ok(()) } else { self.send(Bytes::from(piece)).await }
+    }
+
+    async fn send_events(&self, watcher: &mut Watcher) -> Result<(), Ended> {
+        let mut bookmark_at = self.next_bookmark();
+        loop {
+            tokio::select! {
+                events = watcher.next() => match events {
+                    Ok(events) => self.send_pieces(&events).await?,
+                    Err(Expired { seen, oldest }) => return self.expired(seen, oldest).await,
+                },
+                () = sleep_until(bookmark_at), if self.bookmarks => {
+                    self.bookmark(watcher.progress(), false).await?;
+                    bookmark_at = self.next_bookmark();
+                }
+                () = sleep_until(self.deadline) => return Ok(()),
+            }
+        }
+    }
+
+    /// Every minute, and once shortly before the end.
+    fn next_bookmark(&self) -> Instant {
+        let now = Instant::now();
+        let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+        let regular = now + BOOKMARK_EVERY;
+        last.map_or(regular, |last| last.min(regular))
+    }
+
+    async fn send_pieces(&self, events: &VecDeque<Arc<Event>>) -> Result<(), Ended> {
+        let wanted = events.iter().filter(|event| event.revision > self.not_before);
+        let mut frames = wanted.filter_map(|event| {
+            let seen = event.seen_by(|object| self.wants(object))?;
+            Some(event.frame(seen))
+        });
+        let Some(mut piece) = frames.next() else { return Ok(()) };
+        // One event is sent as it is, shared with every other watcher of it; several are joined.
+        for next in frames {
+            if piece.len() + next.len() > PIECE {
+                self.send(std::mem::replace(&mut piece, next)).await?;
+            } else {
+                let mut joined = Vec::with_capacity(piece.len() + next.len());
+                joined.extend_from_slice(&piece);
+                joined.extend_from_slice(&next);
+                piece = Bytes::from(joined);
+            }
+        }
+        self.send(piece).await
+    }
+
+    fn wants(&self, object: &Object) -> bool {
+        self.selection.is_everything() || self.selection.matches(object)
+    }
+
+    async fn bookmark(&self, revision: u64, initial_events_end: bool) -> Result<(), Ended> {
+        let mut object = match self.row.type_id {
+            Some(id) => Types::get().zero(TypeRef::Struct(id)),
+            None => json!({}),
+        };
+        object["kind"] = self.row.kind.as_str().into();
+        object["apiVersion"] = self.row.api_version().into();
+        object["metadata"] = json!({ "resourceVersion": revision.to_string() });
+        if initial_events_end {
+            object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        self.send(frame("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
+    }
+
+    async fn expired(&self, requested: u64, oldest: u64) -> Result<(), Ended> {
+        self.error(&Status::expired(format!("too old resource version: {requested} ({oldest})"))).await
+    }
+
+    async fn error(&self, status: &Status) -> Result<(), Ended> {
+        self.send(frame("ERROR", &status.to_json())).await?;
+        Err(Ended)
+    }
+
+    async fn send(&self, piece: Bytes) -> Result<(), Ended> {
+        let sending = tokio::time::timeout_at(self.deadline, self.sender.send(piece)).await;
+        sending.map_err(|_| Ended)?.map_err(|_| Ended)
+    }
+}

@@ -1,0 +1,75 @@
+//! From a path such as `root:org:team` to the id that keys are made of, before anything else.
+
+use atoll_meta::{Status, object};
+use atoll_registry::bootstrap::ROOT;
+use atoll_registry::catalog::ATOLL;
+use atoll_registry::Registry;
+use atoll_store::Key;
+use serde_json::Value;
+
+/// Where a request takes place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workspace {
+    One {
+        id: String,
+        /// It is being deleted: nothing new is created in it.
+        deleting: bool,
+    },
+    /// All of them, for lists and watches.
+    All,
+}
+
+/// The workspace that `path` names; a request without one is in the root.
+pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Status> {
+    let root = Workspace::One { id: ROOT.into(), deleting: false };
+    let path = match path {
+        None | Some(ROOT) => return Ok(root),
+        Some("*") => return Ok(Workspace::All),
+        Some(path) => path,
+    };
+    let not_found = || Status::not_found(ATOLL, "workspaces", path);
+    let mut steps = path.split(':');
+    if steps.next() != Some(ROOT) {
+        return Err(not_found());
+    }
+    let snapshot = registry.snapshot();
+    let (mut id, mut deleting) = (ROOT.to_string(), false);
+    for name in steps {
+        let key = Key::object(ATOLL, "workspaces", &id, "", name);
+        let workspace = snapshot.get(&key).ok_or_else(not_found)?;
+        deleting |= workspace.field("status.phase") == "Deleting";
+        id = workspace.field("status.id").to_string();
+    }
+    Ok(Workspace::One { id, deleting })
+}
+
+impl Workspace {
+    /// The id for a request that concerns one object.
+    pub fn id(&self) -> Result<&str, Status> {
+        match self {
+            Workspace::One { id, .. } => Ok(id),
+            Workspace::All => Err(Status::bad_request(
+                "only list and watch work across all workspaces; name one, as in /clusters/root:org",
+            )),
+        }
+    }
+
+    /// The id for a list: `None` for all.
+    pub fn scope(&self) -> Option<&str> {
+        match self {
+            Workspace::One { id, .. } => Some(id),
+            Workspace::All => None,
+        }
+    }
+
+    /// Refuses to put anything new into a workspace that is on its way out.
+    pub fn check_create(&self, group: &str, resource: &str, object: &Value) -> Result<(), Status> {
+        match self {
+            Workspace::One { deleting: true, .. } => {
+                let message = "unable to create new content in this workspace because it is being deleted";
+                Err(Status::forbidden(group, resource, object::name(object), message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
