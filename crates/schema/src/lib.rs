@@ -12,14 +12,17 @@
 //!
 //! The data files hold facts only and are written by `cargo xtask codegen`. Nothing here reads a clock or does I/O.
 
+mod decode;
 mod error;
 mod go;
 mod normalise;
 mod quantity;
 mod resources;
+mod text;
 mod time;
 mod types;
 
+pub use decode::{Decoded, Document, decode};
 pub use error::{Error, StrictRemark, TypeMismatch, UnknownField};
 pub use normalise::normalise;
 pub use quantity::{Canonical, QuantityError, canonical_quantity};

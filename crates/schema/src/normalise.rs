@@ -1,8 +1,8 @@
 //! What decoding into a Go struct and encoding it again does to a JSON value, done in place.
 //!
 //! Go keeps the first error it meets and reads on, except where a type reads itself (times, quantities): such an
-//! error ends the reading and is the one reported. Everything found is kept with its path, so that whoever has the
-//! text can put it into the order of the text.
+//! error ends the reading and is the one reported. Here reading always goes on, and everything found is kept with its
+//! path, so that whoever has the text can tell what came first.
 
 mod problem;
 
@@ -14,7 +14,7 @@ use crate::quantity::{Canonical, QuantityError, canonical_quantity};
 use crate::time::{Rewritten, canonical_micro_time, canonical_time};
 use crate::types::{List, Map, Slot, Type, TypeId, TypeRef, Types};
 
-pub(crate) use problem::{Problem, Segment, Trouble};
+pub(crate) use problem::{MOST_REMARKS, Problem, Segment, Trouble};
 
 /// Makes `value` what Go's decoding into the type and encoding again would make of it, and reports the fields that the
 /// type does not have (they are gone from `value`). On error `value` is left half done.
@@ -33,13 +33,11 @@ pub fn normalise(types: &Types, id: TypeId, value: &mut Value) -> Result<Vec<Unk
 pub(crate) struct Walk<'t> {
     types: &'t Types,
     problems: Vec<Problem>,
-    /// Set once a type that reads itself has failed: Go stops there.
-    ended: bool,
 }
 
 impl<'t> Walk<'t> {
     pub(crate) fn run(types: &'t Types, id: TypeId, value: &mut Value) -> Vec<Problem> {
-        let mut walk = Walk { types, problems: Vec::new(), ended: false };
+        let mut walk = Walk { types, problems: Vec::new() };
         // Null decodes into nothing, and what is encoded is an empty struct.
         if value.is_null() {
             *value = types.zero(TypeRef::Struct(id));
@@ -93,9 +91,6 @@ impl<'t> Walk<'t> {
         let owner = &self.types[id];
         let mut seen = 0u64;
         object.retain(|name, value| {
-            if self.ended {
-                return true;
-            }
             let Some((place, slot)) = owner.slot(name) else {
                 self.problems.push(Problem::unknown(name));
                 return false;
@@ -130,9 +125,6 @@ impl<'t> Walk<'t> {
                     .iter_mut()
                     .for_each(|problem| problem.path.push(Segment::Index(index)));
             }
-            if self.ended {
-                return;
-            }
         }
     }
 
@@ -145,9 +137,6 @@ impl<'t> Walk<'t> {
                 self.problems[before..]
                     .iter_mut()
                     .for_each(|problem| problem.path.push(Segment::Key(key.clone())));
-            }
-            if self.ended {
-                return;
             }
         }
     }
@@ -193,24 +182,18 @@ impl<'t> Walk<'t> {
     /// Runs what a type that reads itself does: its first mistake ends the reading, and strict reading does not look
     /// inside.
     fn itself(&mut self, read: impl FnOnce(&mut Walk<'t>)) {
-        let mut inner = Walk { types: self.types, problems: Vec::new(), ended: false };
-        read(&mut inner);
-        let mut first = None;
-        for problem in inner.problems {
-            match problem.trouble {
-                Trouble::Unknown => {}
-                Trouble::Literal => self.problems.push(problem),
-                // What ended the reading inside comes last and wins.
-                Trouble::Mismatch(_) if first.is_none() || problem.ends => first = Some(problem),
-                Trouble::Mismatch(_) => {}
-            }
+        let before = self.problems.len();
+        read(self);
+        if self.problems.len() == before {
+            return;
         }
-        if let Some(mut problem) = first {
+        let found = self.problems.split_off(before);
+        self.problems
+            .extend(found.into_iter().filter(|problem| !matches!(problem.trouble, Trouble::Unknown)));
+        for problem in &mut self.problems[before..] {
             // The outer reading puts its own struct's name in place of the inner one's.
             problem.owner = None;
             problem.ends = true;
-            self.ended = true;
-            self.problems.push(problem);
         }
     }
 
@@ -360,7 +343,7 @@ fn name_of(value: &Value) -> &'static str {
 fn any(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if let Some(number) = number.as_f64().filter(|_| number.is_f64()) {
+            if let Some(number) = number.as_f64().filter(|_| !number.is_i64()) {
                 *value = float(number);
             }
         }

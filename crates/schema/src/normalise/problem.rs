@@ -66,12 +66,17 @@ impl Problem {
         text
     }
 
-    /// The mismatch with its place in it.
-    pub fn into_mismatch(self) -> Option<TypeMismatch> {
+    /// The mismatch with its place in it, and with a number as it was written where that is known.
+    pub fn into_mismatch(self, literal: Option<String>) -> Option<TypeMismatch> {
         let Trouble::Mismatch(mut mismatch) = self.trouble else { return None };
-        if let (TypeMismatch::Kind { field, .. }, Some(owner)) = (&mut mismatch, self.owner) {
-            let names: Vec<&str> = self.fields.iter().rev().copied().collect();
-            *field = Some((owner, names.join(".")));
+        if let TypeMismatch::Kind { field, found, .. } = &mut mismatch {
+            if let Some(owner) = self.owner {
+                let names: Vec<&str> = self.fields.iter().rev().copied().collect();
+                *field = Some((owner, names.join(".")));
+            }
+            if let Some(literal) = literal.filter(|_| found.starts_with("number ")) {
+                *found = format!("number {literal}");
+            }
         }
         Some(mismatch)
     }
@@ -93,7 +98,7 @@ pub(super) fn report(problems: Vec<Problem>) -> Result<Vec<UnknownField>, TypeMi
             Trouble::Mismatch(_) => {
                 let ends = problem.ends;
                 if first.is_none() || ends {
-                    first = problem.into_mismatch();
+                    first = problem.into_mismatch(None);
                 }
                 if ends {
                     break;
