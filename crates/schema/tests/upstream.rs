@@ -17,10 +17,11 @@ mod generator;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 use std::{fs, thread};
 
-use atoll_schema::{Types, decode};
+use atoll_schema::{Types, decode, resources, through_protobuf};
 use generator::Generator;
 use serde_json::{Value, json};
 
@@ -29,6 +30,7 @@ struct Question {
     version: &'static str,
     kind: &'static str,
     text: String,
+    protobuf: bool,
 }
 
 #[test]
@@ -46,11 +48,48 @@ fn quantities_and_times_are_written_as_go_writes_them() {
             generator.quantity(),
             generator.time()
         );
-        questions.push(Question { group: "", version: "v1", kind: "PersistentVolume", text });
+        questions.push(Question {
+            group: "",
+            version: "v1",
+            kind: "PersistentVolume",
+            text,
+            protobuf: false,
+        });
         let text = format!(r#"{{"spec":{{"renewTime":{}}}}}"#, generator.micro_time());
-        questions.push(Question { group: "coordination.k8s.io", version: "v1", kind: "Lease", text });
+        questions.push(Question {
+            group: "coordination.k8s.io",
+            version: "v1",
+            kind: "Lease",
+            text,
+            protobuf: false,
+        });
     }
     compare(&questions);
+}
+
+#[test]
+fn stored_objects_lose_what_they_lose_in_go() {
+    let types = Types::get();
+    let mut generator = Generator::new(seed() ^ 0x5707ed);
+    let mut questions = Vec::new();
+    for row in resources().iter().filter(|row| row.verbs.contains(&"list") && !stored_as_json(row.group)) {
+        let id = row.type_id.expect("a listed resource has a type");
+        for _ in 0..12 {
+            let text = generator.object(types, id, 0);
+            questions.push(Question {
+                group: row.group,
+                version: row.version,
+                kind: row.kind,
+                text,
+                protobuf: true,
+            });
+        }
+    }
+    compare(&questions);
+}
+
+fn stored_as_json(group: &str) -> bool {
+    matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io")
 }
 
 /// Another seed may be tried as ATOLL_SEED=7.
@@ -70,9 +109,9 @@ fn questions(seed: u64) -> Vec<Question> {
             let text = generator.object(types, id, mistakes);
             if mistakes == 3 {
                 let text = generator.damage(&text);
-                questions.push(Question { group, version, kind, text });
+                questions.push(Question { group, version, kind, text, protobuf: false });
             }
-            questions.push(Question { group, version, kind, text });
+            questions.push(Question { group, version, kind, text, protobuf: false });
         }
     }
     questions
@@ -87,7 +126,10 @@ fn compare(questions: &[Question]) {
     for (question, answer) in questions.iter().zip(&answers) {
         let id = types.by_kind(question.group, question.version, question.kind).expect("a kind of ours");
         let ours = match decode(types, id, question.text.as_bytes()) {
-            Ok(decoded) => {
+            Ok(mut decoded) => {
+                if question.protobuf {
+                    through_protobuf(types, id, &mut decoded.value);
+                }
                 let remarks: Vec<String> = decoded.remarks.iter().map(ToString::to_string).collect();
                 if remarks.is_empty() {
                     json!({"value": decoded.value})
@@ -111,13 +153,14 @@ fn compare(questions: &[Question]) {
         "{} of {} differ:\n{}",
         differences.len(),
         questions.len(),
-        differences.iter().take(12).map(String::as_str).collect::<Vec<_>>().join("\n")
+        differences.iter().take(4).map(String::as_str).collect::<Vec<_>>().join("\n")
     );
 }
 
 /// Go's answers, or nothing where there is no Go.
 fn ask(questions: &[Question]) -> Option<Vec<Value>> {
-    let program = match program() {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let program = match PROGRAM.get_or_init(program) {
         Ok(program) => program,
         Err(reason) => {
             println!("skipped: {reason}");
@@ -125,8 +168,11 @@ fn ask(questions: &[Question]) -> Option<Vec<Value>> {
         }
     };
     let mut input = String::new();
-    for Question { group, version, kind, text } in questions {
-        input.push_str(&json!({"group": group, "version": version, "kind": kind, "text": text}).to_string());
+    for Question { group, version, kind, text, protobuf } in questions {
+        input.push_str(
+            &json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
+                .to_string(),
+        );
         input.push('\n');
     }
     let mut child = Command::new(program)
@@ -161,8 +207,8 @@ fn program() -> Result<PathBuf, String> {
     if !fetched.status.success() {
         return Err(format!("Go's modules cannot be fetched: {}", String::from_utf8_lossy(&fetched.stderr)));
     }
-    // Tests run side by side: each builds beside and moves into place.
-    let beside = program.with_extension(format!("{:?}", thread::current().id()));
+    // Another run may be using the old one: build beside it and move into place.
+    let beside = program.with_extension(std::process::id().to_string());
     let output = beside.to_str().ok_or("the target directory's name is not text")?;
     let built = go(&["build", "-o", output, "."]).map_err(|error| error.to_string())?;
     assert!(built.status.success(), "go build failed: {}", String::from_utf8_lossy(&built.stderr));
