@@ -3,14 +3,17 @@
 //! Text without mistakes is read once. Only where something is found it is read again into nodes that remember order
 //! and spelling.
 
-use std::collections::HashSet;
+mod locate;
+mod remarks;
 
 use serde_json::Value;
 
-use crate::error::{Error, StrictRemark, TypeMismatch, UnknownField};
-use crate::normalise::{MOST_REMARKS, Problem, Segment, Trouble, Walk};
+use crate::error::{Error, StrictRemark, TypeMismatch};
+use crate::normalise::{Problem, Segment, Trouble, Walk};
 use crate::text::{Node, Nodes, Values, read};
 use crate::types::{TypeId, TypeRef, Types};
+use locate::locate;
+use remarks::Remarks;
 
 /// An object as it is stored and served, and what strict reading would object to, in the order of the text.
 #[derive(Debug)]
@@ -77,27 +80,21 @@ impl<'t> Document<'t> {
         } else {
             (self.value, problems)
         };
+        let spots = locate(&root, &problems);
         let mut remarks = Remarks::default();
         let mut mismatches = Vec::new();
-        for problem in problems {
-            let mut place = place(&root, &problem.path);
+        for (problem, spot) in problems.into_iter().zip(spots) {
             match problem.trouble {
-                Trouble::Unknown => {
-                    first_of_its_name(&root, &problem.path, &mut place);
-                    let path = problem.strict_path();
-                    remarks.add(place, StrictRemark::Unknown(UnknownField { path }));
-                }
-                Trouble::Mismatch(_) => mismatches.push((place, problem)),
+                Trouble::Unknown => remarks.unknown(spot.place, problem),
+                Trouble::Mismatch(_) => mismatches.push((spot, problem)),
                 Trouble::Literal => {}
             }
         }
         // The first of those that end the reading counts, else the first of all.
-        mismatches.sort_by(|(left, a), (right, b)| b.ends.cmp(&a.ends).then_with(|| left.cmp(right)));
-        let first = mismatches.into_iter().next().and_then(|(_, problem)| {
-            let literal = literal(&root, &problem.path).map(str::to_owned);
-            problem.into_mismatch(literal)
-        });
-        if let Some(mismatch) = first {
+        let first = mismatches
+            .into_iter()
+            .min_by(|(left, a), (right, b)| b.ends.cmp(&a.ends).then_with(|| left.place.cmp(&right.place)));
+        if let Some(mismatch) = first.and_then(|(spot, problem)| problem.into_mismatch(spot.literal)) {
             return Err(mismatch);
         }
         if self.repeated {
@@ -115,8 +112,8 @@ impl<'t> Document<'t> {
         problems: &[Problem],
     ) -> (Value, Vec<Problem>) {
         let mut value = read(self.text, &mut Values::default()).unwrap_or(Value::Null);
-        for problem in problems {
-            if let (Trouble::Literal, Some(literal)) = (&problem.trouble, literal(root, &problem.path))
+        for (problem, spot) in problems.iter().zip(locate(root, problems)) {
+            if let (Trouble::Literal, Some(literal)) = (&problem.trouble, spot.literal)
                 && let Some(number) = at(&mut value, &problem.path)
             {
                 *number = Value::String(literal.to_owned());
@@ -127,129 +124,10 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Where something is in the text: its place among its siblings, and that of each holder.
-type Place = Vec<usize>;
-
-/// Finds the node at a path (innermost first); of a key that stands twice the last counts.
-fn walk<'n>(root: &'n Node, path: &[Segment], mut step: impl FnMut(usize)) -> Option<&'n Node> {
-    let mut node = root;
-    for segment in path.iter().rev() {
-        let (index, next) = match (node, segment) {
-            (Node::Array(elements), Segment::Index(index)) => (*index, elements.get(*index)?),
-            (Node::Object(members), Segment::Key(key)) => {
-                let index = members.iter().rposition(|(name, _)| name == key)?;
-                (index, &members[index].1)
-            }
-            _ => return None,
-        };
-        step(index);
-        node = next;
-    }
-    Some(node)
-}
-
-fn place(root: &Node, path: &[Segment]) -> Place {
-    let mut place = Vec::with_capacity(path.len());
-    walk(root, path, |index| place.push(index));
-    place
-}
-
-/// Moves the place of a member to where its key stands first: that is where Go remarks on it.
-fn first_of_its_name(root: &Node, path: &[Segment], place: &mut Place) {
-    if let Some((Segment::Key(key), holders)) = path.split_first()
-        && let Some(Node::Object(members)) = walk(root, holders, |_| {})
-        && let (Some(first), Some(last)) =
-            (members.iter().position(|(name, _)| name == key), place.last_mut())
-    {
-        *last = first;
-    }
-}
-
-fn literal<'n>(root: &'n Node, path: &[Segment]) -> Option<&'n str> {
-    match walk(root, path, |_| {})? {
-        Node::Number(literal) => Some(literal),
-        _ => None,
-    }
-}
-
 fn at<'v>(value: &'v mut Value, path: &[Segment]) -> Option<&'v mut Value> {
-    path.iter().rev().try_fold(value, |value, segment| match segment {
-        Segment::Key(key) => value.get_mut(key),
-        Segment::Index(index) => value.get_mut(index),
+    path.iter().rev().try_fold(value, |value, segment| match (segment, segment.name()) {
+        (_, Some(name)) => value.get_mut(name),
+        (Segment::Index(index), _) => value.get_mut(index),
+        _ => None,
     })
-}
-
-/// Strict reading's remarks with their places.
-#[derive(Default)]
-struct Remarks {
-    found: Vec<(Place, StrictRemark)>,
-}
-
-impl Remarks {
-    fn add(&mut self, place: Place, remark: StrictRemark) {
-        self.found.push((place, remark));
-    }
-
-    /// In order, each once, and no more of them than Go lists.
-    fn finish(mut self) -> Vec<StrictRemark> {
-        self.found.sort_by(|(left, _), (right, _)| left.cmp(right));
-        let mut seen = HashSet::new();
-        self.found
-            .into_iter()
-            .map(|(_, remark)| remark)
-            .filter(|remark| seen.insert(remark.to_string()))
-            .take(MOST_REMARKS)
-            .collect()
-    }
-
-    /// Adds the keys that stand twice, wherever strict reading looks.
-    fn repeated(&mut self, types: Option<&Types>, kind: TypeRef, root: &Node) {
-        self.search(types, kind, root, &mut Vec::new(), "");
-    }
-
-    fn search(&mut self, types: Option<&Types>, kind: TypeRef, node: &Node, place: &mut Place, path: &str) {
-        match (kind, node) {
-            (TypeRef::List(list), Node::Array(elements)) => {
-                self.elements(types, list.element, elements, place, path);
-            }
-            (TypeRef::Any, Node::Array(elements)) => self.elements(types, kind, elements, place, path),
-            (TypeRef::Struct(_) | TypeRef::Map(_) | TypeRef::Any, Node::Object(members)) => {
-                let mut seen = HashSet::with_capacity(members.len());
-                for (index, (key, member)) in members.iter().enumerate() {
-                    let inner = match (kind, types) {
-                        (TypeRef::Struct(id), Some(types)) => match types[id].slot(key) {
-                            Some((_, slot)) => slot.kind,
-                            None => continue,
-                        },
-                        (TypeRef::Map(map), _) => map.value,
-                        _ => TypeRef::Any,
-                    };
-                    let inner_path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    place.push(index);
-                    if !seen.insert(key) {
-                        self.add(place.clone(), StrictRemark::Duplicate(inner_path.clone()));
-                    }
-                    self.search(types, inner, member, place, &inner_path);
-                    place.pop();
-                }
-            }
-            // Other types read themselves, and strict reading does not look inside.
-            _ => {}
-        }
-    }
-
-    fn elements(
-        &mut self,
-        types: Option<&Types>,
-        kind: TypeRef,
-        elements: &[Node],
-        place: &mut Place,
-        path: &str,
-    ) {
-        for (index, element) in elements.iter().enumerate() {
-            place.push(index);
-            self.search(types, kind, element, place, &format!("{path}[{index}]"));
-            place.pop();
-        }
-    }
 }

@@ -6,6 +6,8 @@
 
 mod problem;
 
+use std::rc::Rc;
+
 use serde_json::Value;
 
 use crate::error::{TypeMismatch, UnknownField};
@@ -14,7 +16,7 @@ use crate::quantity::{Canonical, QuantityError, canonical_quantity};
 use crate::time::{Rewritten, canonical_micro_time, canonical_time};
 use crate::types::{List, Map, Slot, Type, TypeId, TypeRef, Types};
 
-pub(crate) use problem::{MOST_REMARKS, Problem, Segment, Trouble};
+pub(crate) use problem::{MOST_PROBLEMS, MOST_REMARKS, Problem, Segment, Trouble};
 
 /// Makes `value` what Go's decoding into the type and encoding again would make of it, and reports the fields that the
 /// type does not have (they are gone from `value`). On error `value` is left half done.
@@ -92,7 +94,7 @@ impl<'t> Walk<'t> {
         let mut seen = 0u64;
         object.retain(|name, value| {
             let Some((place, slot)) = owner.slot(name) else {
-                self.problems.push(Problem::unknown(name));
+                self.remark(Problem::unknown(name));
                 return false;
             };
             // Null leaves a field as it was, that is unset.
@@ -134,6 +136,7 @@ impl<'t> Walk<'t> {
             let before = self.problems.len();
             self.element(map.value, element);
             if self.problems.len() > before {
+                let key: Rc<str> = key.as_str().into();
                 self.problems[before..]
                     .iter_mut()
                     .for_each(|problem| problem.path.push(Segment::Key(key.clone())));
@@ -164,19 +167,33 @@ impl<'t> Walk<'t> {
             }
             _ => {
                 let found = format!("number {number}");
-                self.problems.push(Problem::kind(found, kind.go_name(self.types)));
+                self.mismatch(Problem::kind(found, kind.go_name(self.types)));
             }
+        }
+    }
+
+    /// What does not keep the object from being read.
+    fn remark(&mut self, problem: Problem) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Mismatches have room of their own: one of them decides whether the object is read at all.
+    fn mismatch(&mut self, problem: Problem) {
+        if self.problems.len() < 2 * MOST_PROBLEMS {
+            self.problems.push(problem);
         }
     }
 
     #[cold]
     fn wrong(&mut self, kind: TypeRef, value: &Value) {
-        self.problems.push(Problem::kind(name_of(value).to_owned(), kind.go_name(self.types)));
+        self.mismatch(Problem::kind(name_of(value).to_owned(), kind.go_name(self.types)));
     }
 
     #[cold]
     fn content(&mut self, message: String) {
-        self.problems.push(Problem::new(Trouble::Mismatch(TypeMismatch::Content(message))));
+        self.mismatch(Problem::new(Trouble::Mismatch(TypeMismatch::Content(message))));
     }
 
     /// Runs what a type that reads itself does: its first mistake ends the reading, and strict reading does not look
@@ -218,7 +235,7 @@ impl<'t> Walk<'t> {
                             };
                             let mut problem = Problem::kind(found, "uint8".to_owned());
                             problem.path.push(Segment::Index(index));
-                            self.problems.push(problem);
+                            self.mismatch(problem);
                         }
                     }
                 }
@@ -246,7 +263,7 @@ impl<'t> Walk<'t> {
             // Quotes do not matter to a quantity, but how the number was written does.
             Value::Number(number) => {
                 if number.is_f64() {
-                    self.problems.push(Problem::new(Trouble::Literal));
+                    self.remark(Problem::new(Trouble::Literal));
                 }
                 let text = number.to_string();
                 canonical_quantity(&text).map(|canonical| match canonical {
@@ -290,7 +307,7 @@ impl<'t> Walk<'t> {
     #[cold]
     fn inside_field(&mut self, from: usize, owner: &Type, slot: &Slot) {
         for problem in &mut self.problems[from..] {
-            problem.path.push(Segment::Key(slot.name.to_owned()));
+            problem.path.push(Segment::Field(slot.name));
             problem.owner.get_or_insert(owner.name);
             problem.fields.push(slot.name);
             problem.fields.extend(slot.embedded.iter().rev());
