@@ -97,6 +97,17 @@ func (m *markers) structure(name string, structure *ast.StructType) {
 		for _, identifier := range field.Names {
 			fields[identifier.Name] = set
 		}
+		// An embedded struct goes by the name of its type.
+		switch embedded := field.Type.(type) {
+		case *ast.Ident:
+			if len(field.Names) == 0 {
+				fields[embedded.Name] = set
+			}
+		case *ast.SelectorExpr:
+			if len(field.Names) == 0 {
+				fields[embedded.Sel.Name] = set
+			}
+		}
 	}
 	m.fields[name] = fields
 }

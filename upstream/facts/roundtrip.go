@@ -11,9 +11,35 @@ import (
 )
 
 // question is one line on stdin: an object's text, and the kind to read it as. The text is a string, since it may
-// be broken JSON or hold a key twice.
+// be broken JSON or hold a key twice. Protobuf asks for the object to pass through protobuf as well, as it does when
+// it is stored.
 type question struct {
 	Group, Version, Kind, Text string
+	Protobuf                   bool
+}
+
+type message interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// throughProtobuf stores an object and reads it again. Its kind is kept beside the message.
+func throughProtobuf(object any) (any, error) {
+	stored, ok := object.(message)
+	if !ok {
+		return nil, fmt.Errorf("%T has no protobuf form", object)
+	}
+	bytes, err := stored.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	read := reflect.New(reflect.TypeOf(object).Elem())
+	if err := read.Interface().(message).Unmarshal(bytes); err != nil {
+		return nil, err
+	}
+	kind := "TypeMeta"
+	read.Elem().FieldByName(kind).Set(reflect.ValueOf(object).Elem().FieldByName(kind))
+	return read.Interface(), nil
 }
 
 // answer is one line on stdout: either the error, or the object as Go writes it again, with the strict decoder's
@@ -50,6 +76,9 @@ func roundtrip(in io.Reader, out *bufio.Writer) error {
 		strict, err := kjson.UnmarshalStrict([]byte(asked.Text), object)
 		for _, remark := range strict {
 			given.Strict = append(given.Strict, remark.Error())
+		}
+		if err == nil && asked.Protobuf {
+			object, err = throughProtobuf(object)
 		}
 		if err == nil {
 			given.Value, err = json.Marshal(object)

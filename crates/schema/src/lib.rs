@@ -8,20 +8,27 @@
 //!             normalise(types, id, value)     decode into the Go struct, encode it again
 //!                          │
 //!             decode(types, id, text)         the same from text, with remarks in the order of the text
+//!                          │
+//!         through_protobuf(types, id, value)  what storing it does besides
 //! ```
 //!
 //! The data files hold facts only and are written by `cargo xtask codegen`. Nothing here reads a clock or does I/O.
 
+mod decode;
 mod error;
 mod go;
 mod normalise;
+mod protobuf;
 mod quantity;
 mod resources;
+mod text;
 mod time;
 mod types;
 
+pub use decode::{Decoded, Document, decode};
 pub use error::{Error, StrictRemark, TypeMismatch, UnknownField};
 pub use normalise::normalise;
+pub use protobuf::through_protobuf;
 pub use quantity::{Canonical, QuantityError, canonical_quantity};
 pub use resources::{Resource, Subresource, kubernetes_version, resources};
 pub use time::{Rewritten, canonical_micro_time, canonical_time};

@@ -1,10 +1,12 @@
 //! What decoding into a Go struct and encoding it again does to a JSON value, done in place.
 //!
 //! Go keeps the first error it meets and reads on, except where a type reads itself (times, quantities): such an
-//! error ends the reading and is the one reported. Everything found is kept with its path, so that whoever has the
-//! text can put it into the order of the text.
+//! error ends the reading and is the one reported. Here reading always goes on, and everything found is kept with its
+//! path, so that whoever has the text can tell what came first.
 
 mod problem;
+
+use std::rc::Rc;
 
 use serde_json::Value;
 
@@ -14,7 +16,7 @@ use crate::quantity::{Canonical, QuantityError, canonical_quantity};
 use crate::time::{Rewritten, canonical_micro_time, canonical_time};
 use crate::types::{List, Map, Slot, Type, TypeId, TypeRef, Types};
 
-pub(crate) use problem::{Problem, Segment, Trouble};
+pub(crate) use problem::{MOST_PROBLEMS, MOST_REMARKS, Problem, Segment, Trouble};
 
 /// Makes `value` what Go's decoding into the type and encoding again would make of it, and reports the fields that the
 /// type does not have (they are gone from `value`). On error `value` is left half done.
@@ -33,13 +35,11 @@ pub fn normalise(types: &Types, id: TypeId, value: &mut Value) -> Result<Vec<Unk
 pub(crate) struct Walk<'t> {
     types: &'t Types,
     problems: Vec<Problem>,
-    /// Set once a type that reads itself has failed: Go stops there.
-    ended: bool,
 }
 
 impl<'t> Walk<'t> {
     pub(crate) fn run(types: &'t Types, id: TypeId, value: &mut Value) -> Vec<Problem> {
-        let mut walk = Walk { types, problems: Vec::new(), ended: false };
+        let mut walk = Walk { types, problems: Vec::new() };
         // Null decodes into nothing, and what is encoded is an empty struct.
         if value.is_null() {
             *value = types.zero(TypeRef::Struct(id));
@@ -93,11 +93,8 @@ impl<'t> Walk<'t> {
         let owner = &self.types[id];
         let mut seen = 0u64;
         object.retain(|name, value| {
-            if self.ended {
-                return true;
-            }
             let Some((place, slot)) = owner.slot(name) else {
-                self.problems.push(Problem::unknown(name));
+                self.remark(Problem::unknown(name));
                 return false;
             };
             // Null leaves a field as it was, that is unset.
@@ -130,9 +127,6 @@ impl<'t> Walk<'t> {
                     .iter_mut()
                     .for_each(|problem| problem.path.push(Segment::Index(index)));
             }
-            if self.ended {
-                return;
-            }
         }
     }
 
@@ -142,12 +136,10 @@ impl<'t> Walk<'t> {
             let before = self.problems.len();
             self.element(map.value, element);
             if self.problems.len() > before {
+                let key: Rc<str> = key.as_str().into();
                 self.problems[before..]
                     .iter_mut()
                     .for_each(|problem| problem.path.push(Segment::Key(key.clone())));
-            }
-            if self.ended {
-                return;
             }
         }
     }
@@ -175,42 +167,50 @@ impl<'t> Walk<'t> {
             }
             _ => {
                 let found = format!("number {number}");
-                self.problems.push(Problem::kind(found, kind.go_name(self.types)));
+                self.mismatch(Problem::kind(found, kind.go_name(self.types)));
             }
+        }
+    }
+
+    /// What does not keep the object from being read.
+    fn remark(&mut self, problem: Problem) {
+        if self.problems.len() < MOST_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Mismatches have room of their own: one of them decides whether the object is read at all.
+    fn mismatch(&mut self, problem: Problem) {
+        if self.problems.len() < 2 * MOST_PROBLEMS {
+            self.problems.push(problem);
         }
     }
 
     #[cold]
     fn wrong(&mut self, kind: TypeRef, value: &Value) {
-        self.problems.push(Problem::kind(name_of(value).to_owned(), kind.go_name(self.types)));
+        self.mismatch(Problem::kind(name_of(value).to_owned(), kind.go_name(self.types)));
     }
 
     #[cold]
     fn content(&mut self, message: String) {
-        self.problems.push(Problem::new(Trouble::Mismatch(TypeMismatch::Content(message))));
+        self.mismatch(Problem::new(Trouble::Mismatch(TypeMismatch::Content(message))));
     }
 
     /// Runs what a type that reads itself does: its first mistake ends the reading, and strict reading does not look
     /// inside.
     fn itself(&mut self, read: impl FnOnce(&mut Walk<'t>)) {
-        let mut inner = Walk { types: self.types, problems: Vec::new(), ended: false };
-        read(&mut inner);
-        let mut first = None;
-        for problem in inner.problems {
-            match problem.trouble {
-                Trouble::Unknown => {}
-                Trouble::Literal => self.problems.push(problem),
-                // What ended the reading inside comes last and wins.
-                Trouble::Mismatch(_) if first.is_none() || problem.ends => first = Some(problem),
-                Trouble::Mismatch(_) => {}
-            }
+        let before = self.problems.len();
+        read(self);
+        if self.problems.len() == before {
+            return;
         }
-        if let Some(mut problem) = first {
+        let found = self.problems.split_off(before);
+        self.problems
+            .extend(found.into_iter().filter(|problem| !matches!(problem.trouble, Trouble::Unknown)));
+        for problem in &mut self.problems[before..] {
             // The outer reading puts its own struct's name in place of the inner one's.
             problem.owner = None;
             problem.ends = true;
-            self.ended = true;
-            self.problems.push(problem);
         }
     }
 
@@ -235,7 +235,7 @@ impl<'t> Walk<'t> {
                             };
                             let mut problem = Problem::kind(found, "uint8".to_owned());
                             problem.path.push(Segment::Index(index));
-                            self.problems.push(problem);
+                            self.mismatch(problem);
                         }
                     }
                 }
@@ -263,7 +263,7 @@ impl<'t> Walk<'t> {
             // Quotes do not matter to a quantity, but how the number was written does.
             Value::Number(number) => {
                 if number.is_f64() {
-                    self.problems.push(Problem::new(Trouble::Literal));
+                    self.remark(Problem::new(Trouble::Literal));
                 }
                 let text = number.to_string();
                 canonical_quantity(&text).map(|canonical| match canonical {
@@ -307,7 +307,7 @@ impl<'t> Walk<'t> {
     #[cold]
     fn inside_field(&mut self, from: usize, owner: &Type, slot: &Slot) {
         for problem in &mut self.problems[from..] {
-            problem.path.push(Segment::Key(slot.name.to_owned()));
+            problem.path.push(Segment::Field(slot.name));
             problem.owner.get_or_insert(owner.name);
             problem.fields.push(slot.name);
             problem.fields.extend(slot.embedded.iter().rev());
@@ -360,7 +360,7 @@ fn name_of(value: &Value) -> &'static str {
 fn any(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if let Some(number) = number.as_f64().filter(|_| number.is_f64()) {
+            if let Some(number) = number.as_f64().filter(|_| !number.is_i64()) {
                 *value = float(number);
             }
         }

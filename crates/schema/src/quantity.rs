@@ -70,6 +70,8 @@ struct Parts<'t> {
     suffix: &'t str,
     /// Whether any digit was written at all.
     written: bool,
+    /// Whether it is nothing but digits, with a minus and a suffix at most: no zeros in front, no point.
+    plain: bool,
 }
 
 impl<'t> Parts<'t> {
@@ -95,7 +97,8 @@ impl<'t> Parts<'t> {
             return Err(QuantityError::Format);
         }
         let written = unsigned.starts_with(|first: char| first.is_ascii_digit()) || !fraction.is_empty();
-        Ok(Parts { negative, whole, fraction, suffix, written })
+        let plain = text.len() == usize::from(negative) + whole.len() + suffix.len();
+        Ok(Parts { negative, whole, fraction, suffix, written, plain })
     }
 
     fn digits(&self) -> impl Iterator<Item = u8> {
@@ -154,7 +157,8 @@ fn small(parts: &Parts<'_>, suffix: Suffix) -> Option<Small> {
     let value = parts.digits().fold(0i64, |value, digit| value * 10 + i64::from(digit));
     let amount = value.checked_mul(factor)?;
     let canonical = match suffix.form {
-        Form::Binary => value & 7 != 0,
+        // Upstream keeps the text where the first holds; where the second does it writes the same text anew.
+        Form::Binary => value & 7 != 0 || (parts.plain && value % 1024 != 0),
         _ => {
             let thousands = length >= 3 && value % 1000 == 0;
             scale % 3 == 0 && !thousands && parts.whole != "0"

@@ -32,12 +32,8 @@ fn canonical(text: &str, layout: &'static str) -> Result<Rewritten, String> {
     }
     // Most times come as they are written, and then nothing is allocated.
     let micro = layout == MICROSECONDS;
-    if moment.offset == Some(0)
-        && text.ends_with('Z')
-        && text.len()
-            == if micro { "2006-01-02T15:04:05.000000Z".len() } else { "2006-01-02T15:04:05Z".len() }
-        && text.as_bytes()[if micro { 19 } else { 0 }] != b','
-    {
+    let length = if micro { "2006-01-02T15:04:05.000000Z".len() } else { "2006-01-02T15:04:05Z".len() };
+    if text.len() == length && text.ends_with('Z') && !text.contains([',', '+']) {
         return Ok(Rewritten::Same);
     }
     Ok(Rewritten::Changed(moment.format(micro)))
@@ -52,7 +48,7 @@ struct Moment {
     second: i64,
     nanosecond: i64,
     /// Seconds east of UTC.
-    offset: Option<i64>,
+    offset: i64,
 }
 
 impl Moment {
@@ -62,7 +58,7 @@ impl Moment {
             + self.hour * 3_600
             + self.minute * 60
             + self.second
-            - self.offset.unwrap_or(0)
+            - self.offset
     }
 
     fn is_zero(&self) -> bool {
@@ -175,7 +171,7 @@ fn parse(text: &str, layout: &'static str) -> Result<Moment, String> {
     if day < 1 || day > days_in(month, year) {
         return Err(format!("parsing time {}: day out of range", quote(text)));
     }
-    Ok(Moment { year, month, day, hour, minute, second, nanosecond, offset: Some(offset) })
+    Ok(Moment { year, month, day, hour, minute, second, nanosecond, offset })
 }
 
 impl<'t> Parser<'t> {
@@ -237,7 +233,16 @@ impl<'t> Parser<'t> {
             return Err(Bad::Form);
         }
         let kept = &bytes[1..=digits.min(9)];
-        let number = decimal(kept).ok_or(Bad::Form)?;
+        // Go reads the digits as any number, which may have a sign.
+        let number = match kept[0] {
+            b'+' => decimal(&kept[1..]),
+            b'-' => decimal(&kept[1..]).map(|number| -number),
+            _ => decimal(kept),
+        };
+        let number = number.ok_or(Bad::Form)?;
+        if number < 0 {
+            return Err(Bad::Range("fractional second"));
+        }
         self.rest = &self.rest[digits + 1..];
         Ok(number * 10_i64.pow(9 - kept.len() as u32))
     }
@@ -251,16 +256,16 @@ impl<'t> Parser<'t> {
         if bytes[3] != b':' {
             return Err(Bad::Form);
         }
-        let (hours, minutes) =
-            (decimal(&bytes[1..3]).ok_or(Bad::Form)?, decimal(&bytes[4..6]).ok_or(Bad::Form)?);
+        let hours = decimal(&bytes[1..3]).ok_or(Bad::Form)?;
+        let minutes = decimal(&bytes[4..6]);
         // Go permits 24 hours and 60 minutes here, since people write them.
-        if minutes > 60 {
+        if minutes.is_some_and(|minutes| minutes > 60) {
             return Err(Bad::Range("time zone offset minute"));
         }
         if hours > 24 {
             return Err(Bad::Range("time zone offset hour"));
         }
-        let offset = (hours * 60 + minutes) * 60;
+        let offset = (hours * 60 + minutes.ok_or(Bad::Form)?) * 60;
         let offset = match bytes[0] {
             b'+' => offset,
             b'-' => -offset,

@@ -51,7 +51,9 @@ pub struct Field {
     pub inline: bool,
     pub omit_empty: bool,
     pub omit_zero: bool,
+    /// As OpenAPI has it: marked so, or neither optional nor left out when empty.
     pub required: bool,
+    /// Marked so.
     pub optional: bool,
     pub nullable: bool,
     pub proto: Option<Proto>,
@@ -79,6 +81,8 @@ pub struct Slot {
     pub omit_zero: bool,
     /// Go names of the embedded structs on the way to the field, outermost first: Go's errors spell them.
     pub embedded: Vec<&'static str>,
+    /// Whether it has a field in protobuf. The kind of an object has none: it is written beside the message.
+    pub in_protobuf: bool,
     /// The struct that declares the field, and its place in that struct's `fields`.
     pub declared_by: TypeId,
     pub index: u16,
@@ -183,7 +187,8 @@ impl Types {
         })
     }
 
-    /// The type of a kind. Options, Status, Table and the like belong to every group version.
+    /// The type of a kind. Options, Status, Table and the like belong to every group version, even to those of custom
+    /// resources: look those up first.
     pub fn by_kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
         self.kinds
             .get(&(group, version, kind))

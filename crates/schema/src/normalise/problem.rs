@@ -1,12 +1,28 @@
 //! What was found wrong, and where.
 
+use std::rc::Rc;
+
 use crate::error::{TypeMismatch, UnknownField};
 
 /// One step from the object to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
-    Key(String),
+    /// A field of a struct.
+    Field(&'static str),
+    /// A key of the text's own. It may be long and have many problems under it, which share it.
+    Key(Rc<str>),
     Index(usize),
+}
+
+impl Segment {
+    /// The name of a member; an element has none.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Segment::Field(name) => Some(name),
+            Segment::Key(key) => Some(key),
+            Segment::Index(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -37,7 +53,7 @@ impl Problem {
 
     pub fn unknown(name: &str) -> Problem {
         let mut problem = Problem::new(Trouble::Unknown);
-        problem.path.push(Segment::Key(name.to_owned()));
+        problem.path.push(Segment::Key(name.into()));
         problem
     }
 
@@ -49,29 +65,35 @@ impl Problem {
     pub fn strict_path(&self) -> String {
         let mut text = String::new();
         for segment in self.path.iter().rev() {
-            match segment {
-                Segment::Key(key) => {
+            match (segment, segment.name()) {
+                (_, Some(name)) => {
                     if !text.is_empty() {
                         text.push('.');
                     }
-                    text.push_str(key);
+                    text.push_str(name);
                 }
-                Segment::Index(index) => {
+                (Segment::Index(index), _) => {
                     text.push('[');
                     text.push_str(&index.to_string());
                     text.push(']');
                 }
+                _ => {}
             }
         }
         text
     }
 
-    /// The mismatch with its place in it.
-    pub fn into_mismatch(self) -> Option<TypeMismatch> {
+    /// The mismatch with its place in it, and with a number as it was written where that is known.
+    pub fn into_mismatch(self, literal: Option<&str>) -> Option<TypeMismatch> {
         let Trouble::Mismatch(mut mismatch) = self.trouble else { return None };
-        if let (TypeMismatch::Kind { field, .. }, Some(owner)) = (&mut mismatch, self.owner) {
-            let names: Vec<&str> = self.fields.iter().rev().copied().collect();
-            *field = Some((owner, names.join(".")));
+        if let TypeMismatch::Kind { field, found, .. } = &mut mismatch {
+            if let Some(owner) = self.owner {
+                let names: Vec<&str> = self.fields.iter().rev().copied().collect();
+                *field = Some((owner, names.join(".")));
+            }
+            if let Some(literal) = literal.filter(|_| found.starts_with("number ")) {
+                *found = format!("number {literal}");
+            }
         }
         Some(mismatch)
     }
@@ -79,6 +101,10 @@ impl Problem {
 
 /// Go's limit for what strict reading lists.
 pub(crate) const MOST_REMARKS: usize = 100;
+
+/// How many problems are kept. More than is ever told, since what comes first in the text may be found late; but no
+/// more than a hostile object should be able to cost.
+pub(crate) const MOST_PROBLEMS: usize = 200;
 
 /// The outcome of a walk whose problems are in the order in which Go would meet them.
 pub(super) fn report(problems: Vec<Problem>) -> Result<Vec<UnknownField>, TypeMismatch> {
@@ -93,7 +119,7 @@ pub(super) fn report(problems: Vec<Problem>) -> Result<Vec<UnknownField>, TypeMi
             Trouble::Mismatch(_) => {
                 let ends = problem.ends;
                 if first.is_none() || ends {
-                    first = problem.into_mismatch();
+                    first = problem.into_mismatch(None);
                 }
                 if ends {
                     break;

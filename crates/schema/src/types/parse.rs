@@ -196,6 +196,7 @@ impl Reader {
                 _ => return Err(format!("unknown fact {fact}")),
             }
         }
+        field.required |= !field.inline && !field.optional && !field.omit_empty;
         Ok(field)
     }
 }
@@ -238,19 +239,23 @@ fn proto(text: &str) -> Result<Proto, Damage> {
 /// as in Go.
 fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, Damage> {
     let mut slots: Vec<Slot> = Vec::with_capacity(all[index].fields.len() + 4);
-    let mut level: Vec<(usize, Vec<&'static str>)> = vec![(index, Vec::new())];
+    let mut level = vec![Embedded { owner: index, names: Vec::new(), in_protobuf: true }];
     while !level.is_empty() {
         let shallower = slots.len();
         let mut next = Vec::new();
-        for (owner, embedded) in level {
-            for (place, field) in all[owner].fields.iter().enumerate() {
+        for embedded in level {
+            for (place, field) in all[embedded.owner].fields.iter().enumerate() {
+                let in_protobuf = embedded.in_protobuf && field.proto.is_some();
                 if field.inline {
                     let TypeRef::Struct(id) = field.kind else {
-                        return Err(format!("{}.{} embeds no struct", all[owner].key, field.go_name));
+                        return Err(format!(
+                            "{}.{} embeds no struct",
+                            all[embedded.owner].key, field.go_name
+                        ));
                     };
-                    let mut embedded = embedded.clone();
-                    embedded.push(field.go_name);
-                    next.push((usize::from(id.0), embedded));
+                    let mut names = embedded.names.clone();
+                    names.push(field.go_name);
+                    next.push(Embedded { owner: usize::from(id.0), names, in_protobuf });
                     continue;
                 }
                 if let Some(hiding) = slots.iter().position(|slot| slot.name == field.name) {
@@ -265,8 +270,9 @@ fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, Damage> {
                     pointer: field.pointer,
                     omit_empty: field.omit_empty,
                     omit_zero: field.omit_zero,
-                    embedded: embedded.clone(),
-                    declared_by: all[owner].id,
+                    embedded: embedded.names.clone(),
+                    in_protobuf,
+                    declared_by: all[embedded.owner].id,
                     index: u16::try_from(place).map_err(|_| "too many fields")?,
                 });
             }
@@ -275,6 +281,14 @@ fn flatten(all: &[Type], index: usize) -> Result<Vec<Slot>, Damage> {
     }
     slots.sort_unstable_by_key(|slot| slot.name);
     Ok(slots)
+}
+
+/// A struct whose fields lie flat in the one being looked at.
+struct Embedded {
+    owner: usize,
+    /// Go names on the way to it.
+    names: Vec<&'static str>,
+    in_protobuf: bool,
 }
 
 /// Which slots encoding writes even when they hold their zero value.

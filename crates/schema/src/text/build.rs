@@ -1,0 +1,110 @@
+//! What the reader builds.
+
+use serde_json::{Map, Number, Value};
+
+pub(crate) trait Builder {
+    type Built;
+    type Object: Default;
+
+    fn null(&mut self) -> Self::Built;
+    fn boolean(&mut self, value: bool) -> Self::Built;
+    fn number(&mut self, literal: &str) -> Result<Self::Built, String>;
+    fn string(&mut self, text: String) -> Self::Built;
+    fn array(&mut self, elements: Vec<Self::Built>) -> Self::Built;
+    fn member(&mut self, object: &mut Self::Object, key: String, value: Self::Built);
+    fn object(&mut self, object: Self::Object) -> Self::Built;
+}
+
+/// Builds values. Of a key that stands twice the last one counts.
+#[derive(Default)]
+pub(crate) struct Values {
+    /// Whether any key stood twice.
+    pub repeated: bool,
+}
+
+impl Builder for Values {
+    type Built = Value;
+    type Object = Map<String, Value>;
+
+    fn null(&mut self) -> Value {
+        Value::Null
+    }
+
+    fn boolean(&mut self, value: bool) -> Value {
+        Value::Bool(value)
+    }
+
+    fn number(&mut self, literal: &str) -> Result<Value, String> {
+        if let Ok(number) = literal.parse::<i64>() {
+            return Ok(Value::from(number));
+        }
+        if let Ok(number) = literal.parse::<u64>() {
+            return Ok(Value::from(number));
+        }
+        let number = literal.parse().ok().and_then(Number::from_f64);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| format!("json: cannot unmarshal number {literal} into Go value of type float64"))
+    }
+
+    fn string(&mut self, text: String) -> Value {
+        Value::String(text)
+    }
+
+    fn array(&mut self, elements: Vec<Value>) -> Value {
+        Value::Array(elements)
+    }
+
+    fn member(&mut self, object: &mut Map<String, Value>, key: String, value: Value) {
+        self.repeated |= object.insert(key, value).is_some();
+    }
+
+    fn object(&mut self, object: Map<String, Value>) -> Value {
+        Value::Object(object)
+    }
+}
+
+/// A value as the text has it: members in order, even twice, and numbers as they are written.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Node {
+    Plain,
+    Number(String),
+    Array(Vec<Node>),
+    Object(Vec<(String, Node)>),
+}
+
+/// Builds nodes.
+pub(crate) struct Nodes;
+
+impl Builder for Nodes {
+    type Built = Node;
+    type Object = Vec<(String, Node)>;
+
+    fn null(&mut self) -> Node {
+        Node::Plain
+    }
+
+    fn boolean(&mut self, _: bool) -> Node {
+        Node::Plain
+    }
+
+    fn number(&mut self, literal: &str) -> Result<Node, String> {
+        Ok(Node::Number(literal.to_owned()))
+    }
+
+    fn string(&mut self, _: String) -> Node {
+        Node::Plain
+    }
+
+    fn array(&mut self, elements: Vec<Node>) -> Node {
+        Node::Array(elements)
+    }
+
+    fn member(&mut self, object: &mut Vec<(String, Node)>, key: String, value: Node) {
+        object.push((key, value));
+    }
+
+    fn object(&mut self, object: Vec<(String, Node)>) -> Node {
+        Node::Object(object)
+    }
+}
