@@ -15,24 +15,33 @@ use crate::fault;
 use crate::table::{self, APPLICATION, Contents, FORMAT};
 
 const DATABASE: &str = "store.db";
+const LOG: &str = "store.db-wal";
 const LOCK: &str = "lock";
 
 /// How a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The SQLite VFS to use: how tests cut the power.
     #[doc(hidden)]
     pub vfs: Option<String>,
     #[doc(hidden)]
     pub synchronous: Synchronous,
+    /// How many pages the log has when it is moved into the database.
+    #[doc(hidden)]
+    pub checkpoint_pages: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { vfs: None, synchronous: Synchronous::Full, checkpoint_pages: 1000 }
+    }
 }
 
 /// What a commit waits for.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
     /// The disk.
-    #[default]
     Full,
     /// Nothing. Only there to show that the durability tests would notice.
     Off,
@@ -140,6 +149,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened, OpenErr
 
     let path = directory.join(DATABASE);
     make_file(directory, &path).map_err(of_system)?;
+    secure_log(&directory.join(LOG)).map_err(of_system)?;
     let database = Database { directory: directory.into(), path, options };
 
     let (writer, reader, contents) = database.prepare().map_err(|error| match error {
@@ -199,6 +209,7 @@ impl Database {
             Synchronous::Full => "FULL",
             Synchronous::Off => "OFF",
         };
+        let pages = self.options.checkpoint_pages;
         // The log keeps its size when it starts over, so that most commits overwrite blocks that the file has
         // already and need no change to the file system's own records; only what a burst left is cut off.
         connection.execute_batch(&format!(
@@ -207,16 +218,20 @@ impl Database {
              PRAGMA synchronous = {synchronous};
              PRAGMA fullfsync = ON;
              PRAGMA checkpoint_fullfsync = ON;
-             PRAGMA wal_autocheckpoint = 1000;
+             PRAGMA wal_autocheckpoint = {pages};
              PRAGMA journal_size_limit = 33554432;
              PRAGMA cache_size = -8192;"
         ))?;
         Ok(connection)
     }
 
-    /// The connection that reads.
+    /// The connection that reads. While there is one, SQLite keeps its index of the log in memory, and a batch
+    /// whose sync has failed stays invisible. Without any connection it would read the log afresh the next time,
+    /// take what is in the system's cache for what is on the disk, and show that batch although it is not durable.
     pub fn reader(&self) -> rusqlite::Result<Connection> {
-        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        table::mark(&connection)?;
+        Ok(connection)
     }
 
     fn connect(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
@@ -285,6 +300,21 @@ fn make_file(directory: &Path, path: &Path) -> io::Result<()> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Makes what a crashed process has left in the log durable, before any of it is shown. The process may have died
+/// because a sync had failed; the system then has in its cache what is not on the disk, and thinks that it is.
+fn secure_log(path: &Path) -> io::Result<()> {
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut content = Vec::new();
+    file.read_to_end(&mut content)?;
+    file.rewind()?;
+    file.write_all(&content)?;
+    file.sync_data()
 }
 
 /// Takes the lock, which the system lets go of when the process ends, however it ends.

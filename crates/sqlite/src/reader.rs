@@ -42,8 +42,9 @@ pub(crate) enum Request {
 pub(crate) struct Reader {
     database: Arc<Database>,
     published: Arc<Published>,
-    /// `None` after a fault, until the next request.
-    connection: Option<Connection>,
+    connection: Connection,
+    /// Whether the connection is to be replaced.
+    failed: bool,
     /// To tell the writer that a replay no longer keeps rows from being swept away.
     jobs: mpsc::WeakSender<Job>,
 }
@@ -55,7 +56,7 @@ impl Reader {
         connection: Connection,
         jobs: mpsc::WeakSender<Job>,
     ) -> Self {
-        Reader { database, published, connection: Some(connection), jobs }
+        Reader { database, published, connection, failed: false, jobs }
     }
 
     pub fn run(mut self, requests: blocking::Receiver<Request>) {
@@ -73,12 +74,21 @@ impl Reader {
                     }
                 }
                 Request::Close { reply } => {
-                    self.connection = None;
+                    drop(self);
                     let _ = reply.send(());
                     return;
                 }
             }
         }
+    }
+
+    /// Replaces the connection after a fault. The old one is closed last, so that there always is one.
+    fn refresh(&mut self) -> Result<(), Fault> {
+        if self.failed {
+            self.connection = self.database.reader()?;
+            self.failed = false;
+        }
+        Ok(())
     }
 
     fn range(&mut self, range: Range, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
@@ -164,17 +174,8 @@ impl Reader {
 
     /// Reads from the disk. After a fault of the disk, the next attempt gets a connection of its own.
     fn reading<T>(&mut self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, ReadError> {
-        let connection = match self.connection.take() {
-            Some(connection) => Ok(connection),
-            None => self.database.reader(),
-        };
-        let outcome = connection.map_err(Fault::Sqlite).and_then(|connection| {
-            let outcome = read(&connection);
-            if !matches!(outcome, Err(Fault::Sqlite(_))) {
-                self.connection = Some(connection);
-            }
-            outcome
-        });
+        let outcome = self.refresh().and_then(|()| read(&self.connection));
+        self.failed = matches!(outcome, Err(Fault::Sqlite(_)));
         outcome.map_err(|fault| match fault {
             Fault::Answer(error) => error,
             Fault::Sqlite(error) => ReadError::Unavailable(Unavailable::Failed(error.to_string())),

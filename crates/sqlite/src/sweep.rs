@@ -29,8 +29,9 @@ impl Sweep {
         Sweep { swept, stalled: false, waiting: Vec::new() }
     }
 
-    /// Answers once everything up to `through` has been swept.
+    /// Answers once everything up to `through` has been swept, or that has failed once more.
     pub fn wait(&mut self, through: Revision, reply: Reply<()>) {
+        self.stalled = false;
         self.waiting.push((through, reply));
         self.answer();
     }

@@ -188,7 +188,7 @@ impl Writer {
         let mut ahead = HashMap::new();
         let mut answers = Vec::with_capacity(batch.len());
         for Pending { write, .. } in batch {
-            let (key, previous) = match self.check(write, &ahead) {
+            let (key, previous) = match self.check(write, &ahead, changes.last()) {
                 Ok(found) => found,
                 Err(unmet) => {
                     answers.push(Err(unmet));
@@ -216,14 +216,15 @@ impl Writer {
         &self,
         write: &Write,
         ahead: &HashMap<Key, Option<Revision>>,
+        last: Option<&Change>,
     ) -> Result<(Key, Option<Revision>), WriteError> {
         let state = self.published.state();
         let actual = |key: &Key| match ahead.get(key) {
             Some(revision) => *revision,
             None => state.live.get(key).copied(),
         };
-        let unmet =
-            |key: &Key| WriteError::Unmet { key: key.clone(), actual: actual(key), revision: self.given };
+        let revision = last.map_or(state.revision, |change| change.revision);
+        let unmet = |key: &Key| WriteError::Unmet { key: key.clone(), actual: actual(key), revision };
         let previous = actual(&write.key);
         if !write.expect.holds(previous) || (write.value.is_none() && previous.is_none()) {
             return Err(unmet(&write.key));
@@ -305,16 +306,8 @@ impl Writer {
             (state.revision, state.compacted)
         };
         if mark.revision > revision || mark.compacted > compacted {
-            // What nobody was told is done is there after all. If that was read from a log whose last sync had
-            // failed, it may exist in the system's cache alone; copied into the database and synced, it is safe,
-            // and the log starts over.
-            let busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-            if busy {
-                return Err(rusqlite::Error::SqliteFailure(
-                    rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY),
-                    None,
-                ));
-            }
+            // What nobody was told is done is there after all. It is durable: rows become visible only once the
+            // log is synced, and the reader's connection has kept SQLite from reading the log afresh.
             let mut changes = Vec::new();
             table::changes(&connection, revision, mark.revision, |change| {
                 changes.push(change);

@@ -1,0 +1,270 @@
+//! A disk whose power can be cut and that can be made to fail.
+//!
+//! It sits between SQLite and the real files as a VFS. Whatever is written goes to the real files at once, and
+//! also into a list of what has not been synced yet; a sync makes the file durable as it then is, without
+//! troubling the real disk. When the power is cut, what was synced is left, and of what was not, any part: disks
+//! write in an order of their own, a sector at a time.
+//!
+//! A sync that fails loses what it should have written, and the next one does not try again: this is how Linux
+//! treats its page cache.
+
+mod vfs;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use atoll_sqlite::Options;
+use atoll_store::suite::random::Random;
+
+const SECTOR: usize = 512;
+
+/// What goes wrong when something is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No space is left.
+    Full,
+    /// The file system has become read-only.
+    ReadOnly,
+    /// Syncs fail, and what they should have written is lost.
+    SyncLoses,
+    /// Syncs fail, but what they should have written is on the disk.
+    SyncLies,
+}
+
+/// A disk under a VFS of its own. SQLite may use a VFS for as long as the process lives, so it is never freed.
+#[derive(Clone, Copy)]
+pub struct Disk {
+    name: &'static str,
+    state: &'static Mutex<State>,
+}
+
+struct State {
+    files: HashMap<PathBuf, Medium>,
+    /// Writes, truncations and syncs so far.
+    operations: u64,
+    cut_at: Option<u64>,
+    /// What the power cut has left.
+    left: Option<HashMap<PathBuf, Vec<u8>>>,
+    fault: Option<Fault>,
+    random: Random,
+}
+
+#[derive(Default)]
+struct Medium {
+    durable: Vec<u8>,
+    pending: Vec<Pending>,
+}
+
+enum Pending {
+    Write(usize, Vec<u8>),
+    Truncate(usize),
+}
+
+impl Pending {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Pending::Write(offset, data) => {
+                let end = offset + data.len();
+                if content.len() < end {
+                    content.resize(end, 0);
+                }
+                content[*offset..end].copy_from_slice(data);
+            }
+            Pending::Truncate(size) => content.resize(*size, 0),
+        }
+    }
+
+    /// The parts that reach the disk or do not, each by itself.
+    fn sectors(&self) -> Vec<Pending> {
+        let Pending::Write(offset, data) = self else { return Vec::new() };
+        let mut parts = Vec::new();
+        let mut from = 0;
+        while from < data.len() {
+            let until = data.len().min(from + SECTOR - (offset + from) % SECTOR);
+            parts.push(Pending::Write(offset + from, data[from..until].to_vec()));
+            from = until;
+        }
+        parts
+    }
+}
+
+impl Medium {
+    fn sync(&mut self) {
+        for pending in self.pending.drain(..) {
+            pending.apply(&mut self.durable);
+        }
+    }
+
+    fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
+        let mut content = self.durable.clone();
+        // Everything unsynced is lost, or each write reaches the disk whole or not, or each sector does.
+        let way = random.below(3);
+        for pending in &self.pending {
+            match (way, pending) {
+                (0, _) => {}
+                (1, _) | (_, Pending::Truncate(_)) => {
+                    if random.one_in(2) {
+                        pending.apply(&mut content);
+                    }
+                }
+                _ => pending
+                    .sectors()
+                    .iter()
+                    .filter(|_| random.one_in(2))
+                    .for_each(|part| part.apply(&mut content)),
+            }
+        }
+        content
+    }
+}
+
+impl Disk {
+    pub fn new(seed: u64) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("disk-{}", NUMBER.fetch_add(1, Ordering::SeqCst));
+        let state = State {
+            files: HashMap::new(),
+            operations: 0,
+            cut_at: None,
+            left: None,
+            fault: None,
+            random: Random::new(seed),
+        };
+        let disk = Disk { name: name.leak(), state: Box::leak(Box::new(Mutex::new(state))) };
+        vfs::register(disk);
+        disk
+    }
+
+    /// Options for a store on this disk.
+    pub fn options(&self) -> Options {
+        Options { vfs: Some(self.name.into()), ..Options::default() }
+    }
+
+    /// Cuts the power after so many further operations.
+    pub fn cut_after(&self, operations: u64) {
+        let mut state = self.state();
+        state.cut_at = Some(state.operations + operations);
+    }
+
+    /// Cuts the power, unless it was.
+    pub fn cut(&self) {
+        self.state().cut();
+    }
+
+    pub fn fail(&self, fault: Fault) {
+        self.state().fault = Some(fault);
+    }
+
+    pub fn heal(&self) {
+        self.state().fault = None;
+    }
+
+    /// Writes, truncations and syncs so far.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Waits until there have been so many operations.
+    pub async fn reached(&self, operations: u64) {
+        while self.operations() < operations {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Puts what the power cut has left into another directory.
+    pub fn restore(&self, directory: &Path) {
+        let state = self.state();
+        for (path, content) in state.left.as_ref().expect("the power was cut") {
+            std::fs::write(directory.join(path.file_name().unwrap()), content).unwrap();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'static, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+/// What happens to an operation.
+enum Verdict {
+    Pass,
+    Refuse(Refusal),
+}
+
+enum Refusal {
+    Full,
+    ReadOnly,
+    Input,
+    Sync,
+}
+
+/// What the VFS reports.
+impl State {
+    fn opened(&mut self, path: &Path) {
+        self.files.entry(path.to_path_buf()).or_insert_with(|| Medium {
+            durable: std::fs::read(path).unwrap_or_default(),
+            pending: Vec::new(),
+        });
+    }
+
+    fn deleted(&mut self, path: &Path) {
+        self.files.remove(path);
+    }
+
+    fn write(&mut self, path: &Path, pending: Pending) -> Verdict {
+        self.operations += 1;
+        match self.fault {
+            _ if self.left.is_some() => return Verdict::Refuse(Refusal::Input),
+            Some(Fault::Full) => return Verdict::Refuse(Refusal::Full),
+            Some(Fault::ReadOnly) => return Verdict::Refuse(Refusal::ReadOnly),
+            _ => {}
+        }
+        self.files.entry(path.to_path_buf()).or_default().pending.push(pending);
+        self.power()
+    }
+
+    fn sync(&mut self, path: &Path) -> Verdict {
+        self.operations += 1;
+        // The power may go before the sync is done.
+        if let Verdict::Refuse(refusal) = self.power() {
+            return Verdict::Refuse(refusal);
+        }
+        let medium = self.files.entry(path.to_path_buf()).or_default();
+        match self.fault {
+            Some(Fault::SyncLoses) => {
+                medium.pending.clear();
+                Verdict::Refuse(Refusal::Sync)
+            }
+            Some(Fault::SyncLies) => {
+                medium.sync();
+                Verdict::Refuse(Refusal::Sync)
+            }
+            _ => {
+                medium.sync();
+                Verdict::Pass
+            }
+        }
+    }
+
+    fn power(&mut self) -> Verdict {
+        if self.cut_at.is_some_and(|cut_at| self.operations >= cut_at) {
+            self.cut();
+        }
+        match self.left {
+            Some(_) => Verdict::Refuse(Refusal::Input),
+            None => Verdict::Pass,
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.left.is_none() {
+            // In an order that the seed decides, not the map.
+            let mut paths: Vec<&PathBuf> = self.files.keys().collect();
+            paths.sort();
+            let random = &mut self.random;
+            let left = paths.into_iter().map(|path| (path.clone(), self.files[path].after_power_cut(random)));
+            self.left = Some(left.collect());
+        }
+    }
+}
