@@ -364,3 +364,6 @@ fn first_character(bytes: &[u8]) -> Option<char> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,3 +128,6 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes[copied..]);
     out.push(b'"');
 }
+
+#[cfg(test)]
+mod tests;
