@@ -25,7 +25,7 @@ fn numbers_keep_their_type() {
     assert_eq!(value("7.0"), Ok(Value::from(7.0f64)));
     assert_eq!(value("7e0"), Ok(Value::from(7.0f64)));
     assert_eq!(value("-9223372036854775808"), Ok(Value::from(i64::MIN)));
-    assert_eq!(value("9223372036854775808"), Ok(Value::from(9.223372036854775808e18f64)));
+    assert_eq!(value("9223372036854775808"), Ok(Value::from(9.223_372_036_854_776e18_f64)));
 }
 
 #[test]
