@@ -130,3 +130,6 @@ pub fn splice_resource_version(encoded: &[u8], revision: u64) -> Vec<u8> {
     out.extend_from_slice(after);
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,7 @@ pub fn parse(input: &[u8]) -> Result<Parsed, JsonError> {
         depth: 0,
         duplicates: Vec::new(),
         out_of_range: None,
+        scratch: String::new(),
     };
     parser.skip_space();
     let value = parser.value()?;
@@ -69,6 +70,8 @@ struct Parser<'a> {
     /// a member. Documents without duplicates pay one comparison for this.
     duplicates: Vec<String>,
     out_of_range: Option<JsonError>,
+    /// Where strings with escapes are put together, so that the result has no memory to spare.
+    scratch: String,
 }
 
 impl Parser<'_> {
@@ -364,3 +367,6 @@ fn first_character(bytes: &[u8]) -> Option<char> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,6 +84,37 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Which of eight bytes need a closer look, because they are escaped or not ASCII: the high bit of the first such
+/// byte is set. Bits after the first may be wrong, because a subtraction carries.
+fn special(word: u64) -> u64 {
+    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word;
+    // `"` and `&` differ in one bit, `<` and `>` in another, so each pair is one comparison.
+    let quote = zero_byte((word | (ONES * 0x04)) ^ (ONES * b'&' as u64));
+    let angle = zero_byte((word | (ONES * 0x02)) ^ (ONES * b'>' as u64));
+    let backslash = zero_byte(word ^ (ONES * b'\\' as u64));
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    (quote | angle | backslash | control | word) & HIGH
+}
+
+/// The next position whose byte is not [`PLAIN`], or the end.
+fn skip_plain(bytes: &[u8], mut position: usize) -> usize {
+    while let Some(chunk) = bytes[position..].first_chunk::<8>() {
+        let found = special(u64::from_le_bytes(*chunk));
+        if found != 0 {
+            position += (found.trailing_zeros() / 8) as usize;
+            break;
+        }
+        position += 8;
+    }
+    while position < bytes.len() && PLAIN[usize::from(bytes[position])] {
+        position += 1;
+    }
+    position
+}
+
 /// Appends a string with its quotes.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -91,40 +122,44 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let mut copied = 0;
-    let mut position = 0;
+    let mut position = skip_plain(bytes, 0);
     while position < bytes.len() {
         let byte = bytes[position];
-        if PLAIN[usize::from(byte)] {
-            position += 1;
-            continue;
-        }
-        if byte == 0xe2 {
-            if let [0xe2, 0x80, last @ (0xa8 | 0xa9)] = bytes[position..position + 3] {
-                out.extend_from_slice(&bytes[copied..position]);
-                out.extend_from_slice(if last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
-                copied = position + 3;
+        let mut width = 1;
+        let mut hexadecimal = *b"\\u0000";
+        let escape: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\t' => b"\\t",
+            0x08 => b"\\b",
+            0x0c => b"\\f",
+            0xe2 => {
+                width = 3;
+                match bytes[position..] {
+                    [_, 0x80, 0xa8, ..] => b"\\u2028",
+                    [_, 0x80, 0xa9, ..] => b"\\u2029",
+                    _ => {
+                        position = skip_plain(bytes, position + width);
+                        continue;
+                    }
+                }
             }
-            position += 3;
-            continue;
-        }
-        out.extend_from_slice(&bytes[copied..position]);
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x0c => out.extend_from_slice(b"\\f"),
             _ => {
-                out.extend_from_slice(b"\\u00");
-                out.push(HEX[usize::from(byte >> 4)]);
-                out.push(HEX[usize::from(byte & 15)]);
+                hexadecimal[4] = HEX[usize::from(byte >> 4)];
+                hexadecimal[5] = HEX[usize::from(byte & 15)];
+                &hexadecimal
             }
-        }
-        position += 1;
-        copied = position;
+        };
+        out.extend_from_slice(&bytes[copied..position]);
+        out.extend_from_slice(escape);
+        copied = position + width;
+        position = skip_plain(bytes, copied);
     }
     out.extend_from_slice(&bytes[copied..]);
     out.push(b'"');
 }
+
+#[cfg(test)]
+mod tests;

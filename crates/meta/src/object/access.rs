@@ -289,3 +289,6 @@ fn remove_entry(object: &mut Value, field: &str, key: &str) {
         metadata.remove(field);
     }
 }
+
+#[cfg(test)]
+mod tests;

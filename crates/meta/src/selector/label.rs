@@ -69,7 +69,9 @@ impl Requirement {
         }
         let values_path = path.child("values");
         let mut wrong_count = |detail: &str| {
-            errors.push(FieldError::invalid(&values_path, values.clone(), detail));
+            // Upstream's lists are nil when they are empty.
+            let shown = if values.is_empty() { Value::Null } else { Value::from(values.clone()) };
+            errors.push(FieldError::invalid(&values_path, shown, detail));
         };
         match operator {
             LabelOperator::In | LabelOperator::NotIn if values.is_empty() => {

@@ -62,36 +62,36 @@ impl Parser<'_> {
     }
 
     fn string_with_escapes(&mut self, start: usize) -> Result<String, JsonError> {
-        let mut out = String::with_capacity(self.position - start + 16);
-        self.push_plain(&mut out, start);
+        self.scratch.clear();
+        self.push_plain(start);
         loop {
             match self.peek() {
                 Some(b'"') => {
                     self.position += 1;
-                    return Ok(out);
+                    return Ok(self.scratch.as_str().to_owned());
                 }
                 Some(b'\\') => {
                     self.position += 1;
-                    self.escape(&mut out)?;
+                    self.escape()?;
                 }
                 _ => return Err(self.unexpected(IN_STRING)),
             }
             let start = self.position;
             self.skip_plain();
-            self.push_plain(&mut out, start);
+            self.push_plain(start);
         }
     }
 
     /// Appends what lies between `start` and the current position.
-    fn push_plain(&self, out: &mut String, start: usize) {
+    fn push_plain(&mut self, start: usize) {
         match self.text {
-            Some(text) => out.push_str(&text[start..self.position]),
-            None => push_repaired(out, &self.input[start..self.position]),
+            Some(text) => self.scratch.push_str(&text[start..self.position]),
+            None => push_repaired(&mut self.scratch, &self.input[start..self.position]),
         }
     }
 
     /// Reads an escape after its backslash.
-    fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+    fn escape(&mut self) -> Result<(), JsonError> {
         let character = match self.peek() {
             Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
             Some(b'b') => '\u{8}',
@@ -102,13 +102,14 @@ impl Parser<'_> {
             Some(b'u') => {
                 self.position += 1;
                 let unit = self.hexadecimal()?;
-                out.push(self.utf16(unit));
+                let character = self.utf16(unit);
+                self.scratch.push(character);
                 return Ok(());
             }
             _ => return Err(self.unexpected_in_literal(IN_ESCAPE)),
         };
         self.position += 1;
-        out.push(character);
+        self.scratch.push(character);
         Ok(())
     }
 

@@ -1,0 +1,97 @@
+//! The stored form and what is made of it.
+
+use serde_json::json;
+
+use super::*;
+use crate::json::parse;
+
+fn encoded(object: &Value) -> String {
+    String::from_utf8(encode_object(object)).unwrap()
+}
+
+#[test]
+fn the_order_is_fixed() {
+    let object = json!({
+        "spec": {"a": 1},
+        "apiVersion": "v1",
+        "data": {"<": "b"},
+        "kind": "ConfigMap",
+        "metadata": {
+            "managedFields": [], "finalizers": ["f"], "ownerReferences": [], "labels": {"a": "b"},
+            "deletionGracePeriodSeconds": 1, "deletionTimestamp": "d", "creationTimestamp": "c", "generation": 2,
+            "uid": "u", "namespace": "n", "generateName": "g", "name": "a", "annotations": {"k": "v"},
+            "selfLink": "s", "resourceVersion": "5"
+        }
+    });
+    let expected = concat!(
+        r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"annotations":{"k":"v"},"name":"a","generateName":"g","#,
+        r#""namespace":"n","uid":"u","generation":2,"creationTimestamp":"c","deletionTimestamp":"d","#,
+        r#""deletionGracePeriodSeconds":1,"labels":{"a":"b"},"ownerReferences":[],"finalizers":["f"],"#,
+        r#""managedFields":[],"selfLink":"s"},"data":{"\u003c":"b"},"spec":{"a":1}}"#
+    );
+    assert_eq!(encoded(&object), expected);
+}
+
+#[test]
+fn nothing_but_the_resource_version_is_lost() {
+    let mut object = json!({"kind": "K", "apiVersion": "g/v1", "metadata": {"name": "a", "resourceVersion": "5"},
+        "status": {"x": [1, {"y": null}]}});
+    let stored = encode_object(&object);
+    assert_eq!(parse(&splice_resource_version(&stored, 5)).unwrap().value, object);
+    object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    assert_eq!(parse(&stored).unwrap().value, object);
+}
+
+#[test]
+fn the_beginning_is_always_the_same() {
+    for object in
+        [json!({}), json!(null), json!({"metadata": null}), json!({"metadata": {"resourceVersion": "1"}})]
+    {
+        assert_eq!(encoded(&object), r#"{"kind":"","apiVersion":"","metadata":{}}"#);
+    }
+}
+
+#[test]
+fn the_resource_version_goes_first() {
+    let spliced = |object: &Value, revision| {
+        String::from_utf8(splice_resource_version(&encode_object(object), revision)).unwrap()
+    };
+    let object = json!({"kind": "K", "apiVersion": "v1", "metadata": {"name": "a"}, "x": 1});
+    assert_eq!(
+        spliced(&object, 42),
+        r#"{"kind":"K","apiVersion":"v1","metadata":{"resourceVersion":"42","name":"a"},"x":1}"#
+    );
+    assert_eq!(
+        spliced(&json!({}), u64::MAX),
+        r#"{"kind":"","apiVersion":"","metadata":{"resourceVersion":"18446744073709551615"}}"#
+    );
+}
+
+#[test]
+fn an_item_has_no_type() {
+    // A kind that looks like what is searched for must not lead astray.
+    let object =
+        json!({"kind": "a\"metadata\":{\\", "apiVersion": "b\",\"metadata\":{", "metadata": {"name": "a"}});
+    let stored = encode_object(&object);
+    let item = [b"{", &stored[prefix_len(&stored)..]].concat();
+    assert_eq!(String::from_utf8(item).unwrap(), r#"{"metadata":{"name":"a"}}"#);
+    let spliced = parse(&splice_resource_version(&stored, 1)).unwrap().value;
+    assert_eq!((&spliced["kind"], &spliced["metadata"]["resourceVersion"]), (&object["kind"], &json!("1")));
+}
+
+#[test]
+fn other_input_is_left_alone() {
+    let others: [&[u8]; 7] = [
+        b"",
+        b"{}",
+        b"{\"metadata\":{}}",
+        b"{\"kind\":\"K",
+        b"{\"kind\":\"K\\",
+        b"{\"kind\":\"K\",\"apiVersion\":1,\"metadata\":{}}",
+        b"{\"kind\":\"K\",\"apiVersion\":\"v1\",\"spec\":{}}",
+    ];
+    for other in others {
+        assert_eq!(prefix_len(other), 1);
+        assert_eq!(splice_resource_version(other, 7), other);
+    }
+}

@@ -1,0 +1,185 @@
+//! What must hold for any input. The fuzz targets under `fuzz/` ask the same of inputs that are found, not made.
+
+use atoll_meta::json::{self, Map, Value};
+use atoll_meta::{FieldSelector, LabelSelector, time};
+use proptest::prelude::*;
+
+/// Numbers that come back as they are: integers that fit, and floats that have a fraction.
+fn number() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_filter("no fraction", |float| float.fract() != 0.0).prop_map(Value::from),
+    ]
+}
+
+fn document() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        number(),
+        any::<String>().prop_map(Value::from),
+        "[a-z<>&\"\\\\\u{2028}é]{0,20}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 8, |inner| {
+        let key = prop_oneof!["[a-z]{1,4}", any::<String>()];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..8).prop_map(Value::Array),
+            prop::collection::vec((key, inner), 0..8)
+                .prop_map(|members| Value::Object(members.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+/// Whether values are equal but for the last digits of floats, which serde_json does not read exactly.
+fn is_close(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(x), Value::Number(y)) if x.is_f64() && y.is_f64() => {
+            let (x, y) = (x.as_f64().unwrap_or_default(), y.as_f64().unwrap_or_default());
+            x == y || (x - y).abs() <= x.abs() * 1e-12
+        }
+        (Value::Array(x), Value::Array(y)) => {
+            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| is_close(x, y))
+        }
+        (Value::Object(x), Value::Object(y)) => {
+            x.len() == y.len() && x.iter().zip(y).all(|((k, x), (l, y))| k == l && is_close(x, y))
+        }
+        _ => a == b,
+    }
+}
+
+/// Texts that are close to JSON: documents with a few bytes changed.
+fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![9 => 0u8..128, 1 => any::<u8>()];
+    let damage = prop::collection::vec((any::<prop::sample::Index>(), byte), 0..3);
+    (document(), damage).prop_map(|(value, damage)| {
+        let mut bytes = json::to_vec(&value);
+        for (index, byte) in damage {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
+        }
+        bytes
+    })
+}
+
+fn selector_text() -> impl Strategy<Value = String> {
+    let key = "([a-z]{1,3}/)?[a-zA-Z]{1,4}";
+    let value = "[a-z0-9]{0,3}";
+    let values = prop::collection::vec(value, 1..4).prop_map(|values| values.join(","));
+    let requirement = prop_oneof![
+        key.prop_map(|key| key),
+        key.prop_map(|key| format!("!{key}")),
+        (key, "=|==|!=", value).prop_map(|(key, sign, value)| format!("{key} {sign} {value}")),
+        (key, "in|notin", values).prop_map(|(key, word, values)| format!("{key} {word} ({values})")),
+        (key, "[<>]", 0u32..100).prop_map(|(key, sign, bound)| format!("{key}{sign}{bound}")),
+    ];
+    prop::collection::vec(requirement, 0..4).prop_map(|requirements| requirements.join(","))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read_back(value in document()) {
+        let parsed = json::parse(&json::to_vec(&value)).unwrap();
+        prop_assert_eq!(parsed.value, value);
+        prop_assert!(parsed.duplicates.is_empty());
+    }
+
+    #[test]
+    fn other_libraries_read_the_same(value in document()) {
+        let bytes = json::to_vec(&value);
+        let other = serde_json::from_slice::<Value>(&bytes).unwrap();
+        prop_assert!(is_close(&other, &value), "{} {}", other, value);
+        let pretty = serde_json::to_vec_pretty(&value).unwrap();
+        prop_assert_eq!(json::parse(&pretty).unwrap().value, value);
+    }
+
+    #[test]
+    fn other_libraries_refuse_the_same(bytes in nearly_json()) {
+        let other = serde_json::from_slice::<Value>(&bytes);
+        // What is not UTF-8 is repaired here and refused there, as are halves of surrogate pairs.
+        let is_repaired = |error: &serde_json::Error| {
+            let message = error.to_string();
+            message.contains("surrogate") || message.contains("hex escape")
+        };
+        if std::str::from_utf8(&bytes).is_err() || other.as_ref().is_err_and(is_repaired) {
+            return Ok(());
+        }
+        let ours = json::parse(&bytes);
+        prop_assert_eq!(ours.is_ok(), other.is_ok(), "{:?} {:?}", ours, other);
+    }
+
+    #[test]
+    fn any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        if let Ok(parsed) = json::parse(&bytes) {
+            prop_assert!(serde_json::from_slice::<Value>(&json::to_vec(&parsed.value)).is_ok());
+        }
+    }
+
+    #[test]
+    fn stored_objects_keep_all_but_the_revision(value in document(), revision in any::<u64>()) {
+        let object = serde_json::json!({"kind": "K", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": value});
+        let stored = json::encode_object(&object);
+        let beginning = b"{\"kind\":\"K\",\"apiVersion\":\"v1\",\"metadata\":{";
+        prop_assert!(stored.starts_with(beginning));
+        prop_assert_eq!(&json::parse(&stored).unwrap().value, &object);
+        let spliced = json::parse(&json::splice_resource_version(&stored, revision)).unwrap().value;
+        prop_assert_eq!(&spliced["metadata"]["resourceVersion"], &Value::from(revision.to_string()));
+        prop_assert_eq!(&spliced["spec"], &object["spec"]);
+    }
+
+    #[test]
+    fn label_selectors_have_one_canonical_form(text in selector_text()) {
+        let selector = LabelSelector::parse(&text).unwrap();
+        prop_assert_eq!(LabelSelector::parse(&selector.to_string()), Ok(selector));
+    }
+
+    #[test]
+    fn any_text_is_handled_as_a_label_selector(text in "[a-z!=<>(), in\\PC]{0,24}") {
+        if let Ok(selector) = LabelSelector::parse(&text) {
+            prop_assert_eq!(LabelSelector::parse(&selector.to_string()), Ok(selector));
+        }
+    }
+
+    #[test]
+    fn field_selectors_come_back(terms in prop::collection::vec(("[a-z.]{1,6}", any::<bool>(), any::<String>()), 0..4)) {
+        let text: Vec<String> = terms.iter().map(|(field, equal, value)| {
+            let escaped = value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+            format!("{field}{}{escaped}", if *equal { "=" } else { "!=" })
+        }).collect();
+        let selector = FieldSelector::parse(&text.join(",")).unwrap();
+        prop_assert_eq!(selector.terms().len(), terms.len());
+        for (field, equal, value) in &terms {
+            prop_assert!(selector.terms().iter().any(|term| term.field == *field && term.value == *value
+                && (term.operator == atoll_meta::selector::FieldOperator::Eq) == *equal));
+        }
+        prop_assert_eq!(FieldSelector::parse(&selector.to_string()), Ok(selector));
+    }
+
+    #[test]
+    fn any_text_is_handled_as_a_field_selector(text in "[a-z!=,\\\\\\PC]{0,24}") {
+        if let Ok(selector) = FieldSelector::parse(&text) {
+            let again = FieldSelector::parse(&selector.to_string()).unwrap();
+            prop_assert_eq!(again.terms().len(), selector.terms().len());
+        }
+    }
+
+    #[test]
+    fn times_come_back(seconds in -62_135_596_800i64..253_402_300_800, micros in 0u32..1_000_000) {
+        let nanos = micros * 1000;
+        prop_assert_eq!(time::parse(&time::format(seconds)), Ok(time::Timestamp { seconds, nanos: 0 }));
+        let text = time::format_micro(seconds, nanos);
+        prop_assert_eq!(time::parse_micro(&text), Ok(time::Timestamp { seconds, nanos }));
+        prop_assert_eq!(time::parse(&text), Ok(time::Timestamp { seconds, nanos }));
+    }
+
+    #[test]
+    fn any_text_is_handled_as_a_time(text in "[0-9TZ:.,+é-]{0,32}|2026-0[0-9]-[0-3][0-9]T[0-2]?[0-9]:[0-6]0:00([.,][0-9]{0,9})?(Z|[+-][0-2][0-9]:[0-6]0)") {
+        for parsed in [time::parse(&text), time::parse_micro(&text)] {
+            match parsed {
+                Ok(time) => prop_assert_eq!(time::parse(&time.to_time()).map(|again| again.seconds), Ok(time.seconds)),
+                Err(error) => prop_assert!(error.to_string().starts_with("parsing time \"")),
+            }
+        }
+    }
+}
