@@ -37,7 +37,8 @@ impl Plugin for NamespaceLifecycle {
 
 fn terminating(request: &Request<'_>) -> Status {
     let (row, namespace) = (request.row, request.namespace);
-    let message = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let message =
+        format!("unable to create new content in namespace {namespace} because it is being terminated");
     let cause = format!("namespace {namespace} is being terminated");
     Status::forbidden(&row.group, &row.resource, request.name, message).with_cause(
         "NamespaceTerminating",

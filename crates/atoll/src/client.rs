@@ -49,7 +49,8 @@ impl Client {
     /// A request whose answer is read whole, as JSON.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
         let body = body.map(json::to_vec).unwrap_or_default();
-        let response = self.send(method, path, "application/json", Bytes::from(body)).await.map_err(Problem::Failed)?;
+        let response =
+            self.send(method, path, "application/json", Bytes::from(body)).await.map_err(Problem::Failed)?;
         let status = response.status();
         let collected = response.into_body().collect().await;
         let bytes = collected.map_err(|error| Problem::Failed(error.to_string()))?.to_bytes();
@@ -71,10 +72,12 @@ impl Client {
         content_type: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, String> {
-        let uri: Uri = format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
+        let uri: Uri =
+            format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
         let port = uri.port_u16().unwrap_or(443);
-        let unreachable = |error: std::io::Error| format!("cannot reach {}: {error}; is the server running?", self.origin);
+        let unreachable =
+            |error: std::io::Error| format!("cannot reach {}: {error}; is the server running?", self.origin);
         let stream = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
         let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
         let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await.map_err(unreachable)?;

@@ -80,7 +80,8 @@ impl Kubeconfig {
 
     /// Points the context at another address of the same server.
     pub fn set_server(&mut self, server: &str) -> Result<(), String> {
-        let context = named(&self.content["contexts"], &self.context).map(|entry| entry["context"]["cluster"].clone());
+        let context =
+            named(&self.content["contexts"], &self.context).map(|entry| entry["context"]["cluster"].clone());
         let cluster = context.and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default();
         let clusters = self.content["clusters"].as_array_mut();
         let entry = clusters.into_iter().flatten().find(|entry| entry["name"] == cluster.as_str());
@@ -93,7 +94,9 @@ impl Kubeconfig {
     fn cluster(&self, context: &Value) -> Result<&Value, String> {
         let name = context["cluster"].as_str().unwrap_or_default();
         let entry = named(&self.content["clusters"], name);
-        entry.map(|entry| &entry["cluster"]).ok_or_else(|| format!("{} has no cluster {name:?}", self.path.display()))
+        entry
+            .map(|entry| &entry["cluster"])
+            .ok_or_else(|| format!("{} has no cluster {name:?}", self.path.display()))
     }
 }
 

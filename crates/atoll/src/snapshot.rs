@@ -15,7 +15,10 @@ use crate::kubeconfig::Kubeconfig;
 const PATH: &str = "/atoll/snapshot";
 
 pub fn run(command: SnapshotCommand) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         match command {
             SnapshotCommand::Save { file, connection } => save(&file, &connection).await,
@@ -39,7 +42,8 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let draft = path.with_extension("draft");
     let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
     let mut body = response.into_body();
     let (mut size, mut end) = (0, Vec::new());
     while let Some(frame) = body.frame().await {
@@ -55,7 +59,10 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     let count = count.ok_or("the server broke off before the end; try again")?;
     file.sync_all().map_err(failed)?;
     std::fs::rename(&draft, path).map_err(failed)?;
-    println!("Saved {count} objects ({size} bytes) to {}. It contains secrets: keep it private.", path.display());
+    println!(
+        "Saved {count} objects ({size} bytes) to {}. It contains secrets: keep it private.",
+        path.display()
+    );
     Ok(())
 }
 

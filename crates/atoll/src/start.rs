@@ -23,17 +23,23 @@ use crate::kubeconfig;
 
 pub fn run(options: StartOptions) -> Result<(), String> {
     log_to_stderr(&options);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
     runtime.block_on(serve(options))
 }
 
 async fn serve(options: StartOptions) -> Result<(), String> {
     let directory = &options.data_dir;
-    let sqlite = SqliteStore::open(directory, atoll_sqlite::Options::default()).map_err(|error| error.to_string())?;
+    let sqlite =
+        SqliteStore::open(directory, atoll_sqlite::Options::default()).map_err(|error| error.to_string())?;
     let sqlite = Arc::new(sqlite);
-    let listener = listen::bind(options.listen).await.map_err(|error| cannot_listen(options.listen, &error))?;
+    let listener =
+        listen::bind(options.listen).await.map_err(|error| cannot_listen(options.listen, &error))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let advertised = SocketAddr::new(options.advertise_address.unwrap_or_else(|| reachable(address.ip())), address.port());
+    let advertised =
+        SocketAddr::new(options.advertise_address.unwrap_or_else(|| reachable(address.ip())), address.port());
 
     let now = OffsetDateTime::now_utc();
     let authority = Authority::open(directory, now).map_err(|error| error.to_string())?;
@@ -44,12 +50,21 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     };
     let metrics = Metrics::new();
     let registry = registry(metrics.measured(sqlite.clone()), profile, &options).await?;
-    let server = Arc::new(Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics));
+    let server = Arc::new(Server::new(
+        registry,
+        authenticator(&options)?,
+        limits(&options),
+        advertised.to_string(),
+        metrics,
+    ));
     let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
 
     tokio::spawn(forget_the_past(server.clone(), Duration::from_secs(options.history)));
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
-    println!("Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces", admin.display());
+    println!(
+        "Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces",
+        admin.display()
+    );
     stop_signal().await?;
     tracing::info!("stopping: finishing what is under way");
     server.stop();
@@ -58,14 +73,19 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     Ok(())
 }
 
-async fn registry(store: Arc<dyn Store>, profile: Profile, options: &StartOptions) -> Result<Arc<Registry>, String> {
+async fn registry(
+    store: Arc<dyn Store>,
+    profile: Profile,
+    options: &StartOptions,
+) -> Result<Arc<Registry>, String> {
     let catalog = Arc::new(Catalog::new(profile));
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     let created = first_start(&options.data_dir)?;
     let layer = bootstrap::layer(&catalog, created);
     let limits = atoll_watch::Limits { bytes: options.history_size << 20 };
     let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
-    let cache = cache.map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
+    let cache = cache
+        .map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
     Ok(Arc::new(Registry { store, cache, catalog, clock: Arc::new(SystemClock) }))
 }
 
@@ -101,13 +121,21 @@ fn tls(
     advertised: IpAddr,
     now: OffsetDateTime,
 ) -> Result<rustls::ServerConfig, String> {
-    let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    let names = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
     let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), advertised];
     if !listening.is_unspecified() && listening != advertised {
         addresses.push(listening);
     }
-    let identity = authority.serving(&names.map(String::from), &addresses, now).map_err(|error| error.to_string())?;
-    let trusted = CertificateDer::from_pem_slice(authority.certificate_pem.as_bytes()).map_err(|error| error.to_string())?;
+    let identity =
+        authority.serving(&names.map(String::from), &addresses, now).map_err(|error| error.to_string())?;
+    let trusted = CertificateDer::from_pem_slice(authority.certificate_pem.as_bytes())
+        .map_err(|error| error.to_string())?;
     let certificate = identity.certificate_der().map_err(|error| error.to_string())?;
     let key = identity.key_der().map_err(|error| error.to_string())?;
     listen::tls(trusted, certificate, key).map_err(|error| error.to_string())
@@ -128,7 +156,8 @@ fn write_admin_kubeconfig(
 
 /// Every now and then: old history goes from memory, then from the disk.
 async fn forget_the_past(server: Arc<Server>, age: Duration) {
-    let mut interval = tokio::time::interval((age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60)));
+    let mut interval =
+        tokio::time::interval((age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60)));
     loop {
         interval.tick().await;
         let through = server.registry.cache.expire(age);
@@ -160,7 +189,8 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
 fn log_to_stderr(options: &StartOptions) {
     let filter = tracing_subscriber::EnvFilter::try_new(&options.log);
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match options.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

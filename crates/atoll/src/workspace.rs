@@ -14,13 +14,18 @@ const ROOT: &str = "root";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         match command {
             WorkspaceCommand::Create { name, r#use, connection } => create(&name, r#use, &connection).await,
             WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
             WorkspaceCommand::Tree { connection } => tree(&connection).await,
-            WorkspaceCommand::Delete { name, no_wait, connection } => delete(&name, no_wait, &connection).await,
+            WorkspaceCommand::Delete { name, no_wait, connection } => {
+                delete(&name, no_wait, &connection).await
+            }
         }
     })
 }
@@ -44,7 +49,13 @@ impl Session {
         Ok(Session { config, client, current })
     }
 
-    async fn call(&self, method: Method, workspace: &str, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
+    async fn call(
+        &self,
+        method: Method,
+        workspace: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Problem> {
         self.client.call(method, &format!("/clusters/{workspace}{path}"), body).await
     }
 
@@ -63,7 +74,8 @@ impl Session {
 
 async fn create(name: &str, enter: bool, connection: &Connection) -> Result<(), String> {
     let mut session = Session::open(connection)?;
-    let workspace = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
+    let workspace =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
     session.call(Method::POST, &session.current, WORKSPACES, Some(&workspace)).await?;
     let path = format!("{}:{name}", session.current);
     if enter {

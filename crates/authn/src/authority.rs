@@ -6,8 +6,8 @@ use std::path::Path;
 use std::{fmt, fs, io};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -32,9 +32,15 @@ pub struct Identity {
 
 #[derive(Debug)]
 pub enum AuthorityError {
-    File { path: String, cause: io::Error },
+    File {
+        path: String,
+        cause: io::Error,
+    },
     /// A certificate or key that cannot be read or made.
-    Certificate { what: String, cause: String },
+    Certificate {
+        what: String,
+        cause: String,
+    },
 }
 
 impl Authority {
@@ -95,7 +101,8 @@ impl Authority {
 
 impl Identity {
     pub fn certificate_der(&self) -> Result<CertificateDer<'static>, AuthorityError> {
-        CertificateDer::from_pem_slice(self.certificate_pem.as_bytes()).map_err(|error| unusable("a certificate", &error))
+        CertificateDer::from_pem_slice(self.certificate_pem.as_bytes())
+            .map_err(|error| unusable("a certificate", &error))
     }
 
     pub fn key_der(&self) -> Result<PrivateKeyDer<'static>, AuthorityError> {
@@ -107,7 +114,8 @@ fn authority_parameters(now: OffsetDateTime) -> CertificateParams {
     let mut parameters = leaf("atoll-ca", now);
     parameters.not_after = now + Duration::days(365 * CA_YEARS);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    parameters.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     parameters
 }
 
@@ -135,7 +143,8 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), AuthorityError> {
     let failed = |cause| AuthorityError::File { path: path.display().to_string(), cause };
     let draft = path.with_extension("draft");
     let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&draft).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
     fs::rename(&draft, path).map_err(failed)
 }

@@ -37,7 +37,8 @@ impl FromStr for TokenFile {
                 continue;
             }
             let mut columns = columns(row).ok_or(TokenFileError::UnclosedQuote { line })?.into_iter();
-            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next()) else {
+            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next())
+            else {
                 let columns = row.split(',').count();
                 return Err(TokenFileError::TooFewColumns { line, columns });
             };
@@ -86,7 +87,9 @@ impl fmt::Display for TokenFileError {
             ),
             TokenFileError::EmptyToken { line } => write!(f, "line {line} has an empty token"),
             TokenFileError::UnclosedQuote { line } => write!(f, "line {line} has a quote that is not closed"),
-            TokenFileError::DuplicateToken { line } => write!(f, "line {line} repeats the token of an earlier line"),
+            TokenFileError::DuplicateToken { line } => {
+                write!(f, "line {line} repeats the token of an earlier line")
+            }
         }
     }
 }
@@ -100,7 +103,9 @@ mod tests {
     #[test]
     fn rows_become_users() {
         let file: TokenFile =
-            "# comment\n\na, ann,1,\"dev,ops\"\nb,bob,2,dev\nc,cat,3\nd,\"d \"\"x\"\"\",4,\r\n".parse().unwrap();
+            "# comment\n\na, ann,1,\"dev,ops\"\nb,bob,2,dev\nc,cat,3\nd,\"d \"\"x\"\"\",4,\r\n"
+                .parse()
+                .unwrap();
         let groups = |token: &str| file.user(token).unwrap().groups.join(" ");
         assert_eq!(file.user("a").unwrap().name, "ann");
         assert_eq!(groups("a"), "dev ops system:authenticated");

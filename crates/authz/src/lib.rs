@@ -15,7 +15,13 @@ pub struct Attributes<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    Resource { group: &'a str, resource: &'a str, subresource: &'a str, namespace: &'a str, name: &'a str },
+    Resource {
+        group: &'a str,
+        resource: &'a str,
+        subresource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+    },
     /// A path that is not a resource, such as `/healthz`.
     Path(&'a str),
 }
@@ -55,7 +61,8 @@ fn forbidden(attributes: &Attributes<'_>) -> Status {
                 "" => resource.to_string(),
                 subresource => format!("{resource}/{subresource}"),
             };
-            let mut message = format!("User {user:?} cannot {verb} resource {shown:?} in API group {group:?}");
+            let mut message =
+                format!("User {user:?} cannot {verb} resource {shown:?} in API group {group:?}");
             match namespace {
                 "" => message.push_str(" at the cluster scope"),
                 namespace => message.push_str(&format!(" in the namespace {namespace:?}")),

@@ -43,7 +43,8 @@ const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];
 
 impl Catalog {
     pub fn new(profile: Profile) -> Self {
-        let builtin = atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
+        let builtin =
+            atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
         let rows: Vec<SharedRow> = builtin.chain([workspaces()]).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
@@ -78,9 +79,7 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
     );
     let in_profile = match profile {
         Profile::Full => true,
-        Profile::Minimal => {
-            resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
-        }
+        Profile::Minimal => resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource)),
     };
     stored && !second_view && in_profile
 }

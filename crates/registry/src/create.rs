@@ -98,7 +98,9 @@ impl Registry {
         }
         if row.has_status()
             && let Some(fields) = object.as_object_mut()
-            && fields.get("status").is_some_and(|status| status.as_object().is_none_or(|fields| !fields.is_empty()))
+            && fields
+                .get("status")
+                .is_some_and(|status| status.as_object().is_none_or(|fields| !fields.is_empty()))
         {
             // A new object has no status yet; typed kinds show it empty.
             fields.insert("status".into(), Value::Object(Map::new()));

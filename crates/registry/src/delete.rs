@@ -1,7 +1,7 @@
 //! Delete: at once where nothing holds the object, else by marking it.
 
-use atoll_meta::status::Details;
 use atoll_meta::json::splice_resource_version;
+use atoll_meta::status::Details;
 use atoll_meta::{Status, object};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -96,7 +96,9 @@ impl Registry {
         };
         if first {
             fields.insert("deletionTimestamp".into(), self.now().into());
-            if let Some(generation) = fields.get("generation").and_then(Value::as_i64).filter(|count| *count > 0) {
+            if let Some(generation) =
+                fields.get("generation").and_then(Value::as_i64).filter(|count| *count > 0)
+            {
                 fields.insert("generation".into(), (generation + 1).into());
             }
         }

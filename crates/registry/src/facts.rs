@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use atoll_store::{Key, Memo, key};
-use atoll_watch::object::{Decode, TOMBSTONE};
 use atoll_watch::Facts;
+use atoll_watch::object::{Decode, TOMBSTONE};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -38,7 +38,8 @@ impl Decode for Decoder {
 }
 
 pub fn of(row: &Row, object: &Value) -> Arc<Facts> {
-    let labels = object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
+    let labels =
+        object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
     let labels: Box<[_]> = labels
         .into_iter()
         .flatten()

@@ -93,7 +93,9 @@ impl Registry {
         // Under an object of the shared layer there is no absence: a deletion is written down.
         let (value, memo) = match value {
             Some((value, facts)) => (Some(value), facts),
-            None if snapshot.is_layered(key) => (Some(Bytes::from_static(atoll_watch::object::TOMBSTONE)), Facts::none()),
+            None if snapshot.is_layered(key) => {
+                (Some(Bytes::from_static(atoll_watch::object::TOMBSTONE)), Facts::none())
+            }
             None => (None, Facts::none()),
         };
         let write = Write { key: key.clone(), expect, value, guards: Vec::new(), memo: Some(memo) };
@@ -122,12 +124,15 @@ fn unavailable(cause: &Unavailable) -> Status {
 
 fn random<const N: usize>() -> Result<[u8; N], Status> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Status::internal_error(format!("no random numbers: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Status::internal_error(format!("no random numbers: {error}")))?;
     Ok(bytes)
 }
 
 /// Parses an object that is stored: it was valid when it was written.
 fn parse(json: &[u8]) -> Result<Value, Status> {
     let parsed = atoll_meta::json::parse(json);
-    parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(format!("stored object: {error}")))
+    parsed
+        .map(|parsed| parsed.value)
+        .map_err(|error| Status::internal_error(format!("stored object: {error}")))
 }

@@ -6,8 +6,8 @@ use atoll_meta::{FieldSelector, LabelSelector, Status};
 use atoll_store::Revision;
 use atoll_watch::{Object, Scope, Snapshot};
 
-use crate::row::{Place, Row};
 use crate::Registry;
+use crate::row::{Place, Row};
 
 /// Which objects of a scope are wanted.
 #[derive(Clone, Debug)]

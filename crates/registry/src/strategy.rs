@@ -78,7 +78,8 @@ impl Strategy {
     /// All that is wrong with a changed object. Upstream checks the metadata once for all kinds and once
     /// more for each, so that every such cause is listed twice: clients see the same from us.
     pub fn check_update(&self, new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError> {
-        let mut errors = object::validate_object_meta(new, namespaced, names::name_is_path_segment, &metadata());
+        let mut errors =
+            object::validate_object_meta(new, namespaced, names::name_is_path_segment, &metadata());
         let update = object::validate_object_meta_update(new, old, &metadata());
         errors.extend(update.iter().cloned());
         errors.extend(update);
@@ -157,7 +158,9 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "replicationcontrollers") | ("apps", "replicasets") => &REPLICATED,
         ("batch", "jobs") => &JOBS,
         ("", "endpoints" | "limitranges") => &CREATE_ON_UPDATE,
-        ("", "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas" | "serviceaccounts") => &RETURNS_DELETED,
+        ("", "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas" | "serviceaccounts") => {
+            &RETURNS_DELETED
+        }
         ("", "podtemplates") => &GENERATION_RETURNS_DELETED,
         ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &RETURNS_DELETED,
         ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => &CONDITIONAL_RETURNS_DELETED,

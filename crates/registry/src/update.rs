@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::row::{Place, Row};
 use crate::{Answer, Refused, Registry, parse};
 
-const STALE: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const STALE: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// How an existing object is to change.
 pub struct Update<'a> {
@@ -35,7 +36,12 @@ enum Step {
 
 impl Registry {
     /// The object as it then is, and whether it was created.
-    pub async fn update(&self, row: &Row, place: &Place<'_>, update: &Update<'_>) -> Result<(Answer, bool), Status> {
+    pub async fn update(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        update: &Update<'_>,
+    ) -> Result<(Answer, bool), Status> {
         let key = row.key(place);
         loop {
             let snapshot = self.snapshot();
@@ -83,7 +89,8 @@ impl Registry {
         place: &Place<'_>,
         update: &Update<'_>,
     ) -> Result<(Answer, bool), Status> {
-        let allowed = update.create_missing || (row.strategy.create_on_update && update.subresource.is_empty());
+        let allowed =
+            update.create_missing || (row.strategy.create_on_update && update.subresource.is_empty());
         if !allowed {
             return Err(Status::not_found(&row.group, &row.resource, place.name));
         }

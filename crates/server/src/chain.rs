@@ -62,7 +62,10 @@ where
         Ok(Ok(Err(status))) => respond::status(&status, output),
         Ok(Err(panic)) => {
             tracing::error!(request = ?id, path = info.path, panic, "a request panicked");
-            respond::status(&Status::internal_error("this request caused a panic in the server; see its log"), output)
+            respond::status(
+                &Status::internal_error("this request caused a panic in the server; see its log"),
+                output,
+            )
         }
         Err(_elapsed) => {
             let message = "request did not complete within the allotted timeout";

@@ -56,7 +56,11 @@ struct Expected<'a> {
 
 impl Expected<'_> {
     fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 }
 
@@ -75,13 +79,13 @@ fn decode(
     };
     let (value, duplicates) = match input {
         Input::Json => {
-            let parsed = json::parse(body)
-                .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?;
+            let parsed = json::parse(body).map_err(|error| {
+                unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
+            })?;
             (parsed.value, parsed.duplicates)
         }
         Input::Yaml => {
-            let value = yaml(body)
-                .map_err(|error| unrecognized(format!("yaml: {error}")))?;
+            let value = yaml(body).map_err(|error| unrecognized(format!("yaml: {error}")))?;
             (value, Vec::new())
         }
     };
@@ -117,12 +121,16 @@ fn typed(
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let own = expected.api_version();
-    let api_version = Some(object::api_version(&value)).filter(|text| !text.is_empty()).unwrap_or(&own).to_string();
-    let kind = Some(object::kind(&value)).filter(|text| !text.is_empty()).unwrap_or(expected.kind).to_string();
+    let api_version =
+        Some(object::api_version(&value)).filter(|text| !text.is_empty()).unwrap_or(&own).to_string();
+    let kind =
+        Some(object::kind(&value)).filter(|text| !text.is_empty()).unwrap_or(expected.kind).to_string();
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let unhandled = |message: String| {
         let wanted = expected.kind;
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {message}"))
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {wanted}: {message}"
+        ))
     };
     let types = Types::get();
     if api_version != own || kind != expected.kind {
@@ -133,7 +141,11 @@ fn typed(
             )));
         }
         if kind != expected.kind {
-            let package = if expected.group.is_empty() { "core" } else { expected.group.split('.').next().unwrap_or_default() };
+            let package = if expected.group.is_empty() {
+                "core"
+            } else {
+                expected.group.split('.').next().unwrap_or_default()
+            };
             return Err(unhandled(format!(
                 "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
                 expected.kind
@@ -149,7 +161,8 @@ fn typed(
         None => types.by_kind(expected.group, expected.version, expected.kind),
     };
     if let Some(id) = type_id {
-        let unknown = atoll_schema::normalise(types, id, &mut value).map_err(|error| unhandled(error.to_string()))?;
+        let unknown =
+            atoll_schema::normalise(types, id, &mut value).map_err(|error| unhandled(error.to_string()))?;
         remarks.extend(unknown.iter().map(ToString::to_string));
     }
     remarks.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
@@ -189,6 +202,7 @@ fn summary(body: &[u8]) -> String {
 pub fn yaml(body: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    let value: Value =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     Ok(value)
 }

@@ -119,9 +119,7 @@ fn api_versions(advertised: &str) -> Value {
 }
 
 fn api_group(group: &Group<'_>) -> Value {
-    let version = |version: &Version<'_>| {
-        json!({ "groupVersion": group_version(group.name, version.name), "version": version.name })
-    };
+    let version = |version: &Version<'_>| json!({ "groupVersion": group_version(group.name, version.name), "version": version.name });
     let versions: Vec<Value> = group.versions.iter().map(version).collect();
     json!({ "name": group.name, "versions": versions, "preferredVersion": versions.first() })
 }
@@ -189,7 +187,8 @@ fn aggregated_group(group: &Group<'_>) -> Value {
 }
 
 fn aggregated_resource(row: &Row) -> Value {
-    let kind = |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let mut entry = json!({
         "resource": row.resource,
         "responseKind": kind("", "", &row.kind),
@@ -224,19 +223,24 @@ pub fn answer(server: &Server, path: &str, headers: &HeaderMap) -> Result<Respon
     };
     let documents = &server.discovery;
     if let Some(format) = aggregated_format(headers)
-        && let Some(document) = documents.aggregated.get(&(if path == "/api" { "/api" } else { "/apis" }, format))
+        && let Some(document) =
+            documents.aggregated.get(&(if path == "/api" { "/api" } else { "/apis" }, format))
         && matches!(path, "/api" | "/apis")
     {
         return Ok(aggregated(document, format, headers));
     }
     let Some(document) = documents.legacy.get(path) else { return Ok(respond::not_found_page()) };
-    let mut response = respond::with_type(StatusCode::OK, "application/json", Body::from(document.body.clone()));
+    let mut response =
+        respond::with_type(StatusCode::OK, "application/json", Body::from(document.body.clone()));
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
 fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Response<Body> {
-    let matches = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).is_some_and(|given| given == document.etag);
+    let matches = headers
+        .get(IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|given| given == document.etag);
     let mut response = match matches {
         true => {
             let mut response = Response::new(Body::empty());
@@ -247,7 +251,9 @@ fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Respons
     };
     let content_type = format!("application/json;g=apidiscovery.k8s.io;v={format};as=APIGroupDiscoveryList");
     let own = response.headers_mut();
-    for (name, value) in [(CONTENT_TYPE, content_type.as_str()), (ETAG, document.etag.as_str()), (VARY, "Accept")] {
+    for (name, value) in
+        [(CONTENT_TYPE, content_type.as_str()), (ETAG, document.etag.as_str()), (VARY, "Accept")]
+    {
         if let Ok(value) = HeaderValue::from_str(value) {
             own.insert(name, value);
         }

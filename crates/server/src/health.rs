@@ -17,14 +17,18 @@ const CHECKS: [Check; 4] = [
     Check { name: "ping", readiness_only: false, passes: |_| true },
     Check { name: "log", readiness_only: false, passes: |_| true },
     // What was read from the disk is what is served: a cache that never loaded never got here.
-    Check { name: "store", readiness_only: false, passes: |server| server.registry.cache.revision() < u64::MAX },
+    Check {
+        name: "store",
+        readiness_only: false,
+        passes: |server| server.registry.cache.revision() < u64::MAX,
+    },
     Check { name: "shutdown", readiness_only: true, passes: |server| !server.is_stopping() },
 ];
 
 pub fn is_check(path: &str) -> bool {
-    ["/healthz", "/livez", "/readyz"].iter().any(|root| {
-        path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    ["/healthz", "/livez", "/readyz"]
+        .iter()
+        .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
 pub fn answer(server: &Server, path: &str, query: &Query) -> Response<Body> {
@@ -35,7 +39,9 @@ pub fn answer(server: &Server, path: &str, query: &Query) -> Response<Body> {
     if let Some(wanted) = wanted {
         return match checks.into_iter().find(|check| check.name == wanted) {
             Some(check) if (check.passes)(server) => text(StatusCode::OK, "ok".into()),
-            Some(_) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {wanted} failed\n")),
+            Some(_) => {
+                text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {wanted} failed\n"))
+            }
             None => text(StatusCode::NOT_FOUND, "404 page not found\n".into()),
         };
     }

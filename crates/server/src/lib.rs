@@ -118,7 +118,12 @@ impl Server {
         *self.stopping.borrow()
     }
 
-    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
-        self.stopping.subscribe()
+    /// Returns once the server was told to stop.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // A sender that is gone has stopped as well.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
     }
 }

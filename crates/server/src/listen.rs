@@ -50,7 +50,7 @@ pub fn tls(
 /// Serves until `server` is told to stop, then lets requests under way finish.
 pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ServerConfig) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let mut stopping = server.stopping();
+    let mut stopped = std::pin::pin!(server.stopped());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -67,7 +67,7 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ServerCon
             },
             // Reaping as they end keeps the set small.
             Some(_) = connections.join_next() => {}
-            _ = stopping.wait_for(|stopping| *stopping) => break,
+            () = &mut stopped => break,
         }
     }
     drop(listener);
@@ -100,10 +100,9 @@ async fn connection(
     let builder = builder(server.limits.header_timeout);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let mut stopping = server.stopping();
     tokio::select! {
         outcome = connection.as_mut() => return outcome,
-        _ = stopping.wait_for(|stopping| *stopping) => {}
+        () = server.stopped() => {}
     }
     connection.as_mut().graceful_shutdown();
     connection.await
@@ -111,11 +110,7 @@ async fn connection(
 
 fn builder(header_timeout: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(256 << 10);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(256 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())

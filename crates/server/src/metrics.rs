@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_registry::{Catalog, Registry};
-use atoll_store::{
-    BoxFuture, Page, Range, ReadError, Revision, Sink, Store, Write, WriteError,
-};
+use atoll_store::{BoxFuture, Page, Range, ReadError, Revision, Sink, Store, Write, WriteError};
 use http::{Response, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -50,7 +48,8 @@ pub struct Metrics {
 }
 
 /// Seconds, from what a read from memory takes to what nobody waits for.
-const BUCKETS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+const BUCKETS: [f64; 14] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 fn histogram() -> Histogram {
     Histogram::new(BUCKETS)
@@ -81,11 +80,23 @@ impl Metrics {
         let exposed = &mut self.exposed;
         // The library appends `_total` to counters by itself.
         exposed.register("apiserver_request", "Requests by verb, resource and code", self.requests.clone());
-        exposed.register("apiserver_request_duration_seconds", "Time to answer a request", self.durations.clone());
-        exposed.register("atoll_store_write_duration_seconds", "Time until a write was durable", self.writes.clone());
+        exposed.register(
+            "apiserver_request_duration_seconds",
+            "Time to answer a request",
+            self.durations.clone(),
+        );
+        exposed.register(
+            "atoll_store_write_duration_seconds",
+            "Time until a write was durable",
+            self.writes.clone(),
+        );
         exposed.register("atoll_objects", "Objects held in memory", self.objects.clone());
         exposed.register("atoll_revision", "Revision of the last write", self.revision.clone());
-        exposed.register("atoll_oldest_revision", "Oldest revision that can be watched from", self.oldest.clone());
+        exposed.register(
+            "atoll_oldest_revision",
+            "Oldest revision that can be watched from",
+            self.oldest.clone(),
+        );
         exposed.register("apiserver_longrunning_requests", "Watches under way", self.watchers.clone());
         self
     }
@@ -108,7 +119,8 @@ impl Metrics {
             self.durations.get_or_create(&labels).observe(took.as_secs_f64());
         }
         let subresource = subresource.map(|subresource| subresource.name.clone()).unwrap_or_default();
-        let labels = RequestLabels { verb, group, version, resource, subresource, scope, code: code.as_u16() };
+        let labels =
+            RequestLabels { verb, group, version, resource, subresource, scope, code: code.as_u16() };
         self.requests.get_or_create(&labels).inc();
     }
 
@@ -146,7 +158,12 @@ impl Store for Measured {
         })
     }
 
-    fn range(&self, range: Range, at: Option<Revision>, limit: usize) -> BoxFuture<'_, Result<Page, ReadError>> {
+    fn range(
+        &self,
+        range: Range,
+        at: Option<Revision>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, ReadError>> {
         self.store.range(range, at, limit)
     }
 

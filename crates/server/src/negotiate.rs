@@ -1,8 +1,8 @@
 //! Which media types come in and go out.
 
 use atoll_meta::Status;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::HeaderMap;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 
 use crate::query::Query;
 use crate::request::RequestInfo;
@@ -57,7 +57,8 @@ pub fn clauses(header: &str) -> Vec<Clause<'_>> {
             let mut parts = clause.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default();
             let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
-            let quality = parameters.iter().find(|(name, _)| *name == "q").and_then(|(_, value)| value.parse().ok());
+            let quality =
+                parameters.iter().find(|(name, _)| *name == "q").and_then(|(_, value)| value.parse().ok());
             (quality.unwrap_or(1.0), Clause { media, parameters })
         })
         .collect();

@@ -71,8 +71,10 @@ fn dry_run_error(values: &[&str]) -> Option<FieldError> {
 
 impl ListOptions {
     pub fn parse(row: &Row, query: &Query, watch: bool) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(Status::bad_request)?;
-        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default()).map_err(Status::bad_request)?;
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
+            .map_err(Status::bad_request)?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
+            .map_err(Status::bad_request)?;
         let limit = integer(query, "limit")?.unwrap_or(0);
         let timeout = integer(query, "timeoutSeconds")?;
         let options = ListOptions {
@@ -132,7 +134,8 @@ impl ListOptions {
         }
         if !given.is_empty() {
             if self.send_initial_events.is_none() {
-                let message = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                let message =
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(&path, message));
             }
             if self.resource_version_match != Some(Match::NotOlderThan) {
@@ -157,7 +160,10 @@ impl ListOptions {
             // Kinds with fields of their own have another wording upstream than those without.
             let message = match row.strategy.fields.is_empty() {
                 true => {
-                    format!("{:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", term.field)
+                    format!(
+                        "{:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                        term.field
+                    )
                 }
                 false => format!("field label not supported: {}", term.field),
             };
@@ -209,7 +215,8 @@ pub fn delete(query: &Query, body: Option<&Value>) -> Result<DeleteOptions, Stat
         }
         (None, None) => None,
     };
-    let dry_run: Vec<&str> = source["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let dry_run: Vec<&str> =
+        source["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     errors.extend(dry_run_error(&dry_run));
     if !errors.is_empty() {
         return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", errors));

@@ -37,8 +37,9 @@ impl Token {
             };
             invalid(format!("continue key is not valid: illegal base64 data at input byte {at}"))
         })?;
-        let parsed = json::parse(&bytes)
-            .map_err(|error| invalid(format!("continue key is not valid: {}", error.standard_library_message())))?;
+        let parsed = json::parse(&bytes).map_err(|error| {
+            invalid(format!("continue key is not valid: {}", error.standard_library_message()))
+        })?;
         let token = parsed.value;
         let version = token["v"].as_str().unwrap_or_default();
         if version != VERSION {
@@ -55,7 +56,9 @@ impl Token {
         };
         let start = token["start"].as_str().unwrap_or_default();
         if start.is_empty() {
-            return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".into()));
+            return Err(invalid(
+                "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".into(),
+            ));
         }
         // A start is a name or a namespace and a name; anything that climbs out of the list is refused.
         let relative = start.strip_prefix('/').unwrap_or(start);
@@ -97,9 +100,20 @@ mod tests {
         );
         assert!(message("!").contains("illegal base64 data at input byte 0"));
         let encode = |json: &str| BASE64.encode(json);
-        assert!(message(&encode(r#"{"v":"x","rv":1,"start":"a"}"#)).ends_with("server does not recognize this encoded version x"));
-        assert!(message(&encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#)).contains("incorrect encoded start resourceVersion"));
-        assert!(message(&encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#)).contains("encoded start key empty"));
-        assert!(message(&encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}"#)).ends_with("not valid: ../x"));
+        assert!(
+            message(&encode(r#"{"v":"x","rv":1,"start":"a"}"#))
+                .ends_with("server does not recognize this encoded version x")
+        );
+        assert!(
+            message(&encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#))
+                .contains("incorrect encoded start resourceVersion")
+        );
+        assert!(
+            message(&encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#))
+                .contains("encoded start key empty")
+        );
+        assert!(
+            message(&encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}"#)).ends_with("not valid: ../x")
+        );
     }
 }

@@ -9,7 +9,8 @@ pub struct Query {
 
 impl Query {
     pub fn parse(raw: &str) -> Self {
-        let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+        let decode =
+            |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name), decode(value))
@@ -52,7 +53,10 @@ mod tests {
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(query.get("b"), Some("x=y z"));
         assert_eq!(query.get("c"), Some(""));
-        assert_eq!([query.is_true("watch"), query.is_true("c"), query.is_true("d"), query.is_true("e")], [true, true, false, false]);
+        assert_eq!(
+            [query.is_true("watch"), query.is_true("c"), query.is_true("d"), query.is_true("e")],
+            [true, true, false, false]
+        );
         assert_eq!(query.get("missing"), None);
     }
 }

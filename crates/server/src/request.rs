@@ -93,7 +93,9 @@ impl RequestInfo {
             Method::PATCH => "patch",
             Method::DELETE if self.name.is_empty() => "deletecollection",
             Method::DELETE => "delete",
-            Method::GET | Method::HEAD if deprecated_watch || (self.name.is_empty() && query.is_true("watch")) => {
+            Method::GET | Method::HEAD
+                if deprecated_watch || (self.name.is_empty() && query.is_true("watch")) =>
+            {
                 "watch"
             }
             Method::GET | Method::HEAD if self.name.is_empty() => "list",
@@ -169,13 +171,25 @@ mod tests {
             ("PUT", "/api/v1/namespaces/a/finalize", "update||v1|a|namespaces|a|finalize"),
             ("GET", "/api/v1/namespaces/a/pods", "list||v1|a|pods||"),
             ("DELETE", "/api/v1/namespaces/a/pods", "deletecollection||v1|a|pods||"),
-            ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d/status", "patch|apps|v1|a|deployments|d|status"),
+            (
+                "PATCH",
+                "/apis/apps/v1/namespaces/a/deployments/d/status",
+                "patch|apps|v1|a|deployments|d|status",
+            ),
             ("POST", "/apis/apps/v1/namespaces/a/deployments", "create|apps|v1|a|deployments||"),
             ("HEAD", "/apis/apps/v1/deployments/x", "get|apps|v1||deployments|x|"),
         ];
         for (method, uri, expected) in cases {
             let info = parse(method, uri);
-            let seen = [info.verb, &info.group, &info.version, &info.namespace, &info.resource, &info.name, &info.subresource];
+            let seen = [
+                info.verb,
+                &info.group,
+                &info.version,
+                &info.namespace,
+                &info.resource,
+                &info.name,
+                &info.subresource,
+            ];
             assert_eq!(seen.join("|"), expected, "{method} {uri}");
             assert!(info.is_resource);
         }
@@ -183,7 +197,16 @@ mod tests {
 
     #[test]
     fn other_paths_are_not_resources() {
-        for path in ["/", "/healthz", "/api", "/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/clusters/root/version"] {
+        for path in [
+            "/",
+            "/healthz",
+            "/api",
+            "/apis",
+            "/apis/apps",
+            "/apis/apps/v1",
+            "/api/v1",
+            "/clusters/root/version",
+        ] {
             assert!(!parse("GET", path).is_resource, "{path}");
         }
     }
@@ -198,7 +221,12 @@ mod tests {
 
     #[test]
     fn path_tricks_are_refused() {
-        let bad = ["/clusters/root/../x/api/v1/pods", "/api/v1/namespaces/a%2Fb/pods", "/api/v1/%2e%2e/pods", "/api/%ff"];
+        let bad = [
+            "/clusters/root/../x/api/v1/pods",
+            "/api/v1/namespaces/a%2Fb/pods",
+            "/api/v1/%2e%2e/pods",
+            "/api/%ff",
+        ];
         for path in bad {
             assert_eq!(RequestInfo::parse(&Method::GET, path, &Query::parse("")), Err(BadPath), "{path}");
         }

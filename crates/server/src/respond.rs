@@ -48,8 +48,11 @@ pub fn status(status: &Status, output: Output) -> Response<Body> {
 
 /// What paths get that mean nothing here.
 pub fn not_found_page() -> Response<Body> {
-    let mut response =
-        with_type(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", Body::from("404 page not found\n".to_string()));
+    let mut response = with_type(
+        StatusCode::NOT_FOUND,
+        "text/plain; charset=utf-8",
+        Body::from("404 page not found\n".to_string()),
+    );
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
@@ -62,7 +65,8 @@ pub fn with_type(code: StatusCode, content_type: &'static str, body: Body) -> Re
 }
 
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted =
+        headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     accepted.split(',').any(|coding| coding.split(';').next().unwrap_or_default().trim() == "gzip")
 }
 

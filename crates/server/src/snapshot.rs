@@ -42,7 +42,8 @@ where
 
 async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
     let page = server.registry.store.range(Range::all(), None, 0).await;
-    let page = page.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
+    let page =
+        page.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
     let (sender, receiver) = mpsc::channel(4);
     let taken = server.registry.clock.now();
     tokio::spawn(async move {
@@ -81,11 +82,14 @@ where
     let store = &server.registry.store;
     let since = u64::try_from(server.registry.clock.now() - copy.taken).unwrap_or(0);
     let beyond = copy.revision + since.saturating_mul(REVISIONS_PER_SECOND) + MARGIN;
-    let refused = |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
+    let refused =
+        |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
     store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
     let current = store.range(Range::all(), None, 0).await;
-    let current = current.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
-    let current: BTreeMap<Key, Bytes> = current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    let current = current
+        .map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
+    let current: BTreeMap<Key, Bytes> =
+        current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
     let write = |key: &Key, value: Option<Bytes>| Write {
         key: key.clone(),
         expect: if value.is_none() { Condition::Present } else { Condition::Any },
@@ -115,7 +119,9 @@ where
         }
     }
     let revision = server.registry.cache.revision();
-    Ok(respond::json(&json!({ "objects": copy.entries.len(), "changed": count, "revision": revision.to_string() })))
+    Ok(respond::json(
+        &json!({ "objects": copy.entries.len(), "changed": count, "revision": revision.to_string() }),
+    ))
 }
 
 struct Copy {

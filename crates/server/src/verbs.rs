@@ -81,7 +81,14 @@ fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
 }
 
 /// Asks admission.
-fn admit(server: &Server, row: &Row, call: &Call, place: &Place<'_>, operation: Operation, name: &str) -> Result<(), Status> {
+fn admit(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    place: &Place<'_>,
+    operation: Operation,
+    name: &str,
+) -> Result<(), Status> {
     server.admission.admit(&Request {
         operation,
         row,
@@ -100,7 +107,9 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
     if given.is_empty() || given == expected {
         return Ok(());
     }
-    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
 }
 
 /// Adds what a lenient reader remarked to the answer.

@@ -1,9 +1,9 @@
 //! From a path such as `root:org:team` to the id that keys are made of, before anything else.
 
 use atoll_meta::{Status, object};
+use atoll_registry::Registry;
 use atoll_registry::bootstrap::ROOT;
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::Registry;
 use atoll_store::Key;
 use serde_json::Value;
 

@@ -85,7 +85,8 @@ impl History {
         scope: &'a Scope,
         revision: Revision,
     ) -> impl Iterator<Item = &'a Event> + use<'a> {
-        let events = self.resources.get(resource_of(&scope.prefix)).into_iter().flat_map(|events| events.iter().rev());
+        let events =
+            self.resources.get(resource_of(&scope.prefix)).into_iter().flat_map(|events| events.iter().rev());
         events
             .map(Arc::as_ref)
             .take_while(move |event| event.revision > revision)

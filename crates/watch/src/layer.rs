@@ -30,13 +30,22 @@ struct Template {
 
 impl Layer {
     /// Adds an object; `encoded` is its canonical encoding, without a uid.
-    pub fn add(&mut self, group: &str, resource: &str, namespace: &str, name: &str, encoded: Bytes, facts: Facts) {
+    pub fn add(
+        &mut self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        encoded: Bytes,
+        facts: Facts,
+    ) {
         let path = layer_path(&Key::object(group, resource, "", namespace, name)).unwrap_or_default();
         self.objects.insert(path.into(), Template { encoded, facts: Arc::new(facts) });
     }
 
     pub fn contains(&self, key: &Key) -> bool {
-        !self.objects.is_empty() && layer_path(key).is_some_and(|path| self.objects.contains_key(path.as_str()))
+        !self.objects.is_empty()
+            && layer_path(key).is_some_and(|path| self.objects.contains_key(path.as_str()))
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Object>> {
@@ -96,7 +105,8 @@ fn layer_path(key: &Key) -> Option<String> {
 
 /// The same in every process and at every start: a client that has seen the object knows it again.
 fn uid(key: &Key) -> String {
-    let [high, low] = [0xcbf2_9ce4_8422_2325_u64, 0x8422_2325_cbf2_9ce4].map(|seed| fnv1a(seed, key.as_bytes()));
+    let [high, low] =
+        [0xcbf2_9ce4_8422_2325_u64, 0x8422_2325_cbf2_9ce4].map(|seed| fnv1a(seed, key.as_bytes()));
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&high.to_be_bytes());
     bytes[8..].copy_from_slice(&low.to_be_bytes());
@@ -104,7 +114,8 @@ fn uid(key: &Key) -> String {
 }
 
 fn fnv1a(seed: u64, bytes: &[u8]) -> u64 {
-    let mixed = bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let mixed =
+        bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     // FNV's high bits are weak for short input: one more round of mixing spreads them.
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }

@@ -16,7 +16,11 @@ fn validate(config_map: &Value) -> Vec<FieldError> {
     let binary = entries(config_map, "binaryData");
     for (key, value) in entries(config_map, "data").into_iter().flatten() {
         let path = FieldPath::new("data").key(key);
-        errors.extend(names::config_map_key(key).into_iter().map(|message| FieldError::invalid(&path, key.as_str(), message)));
+        errors.extend(
+            names::config_map_key(key)
+                .into_iter()
+                .map(|message| FieldError::invalid(&path, key.as_str(), message)),
+        );
         if binary.is_some_and(|binary| binary.contains_key(key)) {
             let message = "duplicate of key present in binaryData";
             errors.push(FieldError::invalid(&path, key.as_str(), message));
@@ -25,7 +29,11 @@ fn validate(config_map: &Value) -> Vec<FieldError> {
     }
     for (key, value) in binary.into_iter().flatten() {
         let path = FieldPath::new("binaryData").key(key);
-        errors.extend(names::config_map_key(key).into_iter().map(|message| FieldError::invalid(&path, key.as_str(), message)));
+        errors.extend(
+            names::config_map_key(key)
+                .into_iter()
+                .map(|message| FieldError::invalid(&path, key.as_str(), message)),
+        );
         total += decoded_len(value);
     }
     if total > MAX_BYTES {

@@ -70,5 +70,6 @@ fn modern(event: &Value) -> Vec<FieldError> {
 }
 
 fn too_long(path: &FieldPath, value: &str, limit: usize) -> Option<FieldError> {
-    (value.len() > limit).then(|| FieldError::invalid(path, "", format!("can have at most {limit} characters")))
+    (value.len() > limit)
+        .then(|| FieldError::invalid(path, "", format!("can have at most {limit} characters")))
 }

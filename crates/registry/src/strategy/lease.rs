@@ -28,7 +28,11 @@ fn validate(lease: &Value) -> Vec<FieldError> {
     let number = |path: &str| at(lease, path).and_then(Value::as_i64);
     let mut errors = Vec::new();
     if let Some(seconds) = number("spec.leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
-        errors.push(FieldError::invalid(&spec.child("leaseDurationSeconds"), seconds, "must be greater than 0"));
+        errors.push(FieldError::invalid(
+            &spec.child("leaseDurationSeconds"),
+            seconds,
+            "must be greater than 0",
+        ));
     }
     if let Some(transitions) = number("spec.leaseTransitions").filter(|transitions| *transitions < 0) {
         let message = "must be greater than or equal to 0";

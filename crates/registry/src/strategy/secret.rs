@@ -54,7 +54,11 @@ fn validate(secret: &Value) -> Vec<FieldError> {
     let mut total = 0;
     for (key, value) in entries(secret, "data").into_iter().flatten() {
         let path = data.key(key);
-        errors.extend(names::config_map_key(key).into_iter().map(|message| FieldError::invalid(&path, key.as_str(), message)));
+        errors.extend(
+            names::config_map_key(key)
+                .into_iter()
+                .map(|message| FieldError::invalid(&path, key.as_str(), message)),
+        );
         total += decoded_len(value);
     }
     if total > MAX_BYTES {
@@ -76,7 +80,8 @@ fn missing_for_type(secret: &Value) -> Vec<FieldError> {
                 .and_then(|annotations| annotations.get("kubernetes.io/service-account.name"))
                 .and_then(Value::as_str)
                 .unwrap_or_default();
-            let path = FieldPath::new("metadata").child("annotations").key("kubernetes.io/service-account.name");
+            let path =
+                FieldPath::new("metadata").child("annotations").key("kubernetes.io/service-account.name");
             if annotation.is_empty() { vec![FieldError::required(&path, "")] } else { Vec::new() }
         }
         "kubernetes.io/dockercfg" => all(&[".dockercfg"]),

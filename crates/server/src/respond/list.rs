@@ -28,7 +28,13 @@ pub struct ListBody {
 }
 
 /// The answer to a list of `row`; `token` continues it.
-pub fn answer(row: &Row, listing: Listing, token: Option<&str>, output: Output, headers: &HeaderMap) -> Response<Body> {
+pub fn answer(
+    row: &Row,
+    listing: Listing,
+    token: Option<&str>,
+    output: Output,
+    headers: &HeaderMap,
+) -> Response<Body> {
     let size: usize = listing.objects.iter().map(|object| object.json.len()).sum();
     let mut body = ListBody {
         head: head(row, &listing, token),
@@ -57,7 +63,9 @@ fn head(row: &Row, listing: &Listing, token: Option<&str>) -> Vec<u8> {
     json::write_string(&format!("{}List", row.kind), &mut head);
     head.extend_from_slice(b",\"apiVersion\":");
     json::write_string(&row.api_version(), &mut head);
-    head.extend_from_slice(format!(",\"metadata\":{{\"resourceVersion\":\"{}\"", listing.revision).as_bytes());
+    head.extend_from_slice(
+        format!(",\"metadata\":{{\"resourceVersion\":\"{}\"", listing.revision).as_bytes(),
+    );
     if let Some(token) = token {
         head.extend_from_slice(b",\"continue\":");
         json::write_string(token, &mut head);

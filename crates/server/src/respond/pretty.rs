@@ -54,7 +54,10 @@ mod tests {
         let cases = [
             (r#"{}"#, "{}"),
             (r#"{"a":[]}"#, "{\n  \"a\": []\n}"),
-            (r#"{"a":[1,"x:{,\"\\"],"b":{"c":null}}"#, "{\n  \"a\": [\n    1,\n    \"x:{,\\\"\\\\\"\n  ],\n  \"b\": {\n    \"c\": null\n  }\n}"),
+            (
+                r#"{"a":[1,"x:{,\"\\"],"b":{"c":null}}"#,
+                "{\n  \"a\": [\n    1,\n    \"x:{,\\\"\\\\\"\n  ],\n  \"b\": {\n    \"c\": null\n  }\n}",
+            ),
         ];
         for (compact, expected) in cases {
             assert_eq!(String::from_utf8(indent(compact.as_bytes())).unwrap(), expected);

@@ -22,7 +22,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let admit = |_: &Value| admit(server, row, call, &place, Operation::Delete, place.name);
     let deleted = server.registry.delete(row, &place, &options, &admit).await?;
     Ok(match deleted {
-        Deleted::Gone(answer) | Deleted::Marked(answer) => respond::object(StatusCode::OK, answer.json, call.output),
+        Deleted::Gone(answer) | Deleted::Marked(answer) => {
+            respond::object(StatusCode::OK, answer.json, call.output)
+        }
         Deleted::Status(status) => respond::status(&status, call.output),
     })
 }
@@ -35,9 +37,8 @@ pub fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
     let body = match Input::negotiate(&call.headers)? {
         Input::Json => {
             let parsed = json::parse(&call.body);
-            let failed = |error| {
-                Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-            };
+            let failed =
+                |error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"));
             parsed.map_err(failed)?.value
         }
         Input::Yaml => yaml(&call.body).map_err(|error| Status::bad_request(format!("yaml: {error}")))?,

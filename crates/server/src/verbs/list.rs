@@ -57,7 +57,9 @@ pub async fn position(
     if !options.continue_token.is_empty() {
         let token = Token::decode(&options.continue_token)?;
         if !matches!(options.resource_version.as_str(), "" | "0") {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         let snapshot = match token.revision {
             None => cache.snapshot(),

@@ -41,7 +41,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let update = Update {
         subresource: &call.info.subresource,
         transform: &transform,
-        admit: &|_: &Value, _: Option<&Value>| admit(server, row, call, &place, Operation::Update, place.name),
+        admit: &|_: &Value, _: Option<&Value>| {
+            admit(server, row, call, &place, Operation::Update, place.name)
+        },
         uid: None,
         create_missing: false,
         dry_run: options.dry_run,
@@ -79,7 +81,8 @@ pub fn options(call: &Call) -> Result<WriteOptions, Status> {
 impl Patch {
     pub fn parse(kind: PatchKind, body: &[u8]) -> Result<Self, Status> {
         let parsed = json::parse(body);
-        let value = parsed.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?.value;
+        let value =
+            parsed.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?.value;
         match kind {
             PatchKind::Json => Ok(Patch::Json(value)),
             PatchKind::Merge => {

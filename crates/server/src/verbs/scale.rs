@@ -54,7 +54,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let update = Update {
         subresource: "",
         transform: &transform,
-        admit: &|_: &Value, _: Option<&Value>| admit(server, row, call, &place, Operation::Update, place.name),
+        admit: &|_: &Value, _: Option<&Value>| {
+            admit(server, row, call, &place, Operation::Update, place.name)
+        },
         uid,
         create_missing: false,
         dry_run: options.dry_run,

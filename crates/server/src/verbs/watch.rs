@@ -90,11 +90,7 @@ struct Ended;
 impl Stream {
     async fn run(self, scope: Scope, start: Option<u64>) {
         let gone = self.sender.clone();
-        let mut stopping = self.server.stopping();
-        let stopped = async move {
-            // A server that drops its sender is gone too.
-            let _ = stopping.wait_for(|stopping| *stopping).await;
-        };
+        let stopped = self.server.stopped();
         tokio::select! {
             _ = self.send_all(&scope, start) => {}
             () = stopped => {}
@@ -108,7 +104,9 @@ impl Stream {
         let after = start.unwrap_or(snapshot.revision).min(snapshot.revision);
         let mut watcher = match cache.watch(scope.clone(), after) {
             Ok(watcher) => watcher,
-            Err(RevisionError::Expired { requested, oldest }) => return self.expired(requested, oldest).await,
+            Err(RevisionError::Expired { requested, oldest }) => {
+                return self.expired(requested, oldest).await;
+            }
             Err(RevisionError::Future { requested, current }) => {
                 return self.error(&Status::resource_version_too_large(requested, current)).await;
             }
