@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// Annotation of the bookmark that ends initial events.
+/// Lengths of the parts of a uid.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 
 /// What one server has shown so far.
@@ -126,17 +126,19 @@ fn ordinal(seen: &mut Vec<String>, text: &str) -> usize {
 
 /// `text` with `word` replaced where no letter or digit is next to it.
 fn replace_word(text: &str, word: &str, by: &str) -> String {
+    let joined = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
     let mut replaced = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(word) {
+    let mut copied = 0;
+    for (start, _) in text.match_indices(word) {
         let end = start + word.len();
-        let joined = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
-        let inside = joined(rest[..start].chars().next_back()) || joined(rest[end..].chars().next());
-        replaced.push_str(&rest[..start]);
-        replaced.push_str(if inside { word } else { by });
-        rest = &rest[end..];
+        if joined(text[..start].chars().next_back()) || joined(text[end..].chars().next()) {
+            continue;
+        }
+        replaced.push_str(&text[copied..start]);
+        replaced.push_str(by);
+        copied = end;
     }
-    replaced + rest
+    replaced + &text[copied..]
 }
 
 fn is_uuid(bytes: &[u8]) -> bool {

@@ -144,7 +144,7 @@ impl Request {
 }
 
 /// `text` with its variables replaced.
-pub fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> String {
+pub fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("${") {
@@ -157,15 +157,15 @@ pub fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> String {
                 name.rsplit_once('*').and_then(|(text, count)| Some(text.repeat(count.parse().ok()?)));
             repeated.or_else(|| variable(name)).map(|value| (value, &behind[end + 1..]))
         });
-        let (value, after) = replaced.unwrap_or_else(|| {
+        let (value, after) = replaced.ok_or_else(|| {
             let shown: String = behind.chars().take(40).collect();
-            panic!("nothing was kept as {shown:?}")
-        });
+            format!("nothing was kept as {shown:?}")
+        })?;
         expanded.push_str(&value);
         rest = after;
     }
     expanded.push_str(rest);
-    expanded
+    Ok(expanded)
 }
 
 #[cfg(test)]
@@ -198,7 +198,8 @@ mod tests {
     #[test]
     fn variables_are_replaced() {
         let kept = |name: &str| (name == "b").then(|| "<b>".to_string());
-        assert_eq!(expand("/a/${b}?c=${xy*3}", kept), "/a/<b>?c=xyxyxy");
-        assert_eq!(expand("[${{},*2}{}]", kept), "[{},{},{}]");
+        assert_eq!(expand("/a/${b}?c=${xy*3}", kept).unwrap(), "/a/<b>?c=xyxyxy");
+        assert_eq!(expand("[${{},*2}{}]", kept).unwrap(), "[{},{},{}]");
+        assert!(expand("${c}", kept).is_err());
     }
 }

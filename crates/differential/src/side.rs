@@ -53,12 +53,12 @@ impl Side {
         match &case.step {
             Step::Request(request) => {
                 let answer =
-                    self.client.send(self.complete(request)).await.map_err(|error| error.to_string())?;
+                    self.client.send(self.complete(request)?).await.map_err(|error| error.to_string())?;
                 self.keep(case, &answer.json())?;
                 Ok(self.seen(&answer))
             }
             Step::Open { watch, path } => {
-                let path = self.expand(path);
+                let path = self.expand(path)?;
                 let opened = self.client.watch(&path).await.map_err(|error| error.to_string())?;
                 let seen =
                     Seen { status: opened.status(), headers: headers(opened.headers()), body: Value::Null };
@@ -75,8 +75,8 @@ impl Side {
         }
     }
 
-    fn complete(&self, request: &Request) -> http::Request<Bytes> {
-        let (path, body) = (self.expand(&request.path), self.expand(&request.body));
+    fn complete(&self, request: &Request) -> Result<http::Request<Bytes>, String> {
+        let (path, body) = (self.expand(&request.path)?, self.expand(&request.body)?);
         let body = if request.hexadecimal { from_hexadecimal(&body) } else { Bytes::from(body) };
         let mut built = http::Request::new(body);
         *built.method_mut() = request.method.parse().unwrap_or_else(|error| panic!("{request:?}: {error}"));
@@ -84,13 +84,13 @@ impl Side {
         for (name, value) in &request.headers {
             let name: HeaderName = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
             let value: HeaderValue =
-                self.expand(value).parse().unwrap_or_else(|error| panic!("{value}: {error}"));
+                self.expand(value)?.parse().unwrap_or_else(|error| panic!("{value}: {error}"));
             built.headers_mut().append(name, value);
         }
         if request.anonymous {
             built.headers_mut().insert(AUTHORIZATION, HeaderValue::from_static(""));
         }
-        built
+        Ok(built)
     }
 
     async fn read(&mut self, watch: &str, until: Until) -> Result<Value, String> {
@@ -120,7 +120,7 @@ impl Side {
         Ok(())
     }
 
-    fn expand(&self, text: &str) -> String {
+    fn expand(&self, text: &str) -> Result<String, String> {
         expand(text, |name| self.kept.get(name).cloned())
     }
 
