@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use atoll_authn::authority::{Authority, write_private};
 use atoll_authn::{Authenticator, MASTERS};
-use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap};
+use atoll_client::Client;
+use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap, expiry};
+use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::{Limits, Server, listen};
 use atoll_sqlite::SqliteStore;
@@ -60,6 +62,11 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
 
     tokio::spawn(forget_the_past(server.clone(), Duration::from_secs(options.history)));
+    if let Some(events) = server.registry.catalog.stored("", "events") {
+        tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
+    }
+    let local = Local::new(&server, "system:atoll-controllers");
+    tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
         "Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces",

@@ -6,6 +6,7 @@ use atoll_watch::Object;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::{Answer, Refused, Registry, parse};
 
@@ -67,6 +68,9 @@ impl Registry {
                 return Ok((Answer { json: answer }, false));
             }
             let deleted = value.is_none();
+            if deleted && row.group == ATOLL && row.resource == "workspaces" {
+                self.purge(existing.field("status.id")).await?;
+            }
             match self.write(&snapshot, &key, value).await {
                 // What was deleted is shown as it last was.
                 Ok(_) if deleted => {

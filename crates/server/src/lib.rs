@@ -16,6 +16,7 @@ mod discovery;
 mod health;
 mod inflight;
 pub mod listen;
+pub mod local;
 pub mod metrics;
 mod negotiate;
 mod options;
