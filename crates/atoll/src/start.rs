@@ -11,6 +11,7 @@ use atoll_client::Client;
 use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap, expiry};
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
+use atoll_server::trace::Tracer;
 use atoll_server::{Limits, Server, listen};
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
@@ -52,13 +53,10 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     };
     let metrics = Metrics::new();
     let registry = registry(metrics.measured(sqlite.clone()), profile, &options).await?;
-    let server = Arc::new(Server::new(
-        registry,
-        authenticator(&options)?,
-        limits(&options),
-        advertised.to_string(),
-        metrics,
-    ));
+    let mut server =
+        Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics);
+    server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
+    let server = Arc::new(server);
     let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
 
     tokio::spawn(forget_the_past(server.clone(), Duration::from_secs(options.history)));
