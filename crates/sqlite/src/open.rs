@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -221,15 +221,21 @@ impl Database {
     /// Writes back what the log has, and syncs it.
     fn secure_log(&self) -> io::Result<()> {
         let path = self.directory.join(LOG);
-        let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut content = Vec::new();
-        file.read_to_end(&mut content)?;
-        file.rewind()?;
-        file.write_all(&content)?;
+        let mut part = vec![0; 1 << 20];
+        let mut offset = 0;
+        loop {
+            let size = file.read_at(&mut part, offset)?;
+            if size == 0 {
+                break;
+            }
+            file.write_all_at(&part[..size], offset)?;
+            offset += size as u64;
+        }
         file.sync_data()?;
         match (&self.options.rewritten, &self.options.vfs) {
             (Some(rewritten), Some(vfs)) => rewritten(vfs, &path),

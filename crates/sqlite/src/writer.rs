@@ -352,8 +352,13 @@ impl Writer {
         if pages < self.checkpoint_at || self.connection.is_none() {
             return;
         }
-        // A failure leaves everything in the log, but no longer to be trusted; the next write begins afresh.
-        let all = self.attempt(|_, connection| table::checkpoint(connection, "PASSIVE")).unwrap_or(false);
+        let outcome = self.attempt(|_, connection| table::checkpoint(connection, "PASSIVE"));
+        // Everything is still in the log, but SQLite's idea of it is not to be trusted; the next write begins
+        // afresh.
+        let all = outcome.unwrap_or_else(|cause| {
+            tracing::warn!(%cause, "cannot move the log into the database; it grows until that works");
+            false
+        });
         // If a snapshot is in the way, it will be for a while.
         let wait = self.database.options.checkpoint_pages;
         self.checkpoint_at = if all { wait } else { pages.saturating_add(wait) };
