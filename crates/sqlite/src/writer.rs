@@ -275,6 +275,8 @@ impl Writer {
         Ok(())
     }
 
+    /// Changes the mark, which from then on also has the highest revision: compaction may delete the row that it is
+    /// otherwise known from, but none that comes after.
     fn mark(&mut self, change: impl FnOnce(&mut Mark)) -> Result<(), WriteError> {
         let outcome = self.attempt(|_, connection| {
             table::begin(connection)?;
