@@ -131,7 +131,12 @@ impl Decoder<'_> {
                 _ => {}
             }
         }
-        let absent = || if list.is_empty() { self.types.zero(map.value) } else { Value::Array(list) };
+        let absent = || match map.value {
+            // Bytes that are not there are empty here, not nil.
+            TypeRef::Bytes => Value::String(String::new()),
+            kind if list.is_empty() => self.types.zero(kind),
+            _ => Value::Array(list),
+        };
         Ok((key, value.unwrap_or_else(absent)))
     }
 

@@ -62,6 +62,10 @@ impl Encoder<'_> {
             write_message(number, out, |out| {
                 write_bytes(1, key.as_bytes(), out);
                 match value {
+                    // A list that is a message is written even if it is nil, in an entry.
+                    Value::Null if matches!(map.value, TypeRef::List(list) if list.message) => {
+                        write_bytes(2, b"", out);
+                    }
                     Value::Null => self.zero(2, map.value, out),
                     value => self.field(2, map.value, field, value, out),
                 }
