@@ -1,7 +1,8 @@
 //! Our reading of random objects of every kind against Go's own, values and messages alike.
 //!
 //! The objects come from the facts by a seeded generator, some of them valid and most with mistakes. Go answers through
-//! `upstream/facts roundtrip`; without Go, or where its modules cannot be fetched, the comparison is skipped and says so.
+//! `upstream/facts roundtrip`; without Go, or where its modules cannot be fetched, the comparison is skipped and says so,
+//! or fails if `ATOLL_REQUIRE_UPSTREAM` is set.
 //!
 //! Known differences, which the generator leaves out:
 //! - A struct or map field that stands twice: Go decodes the second over the first and so merges them; here the last
@@ -163,6 +164,7 @@ fn ask(questions: &[Question]) -> Option<Vec<Value>> {
     let program = match PROGRAM.get_or_init(program) {
         Ok(program) => program,
         Err(reason) => {
+            assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "Go is required here: {reason}");
             println!("skipped: {reason}");
             return None;
         }
