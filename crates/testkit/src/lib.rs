@@ -1,1 +1,1 @@
-//!
+//! What the tests of several crates share.
