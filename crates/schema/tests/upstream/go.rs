@@ -25,6 +25,7 @@ pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
     let program = match PROGRAM.get_or_init(program) {
         Ok(program) => program,
         Err(reason) => {
+            assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "Go is required here: {reason}");
             println!("skipped: {reason}");
             return None;
         }
