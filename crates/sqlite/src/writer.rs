@@ -107,7 +107,8 @@ impl Writer {
         if let Some(connection) = self.connection {
             self.database.finish(connection);
         }
-        drop(self.lock);
+        // Closing the file would not do while a child process that is just being started still shares it.
+        let _ = self.lock.unlock();
         for reply in self.closing {
             // Whoever closed it may not have waited.
             let _ = reply.send(());
