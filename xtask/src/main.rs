@@ -1,6 +1,7 @@
 //! Chores of the project, run as `cargo xtask NAME`. Each chore is a module with a `run` that takes the arguments after
 //! its name.
 
+mod bench;
 mod codegen;
 
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask CHORE [OPTIONS]
 
+  bench api|watch|workspaces|store       measure Atoll, beside the real kube-apiserver where Go is there
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
 ";
 
@@ -16,6 +18,7 @@ fn main() -> ExitCode {
     let chore = arguments.next();
     let rest: Vec<String> = arguments.collect();
     let outcome = match chore.as_deref() {
+        Some("bench") => bench::run(&rest),
         Some("codegen") => codegen::run(&rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
