@@ -55,6 +55,7 @@ where
         return finish(respond::not_found_page(), id);
     };
     let output = Output::of_error(request.headers());
+    let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
     let timeout = server.limits.request_timeout;
     let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
     let response = match outcome {
@@ -73,6 +74,10 @@ where
         }
     };
     server.metrics.request(&server.registry.catalog, &info, response.status(), started.elapsed());
+    if let Some((tracer, headers)) = traced {
+        let id = id.to_str().unwrap_or_default();
+        tracer.record(&info, &headers, id, response.status(), started.elapsed());
+    }
     tracing::debug!(
         request = ?id, verb = info.verb, path = info.path, code = response.status().as_u16(),
         micros = started.elapsed().as_micros() as u64, "request"
@@ -109,7 +114,7 @@ where
     match info.path.as_str() {
         "/version" | "/version/" => Ok(version::answer()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
-        path if health::is_check(path) => Ok(health::answer(server, path, &query)),
+        path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
         path => discovery::answer(server, path, &parts.headers),
     }
