@@ -67,7 +67,15 @@ fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
     let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
     let (stem, random) = name.split_at_checked(name.len().saturating_sub(5)).unwrap_or_default();
     if !stem.is_empty() && generated.starts_with(stem) {
-        let shown = format!("{stem}{}", marked("generated", random));
+        let (name, shown) = (name.to_string(), format!("{stem}{}", marked("generated", random)));
+        // A Namespace says its name in a label, too.
+        for label in
+            fields.get_mut("labels").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+        {
+            if *label == name {
+                *label = shown.clone().into();
+            }
+        }
         fields.insert("name".into(), shown.into());
     }
 }
@@ -92,7 +100,7 @@ fn uids(text: &str) -> String {
 }
 
 fn message(text: &str, kept: &[(String, String)]) -> String {
-    let mut text = uids(text);
+    let mut text = uids(&patched(text));
     for marker in ["current: ", "too old resource version: 1 (", "ResourceVersion in record ("] {
         if let Some((before, behind)) = text.split_once(marker) {
             let rest = behind.trim_start_matches(|letter: char| letter.is_ascii_digit());
@@ -103,6 +111,19 @@ fn message(text: &str, kept: &[(String, String)]) -> String {
         text = replace_word(&text, value, &format!("${{{name}}}"));
     }
     text
+}
+
+/// An object that stands in a message because a patch made it unreadable, without what is accidental about it.
+fn patched(text: &str) -> String {
+    let shown = text.find("Invalid value: \"{").and_then(|start| {
+        let quoted = &text[start + "Invalid value: ".len()..];
+        let mut strings = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+        let inner: Value = serde_json::from_str(&strings.next()?.ok()?).ok()?;
+        Some((start, strings.byte_offset(), quoted, inner))
+    });
+    let Some((start, length, quoted, mut inner)) = shown else { return text.to_string() };
+    apply(&mut inner, &[]);
+    format!("{}Invalid value: {inner}{}", &text[..start], &quoted[length..])
 }
 
 /// `text` with `word` replaced where no letter or digit is next to it.
@@ -141,6 +162,10 @@ fn is_about_now(time: &str) -> bool {
 fn continue_token(text: &str) -> Option<Value> {
     let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
     let mut token: Value = serde_json::from_slice(&bytes).ok()?;
+    // Upstream's cache begins with a slash where its store does not; which of them answers is chance.
+    if let Some(start) = token["start"].as_str() {
+        token["start"] = json!(start.trim_start_matches('/'));
+    }
     if token["rv"].as_i64().is_some_and(|revision| revision > 0) {
         token["rv"] = json!("<revision>");
     }
