@@ -8,7 +8,7 @@ use crate::script::Comparison;
 use crate::side::Seen;
 
 /// Longest value that is shown of a difference.
-const SHOWN: usize = 600;
+const SHOWN: usize = 400;
 
 /// Which of Atoll's marked values stand for which of upstream's.
 #[derive(Default)]
@@ -52,7 +52,11 @@ impl Pairs {
             }
             (Value::String(one), Value::String(other)) if self.is_same(one, other) => {}
             _ if ours == theirs => {}
-            _ => lines.push(format!("{path}: {} instead of {}", shown(ours), shown(theirs))),
+            _ => {
+                let (ours, theirs) = (ours.to_string(), theirs.to_string());
+                let start = common_start(&ours, &theirs);
+                lines.push(format!("{path}: {} instead of {}", shown(&ours, start), shown(&theirs, start)));
+            }
         }
     }
 
@@ -81,12 +85,16 @@ fn split(text: &str) -> (Vec<&str>, Vec<&str>) {
     })
 }
 
-fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+/// How many characters are the same, less a few to see where one is.
+fn common_start(one: &str, other: &str) -> usize {
+    let same = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    same.saturating_sub(SHOWN / 4)
+}
+
+fn shown(text: &str, start: usize) -> String {
+    let dots = |missing: bool| if missing { "…" } else { "" };
+    let part: String = text.chars().skip(start).take(SHOWN).collect();
+    format!("{}{part}{}", dots(start > 0), dots(text.chars().count() > start + SHOWN))
 }
 
 /// Names of fields and types of values.

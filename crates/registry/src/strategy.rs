@@ -36,6 +36,8 @@ pub struct Strategy {
     pub validate_subresource: fn(&str, &Value, &Value) -> Vec<FieldError>,
     /// How often the metadata of a change is looked at.
     pub metadata_checks: MetadataChecks,
+    /// What of the metadata a write of the status cannot change.
+    pub status_keeps: &'static [&'static str],
     /// Deletion is a matter of its own: it always marks first, and speaks of preconditions in other words (Namespaces).
     pub own_deletion: bool,
     /// Whether something other than `metadata.finalizers` still keeps a deleted object.
@@ -87,6 +89,7 @@ impl Strategy {
         validate_update: |_, _| Vec::new(),
         validate_subresource: |_, _, _| Vec::new(),
         metadata_checks: MetadataChecks::Twice,
+        status_keeps: &[],
         own_deletion: false,
         is_held: |_| false,
         begin_delete: |_| {},
@@ -151,7 +154,26 @@ const fn counted(label: &'static str, path: &'static str, absent: &'static str) 
 
 const WITH_GENERATION: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
 
+/// Where a status comes from somebody who is not to be trusted with the rest.
+const ONLY_STATUS: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+
 static GENERIC: Strategy = Strategy::GENERIC;
+static DEPLOYMENTS: Strategy = Strategy { status_keeps: &["labels"], ..WITH_GENERATION };
+static ADMISSION_POLICIES: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
+    generation: true,
+    unconditional_update: false,
+    ..Strategy::GENERIC
+};
+static VOLUME_ATTACHMENTS: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
+    unconditional_update: false,
+    returns_deleted: true,
+    ..Strategy::GENERIC
+};
+static RESOURCE_CLAIMS: Strategy =
+    Strategy { status_keeps: ONLY_STATUS, returns_deleted: true, ..Strategy::GENERIC };
+static SERVICE_RANGES: Strategy = Strategy { status_keeps: ONLY_STATUS, ..Strategy::GENERIC };
 static GENERATION: Strategy = WITH_GENERATION;
 static PATH_SEGMENT_NAMES: Strategy =
     Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..Strategy::GENERIC };
@@ -166,6 +188,7 @@ static SERVICES: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 static PODS: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
     generation: true,
     returns_deleted: true,
     fields: &[
@@ -215,13 +238,18 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "serviceaccounts") => &SERVICE_ACCOUNTS,
         ("", "podtemplates") => &GENERATION_RETURNS_DELETED,
         ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &RETURNS_DELETED,
-        ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => &CONDITIONAL_RETURNS_DELETED,
+        ("storage.k8s.io", "volumeattachments") => &VOLUME_ATTACHMENTS,
+        ("storage.k8s.io", "csidrivers" | "csinodes") => &CONDITIONAL_RETURNS_DELETED,
         ("storage.k8s.io", "csistoragecapacities") => &CONDITIONAL_UPDATE,
         ("resource.k8s.io", "deviceclasses" | "resourceslices") => &GENERATION_RETURNS_DELETED,
+        ("resource.k8s.io", "resourceclaims" | "devicetaintrules") => &RESOURCE_CLAIMS,
         ("resource.k8s.io", _) => &RETURNS_DELETED,
         ("rbac.authorization.k8s.io", _) => &PATH_SEGMENT_NAMES,
         ("certificates.k8s.io", "certificatesigningrequests") => &CERTIFICATE_REQUESTS,
         ("node.k8s.io", "runtimeclasses") => &RUNTIME_CLASSES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &ADMISSION_POLICIES,
+        ("apps", "deployments") => &DEPLOYMENTS,
+        ("networking.k8s.io", "servicecidrs") => &SERVICE_RANGES,
         ("policy", "poddisruptionbudgets") | ("admissionregistration.k8s.io", _) => &CONDITIONAL_GENERATION,
         ("apps", "controllerrevisions") => &GENERIC,
         ("apps" | "batch" | "flowcontrol.apiserver.k8s.io", _)

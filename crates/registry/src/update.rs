@@ -164,7 +164,10 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
     (row.strategy.defaults)(new);
     keep(new, old, "generation");
     match subresource {
-        "status" => keep_all_but(new, old, "status"),
+        "status" => {
+            keep_all_but(new, old, "status");
+            row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
+        }
         "finalize" => {
             keep_all_but(new, old, "spec");
         }

@@ -105,7 +105,9 @@ where
         return Ok(respond::forbidden(&status, Output::of_error(request.headers())));
     }
     if info.is_malformed {
-        let known = info.is_resource && server.registry.catalog.has_group_version(&info.group, &info.version);
+        let known = info.is_resource
+            && !info.path.starts_with("//")
+            && server.registry.catalog.has_group_version(&info.group, &info.version);
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let _place = server.inflight.enter(info)?;

@@ -96,6 +96,13 @@ pub fn options(
 
 /// Puts a value that was made by a patch into the form of its kind. What is wrong comes as upstream words it.
 pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String> {
+    if object::kind(&object).is_empty() && object::api_version(&object).is_empty() {
+        // Upstream then reads into a form of its own, in which it finds none of these fields.
+        let fields = object.as_object().into_iter().flat_map(Map::keys);
+        let fields = fields.filter(|field| !matches!(field.as_str(), "kind" | "apiVersion"));
+        let remarks = fields.map(|field| format!("unknown field {field:?}")).collect();
+        return Ok((Value::Object(Map::new()), remarks));
+    }
     typed(&Expected::of(row), Source::Value(object)).map_err(|error| error.words)
 }
 

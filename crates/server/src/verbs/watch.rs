@@ -55,9 +55,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         selection: options.selection,
         origin: call.workspace == Workspace::All,
         bookmarks: options.allow_bookmarks,
-        // A watch from the beginning of no revision in particular is one with initial events by another name.
-        announce_end: options.allow_bookmarks
-            && (options.send_initial_events == Some(true) || options.resource_version.is_empty()),
+        announce_end: options.allow_bookmarks && initial,
         too_new,
         initial,
         not_before: wanted,
