@@ -72,6 +72,16 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
 
+    /// Empty deleted namespaces and workspaces here; false where another program does it
+    #[arg(
+        long,
+        env = "ATOLL_CONTROLLERS",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOLEAN"
+    )]
+    pub controllers: bool,
+
     /// How to write the log
     #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,

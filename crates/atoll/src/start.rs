@@ -63,8 +63,10 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     if let Some(events) = server.registry.catalog.stored("", "events") {
         tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
     }
-    let local = Local::new(&server, "system:atoll-controllers");
-    tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
+    if options.controllers {
+        let local = Local::new(&server, "system:atoll-controllers");
+        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
+    }
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
         "Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces",

@@ -263,7 +263,11 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
         let api_version = given_or(object::api_version(source.value()), &own);
         let kind = given_or(object::kind(source.value()), expected.kind);
         if api_version != own || kind != expected.kind {
-            return Err(wrong_kind(expected, api_version, kind));
+            let unfit = wrong_kind(expected, api_version, kind);
+            // Upstream first reads the kind that it is given, and only then finds that it wants another.
+            let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+            let given = types.by_kind(group, version, kind);
+            return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(unfit));
         }
     }
     let type_id = match expected.row {
