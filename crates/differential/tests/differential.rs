@@ -12,20 +12,20 @@ use atoll_testkit::{Atoll, Upstream};
 /// Cases by file, in the order of the files' names.
 fn cases() -> Vec<(String, Vec<Case>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(&directory).expect("there are cases");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("the directory can be read").path()).collect();
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = std::fs::read_to_string(&path).expect("cases are text");
         let cases = script::parse(&text).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()));
-        files.push((path.file_stem().unwrap().to_string_lossy().into_owned(), cases));
+        files.push((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), cases));
     }
     files
 }
 
 fn known_differences() -> BTreeMap<String, String> {
-    known::parse(include_str!("../known.txt")).unwrap()
+    known::parse(include_str!("../known.txt")).unwrap_or_else(|problem| panic!("known.txt: {problem}"))
 }
 
 #[test]

@@ -29,8 +29,6 @@ pub struct RequestInfo {
     pub in_namespace: bool,
     /// Whether there is a segment in it that no path has: an empty one, one that climbs, one with a slash in it.
     pub is_malformed: bool,
-    /// Whether the path asks for a watch the old way, by beginning with `watch/`.
-    pub is_deprecated_watch: bool,
 }
 
 /// Paths that cannot be understood at all.
@@ -90,7 +88,6 @@ impl RequestInfo {
         };
         self.is_resource = true;
         self.in_namespace = parts.len() + 2 == total;
-        self.is_deprecated_watch = deprecated_watch;
         self.group = group.to_string();
         self.version = version.to_string();
         self.namespace = namespace.to_string();

@@ -57,13 +57,9 @@ pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>
 
 /// Whether this row is served under such a path and with this verb.
 fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
-    let is_namespaces = row.group.is_empty() && row.resource == "namespaces";
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
-        false => {
-            !info.namespace.is_empty()
-                && !(is_namespaces && info.name == info.namespace && !info.in_namespace)
-        }
+        false => info.in_namespace,
     };
     if misplaced || !info.rest.is_empty() {
         return Err(Status::not_found_generic());
