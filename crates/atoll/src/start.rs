@@ -25,7 +25,7 @@ use crate::command::{LogFormat, ProfileName, StartOptions};
 use crate::kubeconfig;
 
 pub fn run(options: StartOptions) -> Result<(), String> {
-    log_to_stderr(&options);
+    log_to_stderr(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -191,13 +191,19 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     format!("cannot listen on {address}: {error}; choose another with --listen, or stop what uses it")
 }
 
-fn log_to_stderr(options: &StartOptions) {
-    let filter = tracing_subscriber::EnvFilter::try_new(&options.log);
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+fn log_to_stderr(options: &StartOptions) -> Result<(), String> {
+    // A bare level is about Atoll: what its libraries have to say at that level interests nobody.
+    let wanted = match options.log.parse::<tracing::Level>() {
+        Ok(level) => format!("warn,atoll={level}"),
+        Err(_) => options.log.clone(),
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
+        .map_err(|error| format!("--log {:?}: {error}", options.log))?;
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match options.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
+    Ok(())
 }
