@@ -1,6 +1,7 @@
 //! Chores of the project, run as `cargo xtask NAME`. Each chore is a module with a `run` that takes the arguments after
 //! its name.
 
+mod bench;
 mod ci;
 mod codegen;
 mod fuzz;
@@ -14,6 +15,7 @@ usage: cargo xtask CHORE [OPTIONS]
   tidy                                   check the rules of the tree: crate edges, file rules, dependencies, format
   ci                                     all checks, as .ci/run does
   fuzz [SECONDS]                         run every fuzz target for 60 or so many seconds
+  bench api|watch|workspaces|store       measure Atoll, beside the real kube-apiserver where Go is there
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
 ";
 
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let outcome = match chore.as_deref() {
         Some("ci") => ci::run(&rest),
+        Some("bench") => bench::run(&rest),
         Some("codegen") => codegen::run(&rest),
         Some("fuzz") => fuzz::run(&rest),
         Some("tidy") => tidy::run(&rest),

@@ -1,0 +1,115 @@
+//! What a reader must know of the machine to judge the numbers.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::error::Outcome;
+use crate::process;
+
+/// The facts, as (name, value) in the order they are shown.
+pub struct Machine {
+    pub facts: Vec<(&'static str, String)>,
+}
+
+impl Machine {
+    pub fn look(directory: &Path) -> Self {
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let processor = value("/proc/cpuinfo", "model name").unwrap_or_default();
+        let memory = value("/proc/meminfo", "MemTotal").unwrap_or_default();
+        let kernel = first_line("/proc/sys/kernel/osrelease");
+        let facts = vec![
+            ("cores", format!("{cores} ({processor})")),
+            ("memory", memory),
+            ("kernel", kernel),
+            ("file system", file_system(directory)),
+            ("rustc", version("rustc", "--version")),
+            ("commit", version_of(Command::new("git").args(["describe", "--always", "--dirty"]))),
+            ("load before", first_line("/proc/loadavg")),
+        ];
+        Machine { facts }
+    }
+
+    pub fn add(&mut self, name: &'static str, value: String) {
+        self.facts.push((name, value));
+    }
+
+    pub fn print(&self) {
+        for (name, value) in &self.facts {
+            println!("{name:<16}{value}");
+        }
+        println!();
+    }
+
+    pub fn to_json(&self) -> Value {
+        self.facts.iter().map(|(name, value)| ((*name).to_string(), json!(value))).collect()
+    }
+}
+
+/// How busy the machine was with other things than what was measured.
+pub struct Others {
+    since: Instant,
+    machine: Duration,
+    /// What this process and those that it started have used; those that have ended count too.
+    measured: Duration,
+}
+
+impl Others {
+    pub fn begin() -> Outcome<Self> {
+        Ok(Others { since: Instant::now(), machine: process::machine_busy()?, measured: Duration::ZERO })
+    }
+
+    /// Counts time that belongs to the measurement.
+    pub fn ours(&mut self, busy: Duration) {
+        self.measured += busy;
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// The share of all cores that went elsewhere.
+    pub fn share(&self) -> Outcome<f64> {
+        let own = i32::try_from(std::process::id()).unwrap_or_default();
+        let ours = self.measured + process::busy(&[own])?;
+        let elsewhere = (process::machine_busy()? - self.machine).saturating_sub(ours);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        Ok(elsewhere.as_secs_f64() / (self.since.elapsed().as_secs_f64() * cores))
+    }
+}
+
+/// What a program says when asked for its version: the first line.
+pub fn version(program: impl AsRef<std::ffi::OsStr>, flag: &str) -> String {
+    version_of(Command::new(program).arg(flag))
+}
+
+fn version_of(command: &mut Command) -> String {
+    let printed = command.stderr(Stdio::null()).output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&printed).lines().next().unwrap_or("unknown").to_string()
+}
+
+fn first_line(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().lines().next().unwrap_or("unknown").to_string()
+}
+
+fn value(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_string())
+}
+
+/// The type of the file system that a directory is on, with where it is mounted.
+fn file_system(directory: &Path) -> String {
+    let Ok(path) = directory.canonicalize() else { return "unknown".into() };
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let on = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (device, point, kind) = (words.next()?, words.next()?, words.next()?);
+        path.starts_with(point).then(|| (point.len(), format!("{kind} on {device}, mounted at {point}")))
+    });
+    // Of two mounts at one point the later one covers the other.
+    on.max_by_key(|(length, _)| *length).map_or("unknown".into(), |(_, described)| described)
+}

@@ -1,0 +1,222 @@
+//! The servers that are measured: each started afresh, in an empty directory, and stopped at the end.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::connection::Target;
+use crate::error::{BenchError, Outcome};
+use crate::process;
+
+/// The token of an administrator, on both.
+const TOKEN: &str = "admin-token";
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a server may take to stop before it is killed.
+const GRACE: Duration = Duration::from_secs(15);
+/// How often a server that starts is asked whether it is ready.
+const ASK: Duration = Duration::from_millis(2);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Atoll,
+    /// kube-apiserver with etcd.
+    Kubernetes,
+}
+
+/// Where the programs are.
+pub struct Programs {
+    pub atoll: PathBuf,
+    /// The directory with `build` and `serve`, if Go is there to build what they need.
+    pub upstream: Option<Upstream>,
+}
+
+pub struct Upstream {
+    directory: PathBuf,
+    /// Where the built programs are.
+    pub programs: PathBuf,
+}
+
+pub struct Running {
+    pub target: Target,
+    /// From the start of the first process until `/readyz` said yes.
+    pub ready: Duration,
+    /// The processes that are the server: kube-apiserver and etcd count together.
+    pub processes: Vec<i32>,
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Atoll => "atoll",
+            Kind::Kubernetes => "kube-apiserver",
+        }
+    }
+}
+
+impl Upstream {
+    /// Builds the real server if it is not there yet. `None`, and a sentence that says so, without Go.
+    pub fn prepare(directory: &Path) -> Outcome<Option<Self>> {
+        let built = Command::new(directory.join("build"))
+            .args(["keys", "etcd", "kube-apiserver"])
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| BenchError::file(&directory.join("build"), &error))?;
+        match built.status.code() {
+            Some(0) => {
+                let programs = PathBuf::from(String::from_utf8_lossy(&built.stdout).trim());
+                Ok(Some(Upstream { directory: directory.to_path_buf(), programs }))
+            }
+            Some(3) => Ok(None),
+            _ => Err(BenchError::Start("kube-apiserver and etcd could not be built".into())),
+        }
+    }
+}
+
+impl Programs {
+    pub fn start(&self, kind: Kind, directory: &Path) -> Outcome<Running> {
+        fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
+        let address = free_address()?;
+        match kind {
+            Kind::Atoll => self.start_atoll(directory, address),
+            Kind::Kubernetes => self.start_kubernetes(directory, address),
+        }
+    }
+
+    fn start_atoll(&self, directory: &Path, address: SocketAddr) -> Outcome<Running> {
+        let tokens = directory.join("tokens.csv");
+        fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
+            .map_err(|error| BenchError::file(&tokens, &error))?;
+        let data = directory.join("data");
+        let mut command = Command::new(&self.atoll);
+        command.arg("start").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
+        command.args(["--listen", &address.to_string()]);
+        let began = Instant::now();
+        let child = spawn(command, directory)?;
+        let mut running = Running::new(child, directory, address, &data.join("ca.crt"))?;
+        running.ready = began.elapsed();
+        running.processes = vec![i32::try_from(running.child.id()).unwrap_or_default()];
+        Ok(running)
+    }
+
+    fn start_kubernetes(&self, directory: &Path, address: SocketAddr) -> Outcome<Running> {
+        let missing = || BenchError::Start("kube-apiserver has not been built".into());
+        let upstream = self.upstream.as_ref().ok_or_else(missing)?;
+        let mut command = Command::new(upstream.directory.join("serve"));
+        command.arg(directory).args(["--port", &address.port().to_string()]);
+        let child = spawn(command, directory)?;
+        let authority = directory.join("keys").join("ca.crt");
+        let mut running = Running::new(child, directory, address, &authority)?;
+        let ready = process::uptime();
+        // The script looks less often than we do.
+        let environment =
+            wait(&mut running.child, directory, || fs::read_to_string(directory.join("env")).ok())?;
+        let number = |name: &str| {
+            let line = environment.lines().find_map(|line| line.strip_prefix(name));
+            let value =
+                line.and_then(|rest| rest.strip_prefix('=')).and_then(|text| text.parse::<i32>().ok());
+            value.ok_or_else(|| BenchError::Start(format!("upstream/serve did not tell its {name}")))
+        };
+        running.processes = vec![number("APISERVER_PID")?, number("ETCD_PID")?];
+        // The script itself first makes keys, which is not what is measured; etcd is the first that it starts.
+        running.ready = ready.saturating_sub(process::started(running.processes[1])?);
+        Ok(running)
+    }
+}
+
+impl Running {
+    /// Waits until the server at `address` is ready.
+    fn new(child: Child, directory: &Path, address: SocketAddr, authority: &Path) -> Outcome<Running> {
+        // Made before anything can fail, so that the server is stopped then too.
+        let nobody = Target::none(address)?;
+        let directory = directory.to_path_buf();
+        let (ready, processes) = (Duration::ZERO, Vec::new());
+        let mut running = Running { target: nobody, ready, processes, child, directory };
+        let runtime = runtime()?;
+        running.target = wait(&mut running.child, &running.directory, || {
+            let target = Target::new(address, TOKEN, &fs::read(authority).ok()?).ok()?;
+            let (answer, _) = runtime.block_on(target.try_call("GET", "/readyz", "")).ok()?;
+            (answer.status == 200).then_some(target)
+        })?;
+        Ok(running)
+    }
+
+    /// Stops the server, and returns how long its processes had kept cores busy.
+    pub fn stop(mut self) -> Outcome<Duration> {
+        let busy = process::busy(&self.processes)?;
+        self.end();
+        Ok(busy)
+    }
+
+    fn end(&mut self) {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let (Ok(None), Some(process)) = (self.child.try_wait(), process) {
+            // A process that is gone already needs no signal.
+            let _ = kill_process(process, Signal::TERM);
+            let deadline = Instant::now() + GRACE;
+            while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A runtime for single requests.
+pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| BenchError::Machine(error.to_string()))
+}
+
+fn spawn(mut command: Command, directory: &Path) -> Outcome<Child> {
+    let path = log(directory);
+    let file = File::create(&path).map_err(|error| BenchError::file(&path, &error))?;
+    let output = file.try_clone().map_err(|error| BenchError::file(&path, &error))?;
+    command.stdin(Stdio::null()).stdout(output).stderr(file);
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.spawn().map_err(|error| BenchError::Start(format!("cannot start {program}: {error}")))
+}
+
+fn log(directory: &Path) -> PathBuf {
+    directory.join("bench.log")
+}
+
+/// Looks until there is something to see, or the server has ended, or nobody would wait any longer.
+fn wait<T>(child: &mut Child, directory: &Path, mut look: impl FnMut() -> Option<T>) -> Outcome<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look() {
+            return Ok(seen);
+        }
+        let ended = !matches!(child.try_wait(), Ok(None));
+        if ended || Instant::now() > deadline {
+            let said = fs::read_to_string(log(directory)).unwrap_or_default();
+            let what = if ended { "ended before it was ready" } else { "was not ready in two minutes" };
+            return Err(BenchError::Start(format!("the server {what}. It said: {}", said.trim())));
+        }
+        std::thread::sleep(ASK);
+    }
+}
+
+fn free_address() -> Outcome<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    listener
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| BenchError::Machine(format!("no free port on loopback: {error}")))
+}

@@ -1,0 +1,177 @@
+//! One of the two servers, and what it answered.
+
+use std::collections::HashMap;
+
+use atoll_testkit::{Answer, Client, Watch};
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use crate::mask::Masks;
+use crate::script::{Case, Request, Step, Until, expand};
+
+/// Headers that clients act on.
+const HEADERS: [&str; 12] = [
+    "allow",
+    "cache-control",
+    "content-encoding",
+    "content-type",
+    "location",
+    "retry-after",
+    "vary",
+    "warning",
+    "www-authenticate",
+    "x-content-type-options",
+    // Their values cannot be the same; that they are there is what counts.
+    "audit-id",
+    "etag",
+];
+
+pub struct Side {
+    client: Client,
+    kept: HashMap<String, String>,
+    watches: HashMap<String, Watch>,
+    masks: Masks,
+}
+
+/// An answer in a form that can be compared with the other side's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub status: u16,
+    pub headers: Value,
+    pub body: Value,
+}
+
+impl Side {
+    pub fn new(client: Client) -> Side {
+        Side { client, kept: HashMap::new(), watches: HashMap::new(), masks: Masks::default() }
+    }
+
+    /// Carries out one case.
+    pub async fn play(&mut self, case: &Case) -> Result<Seen, String> {
+        match &case.step {
+            Step::Request(request) => {
+                let answer =
+                    self.client.send(self.complete(request)?).await.map_err(|error| error.to_string())?;
+                self.keep(case, &answer.json())?;
+                Ok(self.seen(&answer))
+            }
+            Step::Open { watch, path } => {
+                let path = self.expand(path)?;
+                let opened = self.client.watch(&path).await.map_err(|error| error.to_string())?;
+                let seen =
+                    Seen { status: opened.status(), headers: headers(opened.headers()), body: Value::Null };
+                self.watches.insert(watch.clone(), opened);
+                Ok(seen)
+            }
+            Step::Read { watch, until } => {
+                let events = self.read(watch, *until).await?;
+                self.keep(case, &events)?;
+                let mut body = events;
+                self.masks.apply(&mut body, &self.kept);
+                Ok(Seen { status: 200, headers: Value::Null, body })
+            }
+        }
+    }
+
+    fn complete(&self, request: &Request) -> Result<http::Request<Bytes>, String> {
+        let (path, body) = (self.expand(&request.path)?, self.expand(&request.body)?);
+        let body = if request.hexadecimal { from_hexadecimal(&body) } else { Bytes::from(body) };
+        let mut built = http::Request::new(body);
+        *built.method_mut() = request.method.parse().unwrap_or_else(|error| panic!("{request:?}: {error}"));
+        *built.uri_mut() = path.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+        for (name, value) in &request.headers {
+            let name: HeaderName = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+            let value: HeaderValue =
+                self.expand(value)?.parse().unwrap_or_else(|error| panic!("{value}: {error}"));
+            built.headers_mut().append(name, value);
+        }
+        if request.anonymous {
+            built.headers_mut().insert(AUTHORIZATION, HeaderValue::from_static(""));
+        }
+        Ok(built)
+    }
+
+    async fn read(&mut self, watch: &str, until: Until) -> Result<Value, String> {
+        let opened = self.watches.get_mut(watch).ok_or_else(|| format!("watch {watch} is not open"))?;
+        let mut events = Vec::new();
+        while until != Until::Events(events.len()) {
+            match opened.next().await.map_err(|error| error.to_string())? {
+                Some(event) => events.push(event),
+                None => {
+                    events.push(json!("the end"));
+                    break;
+                }
+            }
+        }
+        Ok(Value::Array(events))
+    }
+
+    fn keep(&mut self, case: &Case, body: &Value) -> Result<(), String> {
+        for (variable, pointer) in &case.keep {
+            let value = match body.pointer(pointer) {
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+                None => return Err(format!("nothing to keep at {pointer} in {body}")),
+            };
+            self.kept.insert(variable.clone(), value);
+        }
+        Ok(())
+    }
+
+    fn expand(&self, text: &str) -> Result<String, String> {
+        expand(text, |name| self.kept.get(name).cloned())
+    }
+
+    fn seen(&mut self, answer: &Answer) -> Seen {
+        let media = answer.header("content-type").unwrap_or_default();
+        let text = answer.text();
+        let mut body = match media.as_str() {
+            "application/yaml" => serde_saphyr::from_str(&text).ok(),
+            _ => None,
+        };
+        // Several lines of JSON are a watch that was read to its end.
+        let events = || text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().ok();
+        body = body.or_else(|| serde_json::from_str(&text).ok());
+        body = body.or_else(|| events().map(Value::Array));
+        let mut body = match body {
+            _ if text.is_empty() => Value::Null,
+            Some(body) => body,
+            None if answer.header("content-encoding").is_some() => json!("<encoded>"),
+            None => json!(text),
+        };
+        self.masks.apply(&mut body, &self.kept);
+        let mut headers = headers(&answer.headers);
+        self.masks.apply(&mut headers, &self.kept);
+        Seen { status: answer.status, headers, body }
+    }
+}
+
+fn headers(all: &HeaderMap) -> Value {
+    let mut kept = serde_json::Map::new();
+    for name in HEADERS {
+        let values: Vec<String> = all
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect();
+        if values.is_empty() {
+            continue;
+        }
+        let shown = if matches!(name, "etag" | "audit-id") { json!("<present>") } else { json!(values) };
+        kept.insert(name.to_string(), shown);
+    }
+    Value::Object(kept)
+}
+
+fn from_hexadecimal(text: &str) -> Bytes {
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| !byte.is_ascii_whitespace())
+        .map(|byte| {
+            char::from(byte).to_digit(16).unwrap_or_else(|| panic!("{text:?} is not hexadecimal")) as u8
+        })
+        .collect();
+    digits.chunks(2).map(|pair| pair.iter().fold(0, |value, digit| value << 4 | digit)).collect()
+}
