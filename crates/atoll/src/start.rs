@@ -108,6 +108,7 @@ fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
 fn limits(options: &StartOptions) -> Limits {
     Limits {
         request_timeout: Duration::from_secs(options.request_timeout),
+        header_timeout: Duration::from_secs(options.header_timeout),
         reading: options.max_requests_inflight,
         mutating: options.max_mutating_requests_inflight,
         drain: Duration::from_secs(options.shutdown_timeout),
