@@ -84,6 +84,10 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
     pub log: String,
 
+    /// OpenTelemetry collector to send traces of requests to, as OTLP over HTTP
+    #[arg(long, env = "ATOLL_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+
     /// File with any of these flags as `name: value` lines; flags and environment come first
     #[arg(long, env = "ATOLL_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use atoll_authn::authority::{Authority, write_private};
 use atoll_authn::{Authenticator, MASTERS};
-use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap};
+use atoll_client::Client;
+use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap, expiry};
+use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
+use atoll_server::trace::Tracer;
 use atoll_server::{Limits, Server, listen};
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
@@ -50,16 +53,18 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     };
     let metrics = Metrics::new();
     let registry = registry(metrics.measured(sqlite.clone()), profile, &options).await?;
-    let server = Arc::new(Server::new(
-        registry,
-        authenticator(&options)?,
-        limits(&options),
-        advertised.to_string(),
-        metrics,
-    ));
+    let mut server =
+        Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics);
+    server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
+    let server = Arc::new(server);
     let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
 
     tokio::spawn(forget_the_past(server.clone(), Duration::from_secs(options.history)));
+    if let Some(events) = server.registry.catalog.stored("", "events") {
+        tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
+    }
+    let local = Local::new(&server, "system:atoll-controllers");
+    tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
         "Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces",

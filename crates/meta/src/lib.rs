@@ -13,6 +13,7 @@ pub mod id;
 pub mod json;
 pub mod names;
 pub mod object;
+pub mod quantity;
 pub mod quote;
 pub mod selector;
 pub mod status;

@@ -26,25 +26,19 @@ impl Registry {
         if !object::resource_version(&object).is_empty() {
             return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
         }
-        let generated = object::name(&object).is_empty() && !object::generate_name(&object).is_empty();
-        let mut attempt = 1;
-        loop {
+        let base = object::generate_name(&object).to_string();
+        if !object::name(&object).is_empty() || base.is_empty() {
+            return self.create_once(row, place, object, dry_run, admit).await;
+        }
+        for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
-            if generated {
-                let name = id::generated_name(object::generate_name(&object), random()?);
-                object::metadata_mut(&mut candidate).insert("name".into(), name.into());
-            }
+            object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             match self.create_once(row, place, candidate, dry_run, admit).await {
-                Err(status) if generated && status.reason() == "AlreadyExists" => {
-                    if attempt == NAME_ATTEMPTS {
-                        let name = object::generate_name(&object);
-                        return Err(Status::generate_name_conflict(&row.group, &row.resource, name, 1));
-                    }
-                    attempt += 1;
-                }
+                Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
         }
+        Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
     }
 
     async fn create_once(
@@ -81,7 +75,8 @@ impl Registry {
 
     /// What the system decides about a new object, whatever the client sent.
     pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
-        let uid = id::uuid_v4(random()?);
+        let random = random()?;
+        let uid = id::uuid_v4(random);
         let now = self.now();
         let fields = object::metadata_mut(object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"] {
@@ -105,7 +100,7 @@ impl Registry {
             // A new object has no status yet; typed kinds show it empty.
             fields.insert("status".into(), Value::Object(Map::new()));
         }
-        (row.strategy.prepare_create)(object, &Context { random: random()?, workspace: place.workspace });
+        (row.strategy.prepare_create)(object, &Context { random });
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub struct Strategy {
     pub returns_deleted: bool,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub fields: &'static [Selectable],
-    pub prepare_create: fn(&mut Value, &Context<'_>),
+    pub prepare_create: fn(&mut Value, &Context),
     pub prepare_update: fn(&mut Value, &Value),
     pub validate: fn(&Value) -> Vec<FieldError>,
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
@@ -36,10 +36,9 @@ pub struct Strategy {
 }
 
 /// What preparing a new object may need to know.
-pub struct Context<'a> {
-    /// Random bytes, fresh for each object.
+pub struct Context {
+    /// The random bytes that the uid was made of, fresh for each object.
     pub random: [u8; 16],
-    pub workspace: &'a str,
 }
 
 /// A field that lists and watches can select on.

@@ -6,20 +6,27 @@ use atoll_watch::Object;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::{Answer, Refused, Registry, parse};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
+/// Makes the wanted object from the existing one, `None` if there is none.
+pub type Transform<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync + 'a;
+
+/// Judges a finished object beside the old one, `None` if it is being created.
+pub type Admit<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), Status> + Sync + 'a;
+
 /// How an existing object is to change.
 pub struct Update<'a> {
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// Makes the wanted object from the existing one (`None` if there is none), as often as it takes.
-    pub transform: &'a (dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync),
-    /// Has the last word on the finished object; the old one is `None` if it is being created.
-    pub admit: &'a (dyn Fn(&Value, Option<&Value>) -> Result<(), Status> + Sync),
+    /// Called as often as it takes.
+    pub transform: &'a Transform<'a>,
+    /// Has the last word.
+    pub admit: &'a Admit<'a>,
     /// The uid that the caller's object carries, if it does.
     pub uid: Option<&'a str>,
     /// Creates the object if it is missing, even where a PUT would not.
@@ -67,6 +74,9 @@ impl Registry {
                 return Ok((Answer { json: answer }, false));
             }
             let deleted = value.is_none();
+            if deleted && row.group == ATOLL && row.resource == "workspaces" {
+                self.purge(existing.field("status.id")).await?;
+            }
             match self.write(&snapshot, &key, value).await {
                 // What was deleted is shown as it last was.
                 Ok(_) if deleted => {

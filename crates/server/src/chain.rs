@@ -55,6 +55,7 @@ where
         return finish(respond::not_found_page(), id);
     };
     let output = Output::of_error(request.headers());
+    let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
     let timeout = server.limits.request_timeout;
     let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
     let response = match outcome {
@@ -73,6 +74,10 @@ where
         }
     };
     server.metrics.request(&server.registry.catalog, &info, response.status(), started.elapsed());
+    if let Some((tracer, headers)) = traced {
+        let id = id.to_str().unwrap_or_default();
+        tracer.record(&info, &headers, id, response.status(), started.elapsed());
+    }
     tracing::debug!(
         request = ?id, verb = info.verb, path = info.path, code = response.status().as_u16(),
         micros = started.elapsed().as_micros() as u64, "request"

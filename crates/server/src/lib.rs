@@ -16,6 +16,7 @@ mod discovery;
 mod health;
 mod inflight;
 pub mod listen;
+pub mod local;
 pub mod metrics;
 mod negotiate;
 mod options;
@@ -25,6 +26,7 @@ mod query;
 mod request;
 mod respond;
 mod snapshot;
+pub mod trace;
 mod verbs;
 mod version;
 mod workspace;
@@ -80,6 +82,8 @@ pub struct Server {
     pub admission: Chain,
     pub metrics: Metrics,
     pub limits: Limits,
+    /// Where traces go, if anywhere.
+    pub tracer: Option<trace::Tracer>,
     /// Shown by discovery: where clients reach this server.
     pub advertised: String,
     inflight: InFlight,
@@ -100,6 +104,7 @@ impl Server {
             discovery: discovery::Documents::new(&registry.catalog, &advertised),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
+            tracer: None,
             stopping: watch::channel(false).0,
             registry,
             authenticator,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_sqlite::{Options, SqliteStore};
-use atoll_store::{Condition, Key, Store, Write};
+use atoll_store::{Condition, Key, Range, Store, Write};
 use bytes::Bytes;
 
 const VALUE: usize = 1024;
@@ -39,6 +39,22 @@ fn measure(directory: &Path) -> Result<(), Failure> {
         runtime.block_on(store.close());
     }
     report("append 4 KB, fdatasync", floor(directory, false)?);
+
+    let began = Instant::now();
+    let store = Arc::new(SqliteStore::open(&directory.join("store"), Options::default())?);
+    println!("open: {:.1?}", began.elapsed());
+    let began = Instant::now();
+    let page = runtime.block_on(store.range(Range::all(), None, 0)).map_err(|error| format!("{error:?}"))?;
+    println!("read all {} values: {:.1?}", page.entries.len(), began.elapsed());
+    let began = Instant::now();
+    let (taken, compacted) = runtime.block_on(async {
+        let writing = tokio::spawn(write(store.clone(), 1));
+        store.compact(page.revision).await.map_err(|error| format!("{error:?}"))?;
+        let compacted = began.elapsed();
+        Ok::<_, Failure>((writing.await??, compacted))
+    })?;
+    println!("compact from revision {} to {} rows: {compacted:.1?}", page.revision, page.entries.len());
+    report("put, 1 at a time, meanwhile", taken);
     Ok(())
 }
 

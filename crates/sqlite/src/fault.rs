@@ -47,3 +47,31 @@ fn probe(directory: &Path) -> io::Result<()> {
     let _ = fs::remove_file(&path);
     outcome
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_told_apart() {
+        let kind = |kind: ErrorKind| of_system(&io::Error::from(kind));
+        assert_eq!(kind(ErrorKind::StorageFull), Unavailable::DiskFull);
+        assert_eq!(kind(ErrorKind::QuotaExceeded), Unavailable::DiskFull);
+        assert_eq!(kind(ErrorKind::ReadOnlyFilesystem), Unavailable::ReadOnly);
+        assert_eq!(kind(ErrorKind::PermissionDenied), Unavailable::ReadOnly);
+        assert!(matches!(kind(ErrorKind::TimedOut), Unavailable::Failed(_)));
+    }
+
+    #[test]
+    fn an_error_without_a_cause_is_tried_out() {
+        let failed = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let directory = tempfile::tempdir().unwrap();
+        let write = failed(rusqlite::ffi::SQLITE_IOERR_WRITE);
+        assert!(matches!(unavailable(&write, directory.path()), Unavailable::Failed(_)));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+        let full = failed(rusqlite::ffi::SQLITE_FULL);
+        assert_eq!(unavailable(&full, directory.path()), Unavailable::DiskFull);
+        let read_only = failed(rusqlite::ffi::SQLITE_READONLY_DBMOVED);
+        assert_eq!(unavailable(&read_only, directory.path()), Unavailable::ReadOnly);
+    }
+}

@@ -67,13 +67,13 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store in `directory`, or makes one there if there is none. Blocks until every key is in memory.
     pub fn open(directory: &Path, options: Options) -> Result<SqliteStore, OpenError> {
-        let open::Opened { database, lock, writer, reader, contents } = open::open(directory, options)?;
+        let open::Opened { database, lock, writer, contents } = open::open(directory, options)?;
         let swept = contents.mark.swept;
         let published = Arc::new(Published::new(contents));
 
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (requests, asked) = blocking::channel();
-        let reader = reader::Reader::new(database.clone(), published.clone(), reader, jobs.downgrade());
+        let reader = reader::Reader::new(database.clone(), published.clone(), jobs.downgrade());
         let writer = writer::Writer::new(database.clone(), published.clone(), writer, queue, swept, lock);
         let start = |name: &str, body: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()

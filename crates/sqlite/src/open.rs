@@ -3,12 +3,13 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_store::Unavailable;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::fault;
@@ -18,12 +19,15 @@ const DATABASE: &str = "store.db";
 const LOG: &str = "store.db-wal";
 const LOCK: &str = "lock";
 
-/// How a store is opened.
-#[derive(Clone, Debug)]
+/// How a store is opened. What is hidden is there for tests, which put a disk of their own under the store.
+#[derive(Clone)]
 pub struct Options {
-    /// The SQLite VFS to use: how tests cut the power.
+    /// The SQLite VFS to use.
     #[doc(hidden)]
     pub vfs: Option<String>,
+    /// Told whenever a file was written and synced past the VFS.
+    #[doc(hidden)]
+    pub rewritten: Option<fn(vfs: &str, file: &Path) -> io::Result<()>>,
     #[doc(hidden)]
     pub synchronous: Synchronous,
     /// How many pages the log has when it is moved into the database.
@@ -33,7 +37,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { vfs: None, synchronous: Synchronous::Full, checkpoint_pages: 1000 }
+        Options { vfs: None, rewritten: None, synchronous: Synchronous::Full, checkpoint_pages: 1000 }
     }
 }
 
@@ -127,18 +131,18 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 /// Where the tables are, and how to get at them again after a fault.
-#[derive(Debug)]
 pub(crate) struct Database {
-    pub directory: PathBuf,
+    directory: PathBuf,
     path: PathBuf,
-    options: Options,
+    pub options: Options,
+    /// The reader thread's connection. `None` after a fault, until it is needed again.
+    reader: Mutex<Option<Connection>>,
 }
 
 pub(crate) struct Opened {
     pub database: Arc<Database>,
     pub lock: File,
     pub writer: Connection,
-    pub reader: Connection,
     pub contents: Contents,
 }
 
@@ -149,14 +153,14 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Opened, OpenErr
 
     let path = directory.join(DATABASE);
     make_file(directory, &path).map_err(of_system)?;
-    secure_log(&directory.join(LOG)).map_err(of_system)?;
-    let database = Database { directory: directory.into(), path, options };
+    let database = Database { directory: directory.into(), path, options, reader: Mutex::new(None) };
+    database.secure_log().map_err(of_system)?;
 
-    let (writer, reader, contents) = database.prepare().map_err(|error| match error {
+    let (writer, contents) = database.prepare().map_err(|error| match error {
         Trouble::Known(error) => error,
         Trouble::Sqlite(error) => database.open_error(&error),
     })?;
-    Ok(Opened { database: Arc::new(database), lock, writer, reader, contents })
+    Ok(Opened { database: Arc::new(database), lock, writer, contents })
 }
 
 enum Trouble {
@@ -171,7 +175,7 @@ impl From<rusqlite::Error> for Trouble {
 }
 
 impl Database {
-    fn prepare(&self) -> Result<(Connection, Connection, Contents), Trouble> {
+    fn prepare(&self) -> Result<(Connection, Contents), Trouble> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // Looked at before anything is changed: what is not ours is left as it was.
         let fresh = self.check_format(&connection)?;
@@ -179,10 +183,11 @@ impl Database {
         let writer = self.writer()?;
         if fresh {
             table::create(&writer)?;
+            // Into the database itself, so that a file that has lost its log does not look like a new one.
+            table::checkpoint(&writer, "TRUNCATE")?;
         }
         let contents = table::contents(&writer)?;
-        let reader = self.reader()?;
-        Ok((writer, reader, contents))
+        Ok((writer, contents))
     }
 
     /// Whether the file is still empty. A file of anything but a store is an error.
@@ -201,15 +206,51 @@ impl Database {
         }
     }
 
+    /// Opens the tables afresh after a fault, trusting nothing that the system has in its cache.
+    ///
+    /// A sync that has failed may have lost what was written, and the system will not try again. SQLite would go
+    /// on from what it thinks was written; so every connection is closed, what remains of the log is made durable,
+    /// and SQLite then reads it as if the process had been killed.
+    pub fn recover(&self) -> Result<Connection, Unavailable> {
+        let mut reader = self.lock_reader();
+        *reader = None;
+        self.secure_log().map_err(|error| fault::of_system(&error))?;
+        self.writer().map_err(|error| self.unavailable(&error))
+    }
+
+    /// Writes back what the log has, and syncs it.
+    fn secure_log(&self) -> io::Result<()> {
+        let path = self.directory.join(LOG);
+        let file = match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut part = vec![0; 1 << 20];
+        let mut offset = 0;
+        loop {
+            let size = file.read_at(&mut part, offset)?;
+            if size == 0 {
+                break;
+            }
+            file.write_all_at(&part[..size], offset)?;
+            offset += size as u64;
+        }
+        file.sync_data()?;
+        match (&self.options.rewritten, &self.options.vfs) {
+            (Some(rewritten), Some(vfs)) => rewritten(vfs, &path),
+            _ => Ok(()),
+        }
+    }
+
     /// The connection that writes. Once the store is open, the file is never made again: if it is gone, writing
     /// has to fail rather than begin from nothing.
-    pub fn writer(&self) -> rusqlite::Result<Connection> {
+    fn writer(&self) -> rusqlite::Result<Connection> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let synchronous = match self.options.synchronous {
             Synchronous::Full => "FULL",
             Synchronous::Off => "OFF",
         };
-        let pages = self.options.checkpoint_pages;
         // The log keeps its size when it starts over, so that most commits overwrite blocks that the file has
         // already and need no change to the file system's own records; only what a burst left is cut off.
         connection.execute_batch(&format!(
@@ -218,20 +259,38 @@ impl Database {
              PRAGMA synchronous = {synchronous};
              PRAGMA fullfsync = ON;
              PRAGMA checkpoint_fullfsync = ON;
-             PRAGMA wal_autocheckpoint = {pages};
+             PRAGMA wal_autocheckpoint = 0;
              PRAGMA journal_size_limit = 33554432;
              PRAGMA cache_size = -8192;"
         ))?;
         Ok(connection)
     }
 
-    /// The connection that reads. While there is one, SQLite keeps its index of the log in memory, and a batch
-    /// whose sync has failed stays invisible. Without any connection it would read the log afresh the next time,
-    /// take what is in the system's cache for what is on the disk, and show that batch although it is not durable.
-    pub fn reader(&self) -> rusqlite::Result<Connection> {
-        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        table::mark(&connection)?;
-        Ok(connection)
+    /// Reads with the connection that is there for it, which is replaced after an error of SQLite's.
+    pub fn read<T, E: From<rusqlite::Error>>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, E>,
+        is_fault: impl FnOnce(&E) -> bool,
+    ) -> Result<T, E> {
+        let mut reader = self.lock_reader();
+        let connection = match reader.take() {
+            Some(connection) => connection,
+            None => self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        };
+        let outcome = work(&connection);
+        if !outcome.as_ref().is_err_and(is_fault) {
+            *reader = Some(connection);
+        }
+        outcome
+    }
+
+    pub fn close_reader(&self) {
+        *self.lock_reader() = None;
+    }
+
+    fn lock_reader(&self) -> MutexGuard<'_, Option<Connection>> {
+        // A sink that panics during its replay leaves the connection taken, and another is opened.
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn connect(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
@@ -240,12 +299,21 @@ impl Database {
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs)?,
             None => Connection::open_with_flags(&self.path, flags)?,
         };
+        // SQLite would move the log into the database when the last connection is closed, even after a fault.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // Only a person who looks at the file with another program can make anyone wait.
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.execute_batch(
             "PRAGMA mmap_size = 0; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
         )?;
         Ok(connection)
+    }
+
+    /// Closes the last connection of a store that is well, which moves the log into the database.
+    pub fn finish(&self, writer: Connection) {
+        self.close_reader();
+        // If it fails, the log stays and is read at the next start.
+        let _ = writer.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
     }
 
     pub fn unavailable(&self, error: &rusqlite::Error) -> Unavailable {
@@ -300,21 +368,6 @@ fn make_file(directory: &Path, path: &Path) -> io::Result<()> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// Makes what a crashed process has left in the log durable, before any of it is shown. The process may have died
-/// because a sync had failed; the system then has in its cache what is not on the disk, and thinks that it is.
-fn secure_log(path: &Path) -> io::Result<()> {
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let mut content = Vec::new();
-    file.read_to_end(&mut content)?;
-    file.rewind()?;
-    file.write_all(&content)?;
-    file.sync_data()
 }
 
 /// Takes the lock, which the system lets go of when the process ends, however it ends.

@@ -42,24 +42,16 @@ pub(crate) enum Request {
 pub(crate) struct Reader {
     database: Arc<Database>,
     published: Arc<Published>,
-    connection: Connection,
-    /// Whether the connection is to be replaced.
-    failed: bool,
     /// To tell the writer that a replay no longer keeps rows from being swept away.
     jobs: mpsc::WeakSender<Job>,
 }
 
 impl Reader {
-    pub fn new(
-        database: Arc<Database>,
-        published: Arc<Published>,
-        connection: Connection,
-        jobs: mpsc::WeakSender<Job>,
-    ) -> Self {
-        Reader { database, published, connection, failed: false, jobs }
+    pub fn new(database: Arc<Database>, published: Arc<Published>, jobs: mpsc::WeakSender<Job>) -> Self {
+        Reader { database, published, jobs }
     }
 
-    pub fn run(mut self, requests: blocking::Receiver<Request>) {
+    pub fn run(self, requests: blocking::Receiver<Request>) {
         // Whoever asked may have gone away since; then nobody wants the answer.
         while let Ok(request) = requests.recv() {
             match request {
@@ -74,7 +66,7 @@ impl Reader {
                     }
                 }
                 Request::Close { reply } => {
-                    drop(self);
+                    self.database.close_reader();
                     let _ = reply.send(());
                     return;
                 }
@@ -82,17 +74,8 @@ impl Reader {
         }
     }
 
-    /// Replaces the connection after a fault. The old one is closed last, so that there always is one.
-    fn refresh(&mut self) -> Result<(), Fault> {
-        if self.failed {
-            self.connection = self.database.reader()?;
-            self.failed = false;
-        }
-        Ok(())
-    }
-
-    fn range(&mut self, range: Range, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
-        let published = self.published.clone();
+    fn range(&self, range: Range, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
+        let published = &self.published;
         self.reading(|connection| {
             // The snapshot begins under the lock: it then has every row that memory knows of, and compaction
             // cannot have taken away what is asked for.
@@ -116,8 +99,8 @@ impl Reader {
         })
     }
 
-    fn follow(&mut self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
-        let published = self.published.clone();
+    fn follow(&self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
+        let published = &self.published;
         let _hold = published.hold(after)?;
         let mut seen = after;
         for _ in 0..ROUNDS {
@@ -142,12 +125,12 @@ impl Reader {
 
     /// Gives the sink what happened after `after`, up to `through`.
     fn replay(
-        &mut self,
+        &self,
         after: Revision,
         through: Revision,
         sink: &mut Sink,
     ) -> Result<ControlFlow<()>, ReadError> {
-        let published = self.published.clone();
+        let published = &self.published;
         self.reading(|connection| {
             let mut changes: Vec<Change> = Vec::new();
             let mut bytes = 0;
@@ -172,10 +155,8 @@ impl Reader {
         })
     }
 
-    /// Reads from the disk. After a fault of the disk, the next attempt gets a connection of its own.
-    fn reading<T>(&mut self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, ReadError> {
-        let outcome = self.refresh().and_then(|()| read(&self.connection));
-        self.failed = matches!(outcome, Err(Fault::Sqlite(_)));
+    fn reading<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, ReadError> {
+        let outcome = self.database.read(read, |fault| matches!(fault, Fault::Sqlite(_)));
         outcome.map_err(|fault| match fault {
             Fault::Answer(error) => error,
             Fault::Sqlite(error) => ReadError::Unavailable(Unavailable::Failed(error.to_string())),

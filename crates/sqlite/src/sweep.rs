@@ -44,6 +44,7 @@ impl Sweep {
     }
 
     fn fail(&mut self, cause: &Unavailable) {
+        tracing::warn!(%cause, "compaction has stopped; it goes on after the next write that works");
         self.stalled = true;
         for (_, reply) in self.waiting.drain(..) {
             let _ = reply.send(Err(WriteError::Unavailable(cause.clone())));

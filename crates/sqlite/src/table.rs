@@ -73,6 +73,14 @@ pub(crate) fn commit(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("COMMIT")?.execute([]).map(drop)
 }
 
+/// Moves the log into the database, and tells whether all of it was: a snapshot that is being read may need some.
+pub(crate) fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<bool> {
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        let (busy, pages, moved): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(!busy && pages == moved)
+    })
+}
+
 pub(crate) fn append(
     connection: &Connection,
     revision: Revision,

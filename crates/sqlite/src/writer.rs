@@ -9,11 +9,15 @@
 //! another one and looks: what did reach the disk is published then, so that memory and disk agree again.
 
 use std::collections::HashMap;
+use std::ffi::c_int;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use atoll_store::{Batch, Change, Guard, Key, Revision, Unavailable, Write, WriteError};
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::open::Database;
@@ -60,6 +64,9 @@ pub(crate) struct Writer {
     /// The highest revision given to any write, including those of batches that failed.
     given: Revision,
     pub(crate) sweep: Sweep,
+    /// How many pages the log had after the last commit, and with how many it is moved into the database.
+    log_pages: Arc<AtomicU32>,
+    checkpoint_at: u32,
     closing: Vec<oneshot::Sender<()>>,
     lock: File,
 }
@@ -74,17 +81,20 @@ impl Writer {
         lock: File,
     ) -> Self {
         let given = published.state().revision;
-        let sweep = Sweep::new(swept);
-        Writer {
+        let mut writer = Writer {
+            given,
+            sweep: Sweep::new(swept),
+            checkpoint_at: database.options.checkpoint_pages,
             database,
             published,
-            connection: Some(connection),
+            connection: None,
             queue,
-            given,
-            sweep,
+            log_pages: Arc::default(),
             closing: Vec::new(),
             lock,
-        }
+        };
+        writer.connection = Some(writer.watch_log(connection));
+        writer
     }
 
     pub fn run(mut self) {
@@ -92,9 +102,11 @@ impl Writer {
         while self.receive(&mut jobs) {
             self.carry_out(&mut jobs);
             self.sweep_some();
+            self.checkpoint();
         }
-        // The last connection to be closed moves the log into the database.
-        self.connection = None;
+        if let Some(connection) = self.connection {
+            self.database.finish(connection);
+        }
         drop(self.lock);
         for reply in self.closing {
             // Whoever closed it may not have waited.
@@ -281,7 +293,7 @@ impl Writer {
     ) -> Result<T, Unavailable> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.reconnect().map_err(|error| self.database.unavailable(&error))?,
+            None => self.reconnect()?,
         };
         let outcome = work(self, &connection);
         match outcome {
@@ -298,25 +310,58 @@ impl Writer {
     }
 
     /// Opens another connection after a fault, and makes memory agree with what it finds.
-    fn reconnect(&mut self) -> rusqlite::Result<Connection> {
-        let connection = self.database.writer()?;
-        let mark = table::mark(&connection)?;
+    fn reconnect(&mut self) -> Result<Connection, Unavailable> {
+        let connection = self.watch_log(self.database.recover()?);
+        let of_sqlite = |error: rusqlite::Error| self.database.unavailable(&error);
+        let mark = table::mark(&connection).map_err(of_sqlite)?;
         let (revision, compacted) = {
             let state = self.published.state();
             (state.revision, state.compacted)
         };
         if mark.revision > revision || mark.compacted > compacted {
-            // What nobody was told is done is there after all. It is durable: rows become visible only once the
-            // log is synced, and the reader's connection has kept SQLite from reading the log afresh.
+            // What nobody was told is done is there after all.
             let mut changes = Vec::new();
-            table::changes(&connection, revision, mark.revision, |change| {
+            let collect = |change| {
                 changes.push(change);
-                std::ops::ControlFlow::Continue(())
-            })?;
+                ControlFlow::Continue(())
+            };
+            table::changes(&connection, revision, mark.revision, collect).map_err(of_sqlite)?;
             self.published.publish(&Batch { changes, revision: mark.revision }, Some(mark.compacted));
         }
         self.given = self.given.max(mark.revision);
         self.sweep.swept = mark.swept;
         Ok(connection)
+    }
+
+    /// Learns from each commit how long the log is.
+    fn watch_log(&self, mut connection: Connection) -> Connection {
+        let pages = self.log_pages.clone();
+        let hook = move |_: &mut Wal, now: c_int| {
+            pages.store(u32::try_from(now).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        };
+        // Without it the log would only be longer than it need be.
+        let _ = connection.wal_hook(Some(hook));
+        connection
+    }
+
+    /// Moves the log into the database once it is long enough. Nobody waits for that but whoever writes next: the
+    /// others have been answered.
+    fn checkpoint(&mut self) {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages < self.checkpoint_at || self.connection.is_none() {
+            return;
+        }
+        let outcome = self.attempt(|_, connection| table::checkpoint(connection, "PASSIVE"));
+        // Everything is still in the log, but SQLite's idea of it is not to be trusted; the next write begins
+        // afresh.
+        let all = outcome.unwrap_or_else(|cause| {
+            tracing::warn!(%cause, "cannot move the log into the database; it grows until that works");
+            false
+        });
+        // If a snapshot is in the way, it will be for a while.
+        let wait = self.database.options.checkpoint_pages;
+        self.checkpoint_at = if all { wait } else { pages.saturating_add(wait) };
+        self.log_pages.store(0, Ordering::Relaxed);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use atoll_store::{Key, Revision};
 use bytes::Bytes;
 
-use crate::object::Object;
+use crate::object::{Object, with_origin};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
@@ -64,6 +64,13 @@ impl Event {
             EventType::Deleted => self.previous.as_ref().map(|object| object.json_at(self.revision)),
             _ => self.object.as_ref().map(|object| object.json.clone()),
         }
+    }
+
+    /// The line that a JSON watch across all workspaces sends.
+    pub fn frame_with_origin(&self, event_type: EventType) -> Bytes {
+        let workspace = self.key.parts().map_or("", |parts| parts.workspace);
+        let shown = self.shown(event_type).unwrap_or_default();
+        frame(event_type.as_str(), &with_origin(&shown, workspace))
     }
 
     /// The line that a JSON watch sends.

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use atoll_store::{Batch, Change, Range, ReadError, Revision, Store};
+use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
 
 pub use event::{Event, EventType};
 pub use history::Limits;
@@ -70,6 +70,13 @@ impl Cache {
         layer: Layer,
         limits: Limits,
     ) -> Result<Arc<Cache>, ReadError> {
+        if store.revision().await? < layer::REVISION {
+            // The first revision is the layer's: no object that is written may look like one of its.
+            store.raise(layer::REVISION).await.map_err(|error| match error {
+                WriteError::Unavailable(cause) => ReadError::Unavailable(cause),
+                WriteError::Unmet { revision, .. } => ReadError::Future { current: revision },
+            })?;
+        }
         let compacted = store.compacted().await?;
         let base = store.range(Range::all(), Some(compacted), 0).await?;
         let mut snapshot = Snapshot::new(compacted, Arc::new(layer));

@@ -8,6 +8,12 @@ use bytes::Bytes;
 /// What is stored in place of an object of the shared layer that was deleted in one workspace.
 pub const TOMBSTONE: &[u8] = b"null";
 
+/// Annotation by which objects in lists across all workspaces say which one they are from.
+pub const ORIGIN: &str = "atoll.dev/workspace-id";
+
+/// How the metadata of every encoded object begins.
+const OPENING: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
+
 /// Learns what must be known of a value without parsing it again at every read.
 pub trait Decode: Send + Sync + 'static {
     /// `memo` is what the writer said of the value, if it was written by this process.
@@ -83,10 +89,14 @@ impl Object {
         }
     }
 
+    /// The JSON for a reader of all workspaces: an annotation says which one this is from.
+    pub fn json_with_origin(&self) -> Bytes {
+        with_origin(&self.json, self.workspace())
+    }
+
     /// The JSON with another resource version: what a DELETED event shows is the last state of the object
     /// at the revision of its deletion.
     pub fn json_at(&self, revision: Revision) -> Bytes {
-        const OPENING: &[u8] = b"\"metadata\":{\"resourceVersion\":\"";
         let start = atoll_meta::json::prefix_len(&self.json) + OPENING.len();
         let digits = self.json[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let mut json = Vec::with_capacity(self.json.len() + 20);
@@ -95,4 +105,31 @@ impl Object {
         json.extend_from_slice(&self.json[start + digits..]);
         Bytes::from(json)
     }
+}
+
+/// Adds the workspace to the annotations of a canonical encoding that has its resource version.
+pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
+    const ANNOTATIONS: &[u8] = b"\"annotations\":{";
+    let opening = atoll_meta::json::prefix_len(json) + OPENING.len();
+    let digits = json[opening..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    // Behind the closing quote; then either the rest of the metadata or, in the canonical order, the annotations.
+    let behind = opening + digits + 1;
+    let (head, tail) = json.split_at(behind);
+    let own = format!("\"{ORIGIN}\":\"{workspace}\"");
+    let mut out = Vec::with_capacity(json.len() + own.len() + 32);
+    out.extend_from_slice(head);
+    out.push(b',');
+    out.extend_from_slice(ANNOTATIONS);
+    out.extend_from_slice(own.as_bytes());
+    match tail.strip_prefix(b",").and_then(|rest| rest.strip_prefix(ANNOTATIONS)) {
+        Some(rest) => {
+            out.push(b',');
+            out.extend_from_slice(rest);
+        }
+        None => {
+            out.push(b'}');
+            out.extend_from_slice(tail);
+        }
+    }
+    Bytes::from(out)
 }

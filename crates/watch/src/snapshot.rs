@@ -114,6 +114,11 @@ impl Snapshot {
             .filter(|object| !object.is_tombstone())
     }
 
+    /// The keys that the store has in `scope`, tombstones and all; nothing of the layer.
+    pub fn stored_keys(&self, scope: &Scope) -> Vec<Key> {
+        self.objects.range((scope.start(None), scope.end())).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Number of objects, tombstones and all.
     pub fn len(&self) -> usize {
         self.objects.len()

@@ -1,6 +1,7 @@
 //! Tables of good and bad names.
 
 use super::*;
+use crate::field::{FieldError, FieldPath};
 
 fn messages(errors: Vec<FieldError>) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()

@@ -19,7 +19,7 @@ pub static STRATEGY: Strategy = Strategy {
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-fn prepare_create(namespace: &mut Value, _: &Context<'_>) {
+fn prepare_create(namespace: &mut Value, _: &Context) {
     namespace["status"] = json!({ "phase": "Active" });
     if !namespace["spec"].is_object() {
         namespace["spec"] = json!({});

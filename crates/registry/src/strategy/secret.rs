@@ -19,7 +19,7 @@ pub static STRATEGY: Strategy = Strategy {
 
 const OPAQUE: &str = "Opaque";
 
-fn prepare_create(secret: &mut Value, _: &Context<'_>) {
+fn prepare_create(secret: &mut Value, _: &Context) {
     settle(secret);
 }
 

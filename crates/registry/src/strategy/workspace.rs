@@ -21,7 +21,7 @@ pub const FINALIZER: &str = "atoll.dev/contents";
 /// Letters and digits of an id; it must be a DNS label, so it begins with a letter.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
+fn prepare_create(workspace: &mut Value, context: &Context) {
     let id = id(&context.random);
     if !workspace["spec"].is_object() {
         workspace["spec"] = json!({});

@@ -8,11 +8,13 @@ use atoll_registry::{Listing, Row};
 use atoll_watch::Object;
 use bytes::Bytes;
 use flate2::write::GzEncoder;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{GZIP_FROM, accepts_gzip, gzip};
 use crate::body::Body;
+use crate::chain::Call;
 use crate::negotiate::Output;
+use crate::workspace::Workspace;
 
 /// Pieces are about this long: several TLS records, few system calls.
 const CHUNK: usize = 128 << 10;
@@ -22,24 +24,22 @@ pub struct ListBody {
     objects: std::vec::IntoIter<Arc<Object>>,
     /// Items of built-in lists do not repeat kind and version.
     typed: bool,
+    /// Items say which workspace they are from.
+    origin: bool,
     first: bool,
     done: bool,
     gzip: Option<GzEncoder<Vec<u8>>>,
 }
 
 /// The answer to a list of `row`; `token` continues it.
-pub fn answer(
-    row: &Row,
-    listing: Listing,
-    token: Option<&str>,
-    output: Output,
-    headers: &HeaderMap,
-) -> Response<Body> {
+pub fn answer(row: &Row, listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
+    let (output, headers) = (call.output, &call.headers);
     let size: usize = listing.objects.iter().map(|object| object.json.len()).sum();
     let mut body = ListBody {
         head: head(row, &listing, token),
         objects: listing.objects.into_iter(),
         typed: row.type_id.is_some(),
+        origin: call.workspace == Workspace::All,
         first: true,
         done: false,
         gzip: None,
@@ -130,11 +130,19 @@ impl ListBody {
         if !std::mem::take(&mut self.first) {
             piece.push(b',');
         }
+        let with_origin;
+        let json = match self.origin {
+            true => {
+                with_origin = object.json_with_origin();
+                &with_origin
+            }
+            false => &object.json,
+        };
         if self.typed {
             piece.push(b'{');
-            piece.extend_from_slice(&object.json[json::prefix_len(&object.json)..]);
+            piece.extend_from_slice(&json[json::prefix_len(json)..]);
         } else {
-            piece.extend_from_slice(&object.json);
+            piece.extend_from_slice(json);
         }
     }
 }

@@ -30,7 +30,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let registry = &server.registry;
     let listing = registry.list(&snapshot, &scope, &options.selection, after.as_deref(), options.limit);
     let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
-    Ok(respond::list::answer(row, listing, token.as_deref(), call.output, &call.headers))
+    Ok(respond::list::answer(row, listing, token.as_deref(), call))
 }
 
 /// What is listed; one object only if the selector names it.

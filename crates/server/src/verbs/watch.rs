@@ -21,6 +21,7 @@ use crate::body::Body;
 use crate::chain::Call;
 use crate::options::ListOptions;
 use crate::respond;
+use crate::workspace::Workspace;
 
 /// A watch without a timeout of its own ends after once to twice this long, so that they do not all end at once.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -53,6 +54,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         row: Arc::new(row.clone()),
         sender,
         selection: options.selection,
+        origin: call.workspace == Workspace::All,
         bookmarks: options.allow_bookmarks,
         announce_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
         initial,
@@ -75,6 +77,8 @@ struct Stream {
     row: Arc<Row>,
     sender: mpsc::Sender<Bytes>,
     selection: Selection,
+    /// Objects say which workspace they are from.
+    origin: bool,
     bookmarks: bool,
     /// Say when the initial events are over.
     announce_end: bool,
@@ -125,7 +129,8 @@ impl Stream {
         let mut piece = Vec::new();
         let objects: Vec<Arc<Object>> = snapshot.list(scope, None).collect();
         for object in objects.iter().filter(|object| self.wants(object)) {
-            piece.extend_from_slice(&frame(EventType::Added.as_str(), &object.json));
+            let json = if self.origin { object.json_with_origin() } else { object.json.clone() };
+            piece.extend_from_slice(&frame(EventType::Added.as_str(), &json));
             if piece.len() >= PIECE {
                 self.send(Bytes::from(std::mem::take(&mut piece))).await?;
             }
@@ -162,7 +167,7 @@ impl Stream {
         let wanted = events.iter().filter(|event| event.revision > self.not_before);
         let mut frames = wanted.filter_map(|event| {
             let seen = event.seen_by(|object| self.wants(object))?;
-            Some(event.frame(seen))
+            Some(if self.origin { event.frame_with_origin(seen) } else { event.frame(seen) })
         });
         let Some(mut piece) = frames.next() else { return Ok(()) };
         // One event is sent as it is, shared with every other watcher of it; several are joined.

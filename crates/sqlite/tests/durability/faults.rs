@@ -8,8 +8,8 @@ use atoll_sqlite::{OpenError, Options, SqliteStore};
 use atoll_store::suite::follower::{Follower, revisions};
 use atoll_store::suite::random::{Random, seeds};
 use atoll_store::suite::workload::{self, Workload};
-use atoll_store::suite::{all, delete, done, history, put, texts};
-use atoll_store::{Store, Unavailable, WriteError};
+use atoll_store::suite::{all, done, history, put, texts, when};
+use atoll_store::{Condition, Store, Unavailable, WriteError};
 use tempfile::TempDir;
 
 use crate::disk::{Disk, Fault};
@@ -88,6 +88,8 @@ fn faults_and_then_a_power_cut() {
             let store = open(directory.path(), Options { checkpoint_pages: 30, ..disk.options() });
             let initial = all(&store).await;
             let follower = Follower::start(&store, 0).await.unwrap();
+            // In the middle of things, or at the end.
+            disk.cut_after(random.below(2500));
             let trouble = tokio::spawn(async move {
                 let faults = [Fault::Full, Fault::ReadOnly, Fault::SyncLoses, Fault::SyncLies];
                 for _ in 0..40 {
@@ -122,33 +124,34 @@ fn faults_and_then_a_power_cut() {
     }
 }
 
-/// What turns out to be on the disk after a fault is published: memory and disk agree again.
+/// What turns out to be there after a fault is made durable and published: memory and disk agree again.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_reached_the_disk_after_all_is_published() {
-    let directory = tempfile::tempdir().unwrap();
-    let disk = Disk::new(1);
-    let store = open(directory.path(), disk.options());
-    let mut follower = Follower::start(&store, 0).await.unwrap();
-    let first = done(&store, put("a", "1")).await;
-    disk.fail(Fault::SyncLoses);
-    failure(&store, "b").await;
-    disk.heal();
-    // As if the failed batch had made it: another connection writes what it would have.
-    let other = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
-    other
-        .execute(
-            "INSERT INTO change (revision, previous, key, value) VALUES (?1, 0, 'b', x'32'), (?2, ?3, 'a', NULL)",
-            [first + 1, first + 2, first].map(|revision| revision as i64),
-        )
-        .unwrap();
-    drop(other);
-    let healed = done(&store, put("c", "3")).await;
-    assert!(healed > first + 2);
-    let seen = follower.until(healed).await;
-    assert_eq!(revisions(&seen), [first, first + 1, first + 2, healed]);
-    assert_eq!(texts(&all(&store).await.entries), [("b".into(), "2".into()), ("c".into(), "3".into())]);
-    let refused = store.write(delete("a")).await;
-    assert!(matches!(refused, Err(WriteError::Unmet { actual: None, .. })), "{refused:?}");
+async fn what_reached_the_log_after_all_is_published() {
+    for fault in [Fault::SyncLoses, Fault::SyncLies] {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::new(1);
+        let store = open(directory.path(), disk.options());
+        let mut follower = Follower::start(&store, 0).await.unwrap();
+        let first = done(&store, put("a", "1")).await;
+        disk.fail(fault);
+        failure(&store, "b").await;
+        assert_eq!(all(&store).await.entries.len(), 1, "not shown before it is durable");
+        disk.heal();
+        let refused = store.write(when(Condition::Absent, put("b", "2"))).await;
+        assert!(
+            matches!(refused, Err(WriteError::Unmet { actual: Some(actual), .. }) if actual == first + 1),
+            "{refused:?}"
+        );
+        let healed = done(&store, put("c", "3")).await;
+        assert_eq!(revisions(&follower.until(healed).await), [first, first + 1, healed]);
+        let expected = [("a", "1"), ("b", "lost"), ("c", "3")].map(|(key, value)| (key.into(), value.into()));
+        assert_eq!(texts(&all(&store).await.entries), expected);
+        disk.cut();
+        drop(store);
+        let survived = tempfile::tempdir().unwrap();
+        disk.restore(survived.path());
+        assert_eq!(texts(&all(&open(survived.path(), Options::default())).await.entries), expected);
+    }
 }
 
 /// A small file system of its own, which only root can have.

@@ -1,0 +1,129 @@
+//! The Kubernetes API as controllers see it, whoever answers: a server in the same process, or one far away.
+//!
+//! ```text
+//!   controllers ─► Client (objects, lists, watches) ─► Transport ─┬─ the server's own handler, no socket
+//!                                                                 └─ HTTPS to any API server
+//! ```
+
+mod watch;
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use atoll_meta::{Status, json};
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use serde_json::Value;
+
+pub use watch::{Watch, WatchEvent};
+
+pub type BoxError = Box<dyn Error + Send + Sync>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Carries one request to a server and its answer back.
+pub trait Transport: Send + Sync + 'static {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>>;
+}
+
+#[derive(Clone)]
+pub struct Client {
+    transport: Arc<dyn Transport>,
+}
+
+/// How a patch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    Json,
+    Merge,
+}
+
+impl PatchType {
+    fn content_type(self) -> &'static str {
+        match self {
+            PatchType::Json => "application/json-patch+json",
+            PatchType::Merge => "application/merge-patch+json",
+        }
+    }
+}
+
+impl Client {
+    pub fn new(transport: Arc<dyn Transport>) -> Self {
+        Client { transport }
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, Status> {
+        self.call(Method::GET, path, "", None).await
+    }
+
+    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
+        self.call(Method::POST, path, "application/json", Some(object)).await
+    }
+
+    pub async fn update(&self, path: &str, object: &Value) -> Result<Value, Status> {
+        self.call(Method::PUT, path, "application/json", Some(object)).await
+    }
+
+    pub async fn patch(&self, path: &str, patch_type: PatchType, patch: &Value) -> Result<Value, Status> {
+        self.call(Method::PATCH, path, patch_type.content_type(), Some(patch)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<Value, Status> {
+        self.call(Method::DELETE, path, "", None).await
+    }
+
+    /// Follows what happens at `path`, which must ask for a watch.
+    pub async fn watch(&self, path: &str) -> Result<Watch, Status> {
+        let response = self.send(Method::GET, path, "", None).await?;
+        if response.status().is_success() {
+            return Ok(Watch::new(response.into_body()));
+        }
+        Err(whole(response).await.err().unwrap_or_else(|| Status::internal_error("the watch did not begin")))
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Status> {
+        whole(self.send(method, path, content_type, body).await?).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Response<ResponseBody>, Status> {
+        let mut request =
+            Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let body = body.map(json::to_vec).unwrap_or_default();
+        let request =
+            request.body(Bytes::from(body)).map_err(|error| Status::bad_request(error.to_string()))?;
+        self.transport.send(request).await.map_err(|error| Status::service_unavailable(error.to_string()))
+    }
+}
+
+/// The whole answer; a Status that tells of a failure is an error.
+async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
+    let code = response.status();
+    let collected = response.into_body().collect().await;
+    let bytes = collected.map_err(|error| Status::service_unavailable(error.to_string()))?.to_bytes();
+    let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
+    if code.is_success() {
+        return Ok(value);
+    }
+    Err(Status::from_value(&value).unwrap_or_else(|| {
+        Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim()))
+    }))
+}

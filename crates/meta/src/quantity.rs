@@ -1,0 +1,198 @@
+//! Amounts of resources: `100m`, `1.5Gi`, `2e3`.
+//!
+//! Kept in billionths, exactly up to more than 10²⁹; larger amounts stop there. Like upstream's, a quantity remembers
+//! how it was written if that was canonical enough, so that objects come back as they were sent.
+
+mod parse;
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Billionths in one.
+const NANO: i128 = 1_000_000_000;
+
+/// How an amount is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// With an exponent: `12e6`.
+    DecimalExponent,
+    /// With powers of 1024: `12Mi`.
+    BinarySi,
+    /// With powers of 1000: `12M`.
+    DecimalSi,
+}
+
+/// An amount. Amounts are equal if they are as much, however written.
+#[derive(Clone, Debug)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+    text: Option<String>,
+}
+
+/// Why a text is no quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuantityError {
+    /// It does not look like one at all.
+    Format,
+    /// What follows the number is no suffix.
+    Suffix,
+    /// The number is none.
+    Number,
+}
+
+impl fmt::Display for QuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QuantityError::Format => {
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            }
+            QuantityError::Suffix => "unable to parse quantity's suffix",
+            QuantityError::Number => "unable to parse numeric part of quantity",
+        })
+    }
+}
+
+impl std::error::Error for QuantityError {}
+
+impl Quantity {
+    /// Reads an amount. Parts smaller than a billionth are rounded up: who asks for something gets something.
+    ///
+    /// # Errors
+    ///
+    /// If upstream could not read the text either.
+    pub fn parse(text: &str) -> Result<Quantity, QuantityError> {
+        parse::parse(text)
+    }
+
+    /// An amount of whole units.
+    pub fn new(units: i64, format: Format) -> Quantity {
+        Quantity { nanos: i128::from(units) * NANO, format, text: None }
+    }
+
+    /// An amount of thousandths.
+    pub fn from_millis(millis: i64, format: Format) -> Quantity {
+        Quantity { nanos: i128::from(millis) * (NANO / 1000), format, text: None }
+    }
+
+    /// How the amount is written.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether this is nothing.
+    pub fn is_zero(&self) -> bool {
+        self.nanos == 0
+    }
+
+    /// Whether this is less than nothing.
+    pub fn is_negative(&self) -> bool {
+        self.nanos < 0
+    }
+
+    /// The amount in whole units, rounded up in size.
+    pub fn units(&self) -> i64 {
+        self.scaled(NANO)
+    }
+
+    /// The amount in thousandths, rounded up in size.
+    pub fn millis(&self) -> i64 {
+        self.scaled(NANO / 1000)
+    }
+
+    fn scaled(&self, unit: i128) -> i64 {
+        let whole = self.nanos / unit;
+        let rounded = if self.nanos % unit == 0 { whole } else { whole + self.nanos.signum() };
+        i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Adds another amount. Nothing takes on the other's format.
+    pub fn add(&mut self, other: &Quantity) {
+        self.combine(other, i128::saturating_add);
+    }
+
+    /// Takes another amount away. Nothing takes on the other's format.
+    pub fn subtract(&mut self, other: &Quantity) {
+        self.combine(other, i128::saturating_sub);
+    }
+
+    fn combine(&mut self, other: &Quantity, operation: fn(i128, i128) -> i128) {
+        if self.is_zero() {
+            self.format = other.format;
+        }
+        self.nanos = operation(self.nanos, other.nanos);
+        self.text = None;
+    }
+
+    /// The amount written the one way that upstream writes it when it has computed it.
+    pub fn canonical(&self) -> String {
+        if self.is_zero() {
+            return "0".to_owned();
+        }
+        // Small and fractional amounts would lose something in powers of 1024.
+        let is_binary =
+            self.format == Format::BinarySi && self.nanos.abs() >= 1024 * NANO && self.nanos % NANO == 0;
+        if is_binary {
+            let (number, power) = without_factors(self.nanos / NANO, 1024, 6);
+            return format!("{number}{}", ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"][power]);
+        }
+        let is_exponent = self.format == Format::DecimalExponent;
+        // From 10⁻⁹ in steps of a thousand; the largest suffix is that for 10¹⁸.
+        let (number, power) = without_factors(self.nanos, 1000, if is_exponent { usize::MAX } else { 9 });
+        if is_exponent {
+            let exponent = i64::try_from(power).unwrap_or_default() * 3 - 9;
+            return if exponent == 0 { number.to_string() } else { format!("{number}e{exponent}") };
+        }
+        format!("{number}{}", ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"][power])
+    }
+}
+
+/// Divides as often as nothing is left over, at most `limit` times.
+fn without_factors(mut number: i128, factor: i128, limit: usize) -> (i128, usize) {
+    let mut power = 0;
+    while power < limit && number % factor == 0 {
+        number /= factor;
+        power += 1;
+    }
+    (number, power)
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => f.write_str(text),
+            None => f.write_str(&self.canonical()),
+        }
+    }
+}
+
+impl std::str::FromStr for Quantity {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Quantity, QuantityError> {
+        Quantity::parse(text)
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Quantity) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Quantity) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Quantity) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests;

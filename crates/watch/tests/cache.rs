@@ -1,0 +1,313 @@
+//! What readers and watchers see of a store.
+
+use std::sync::Arc;
+
+use atoll_store::memory::MemoryStore;
+use atoll_store::{Condition, Key, Memo, Store, Write};
+use atoll_watch::layer::REVISION;
+use atoll_watch::object::{Decode, TOMBSTONE};
+use atoll_watch::{Cache, EventType, Facts, Layer, Limits, Object, RevisionError, Scope, Watcher};
+use bytes::Bytes;
+use serde_json::json;
+
+/// Labels are whatever the value has under `metadata.labels`.
+struct Labels;
+
+impl Decode for Labels {
+    fn facts(&self, _: &Key, value: &Bytes, _: Option<&Memo>) -> Arc<Facts> {
+        let value: serde_json::Value = serde_json::from_slice(value).unwrap_or_default();
+        let labels = value["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels =
+            labels.map(|(name, value)| (name.as_str().into(), value.as_str().unwrap_or_default().into()));
+        Arc::new(Facts { labels: labels.collect(), fields: Box::default() })
+    }
+}
+
+struct World {
+    store: MemoryStore,
+    cache: Arc<Cache>,
+}
+
+fn key(workspace: &str, namespace: &str, name: &str) -> Key {
+    Key::object("", "configmaps", workspace, namespace, name)
+}
+
+fn encoded(name: &str, label: &str, size: usize) -> Bytes {
+    let object = json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": { "name": name, "labels": { "l": label } },
+        "data": { "k": "x".repeat(size) },
+    });
+    Bytes::from(atoll_meta::json::encode_object(&object))
+}
+
+fn everything() -> Scope {
+    Scope::new("", "configmaps", None, None)
+}
+
+fn within(workspace: &str, namespace: &str) -> Scope {
+    Scope::new("", "configmaps", Some(workspace), Some(namespace))
+}
+
+impl World {
+    async fn new() -> World {
+        World::with(Layer::default(), Limits::default()).await
+    }
+
+    async fn with(layer: Layer, limits: Limits) -> World {
+        let store = MemoryStore::new();
+        let cache = Cache::open(&store, Arc::new(Labels), layer, limits).await.unwrap();
+        World { store, cache }
+    }
+
+    async fn write(&self, key: &Key, value: Option<Bytes>) -> u64 {
+        let write = Write { key: key.clone(), expect: Condition::Any, value, guards: Vec::new(), memo: None };
+        self.store.write(write).await.unwrap()
+    }
+
+    async fn put(&self, name: &str, label: &str) -> u64 {
+        self.write(&key("w", "n", name), Some(encoded(name, label, 1))).await
+    }
+
+    fn names(&self, scope: &Scope) -> Vec<String> {
+        self.cache.snapshot().list(scope, None).map(|object| object.name().to_string()).collect()
+    }
+
+    fn watch(&self, scope: Scope, after: u64) -> Watcher {
+        self.cache.watch(scope, after).unwrap()
+    }
+}
+
+/// All events that are ready, as (revision, type) for a watcher of label `l=a`.
+async fn seen(watcher: &mut Watcher, count: usize) -> Vec<(u64, EventType)> {
+    let is_a = |object: &Object| object.facts.label("l") == Some("a");
+    let mut seen = Vec::new();
+    while seen.len() < count {
+        let events = watcher.next().await.unwrap();
+        seen.extend(events.iter().filter_map(|event| Some((event.revision, event.seen_by(is_a)?))));
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_write_that_was_acknowledged_can_be_read() {
+    let world = World::new().await;
+    let revision = world.put("a", "x").await;
+    let object = world.cache.snapshot().get(&key("w", "n", "a")).unwrap();
+    assert_eq!(
+        (object.revision, object.name(), object.namespace(), object.workspace()),
+        (revision, "a", "n", "w")
+    );
+    let expected = format!(
+        "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{revision}\","
+    );
+    assert!(object.json.starts_with(expected.as_bytes()), "{:?}", object.json);
+}
+
+#[tokio::test]
+async fn lists_are_in_key_order_and_stay_in_their_scope() {
+    let world = World::new().await;
+    for (workspace, namespace, name) in
+        [("w", "n", "b"), ("w", "n-1", "c"), ("w", "n", "a"), ("v", "n", "z"), ("w", "m", "d")]
+    {
+        world.write(&key(workspace, namespace, name), Some(encoded(name, "", 1))).await;
+    }
+    // `n-1/` sorts before `n/`: a dash comes before a slash, here as in etcd.
+    assert_eq!(world.names(&Scope::new("", "configmaps", Some("w"), None)), ["d", "c", "a", "b"]);
+    assert_eq!(world.names(&within("w", "n")), ["a", "b"]);
+    assert_eq!(world.names(&everything()).len(), 5);
+    assert_eq!(world.names(&Scope::object("", "configmaps", "w", "n", "a")), ["a"]);
+    let behind: Vec<_> = world
+        .cache
+        .snapshot()
+        .list(&within("w", "n"), Some("a"))
+        .map(|object| object.name().to_string())
+        .collect();
+    assert_eq!(behind, ["b"]);
+}
+
+#[tokio::test]
+async fn the_past_can_be_listed_until_it_is_forgotten() {
+    let world = World::new().await;
+    let first = world.put("a", "x").await;
+    let second = world.put("b", "x").await;
+    world.put("a", "y").await;
+    world.write(&key("w", "n", "b"), None).await;
+    let names_at = |revision| {
+        let snapshot = world.cache.at(revision, &within("w", "n"))?;
+        Ok(snapshot
+            .list(&within("w", "n"), None)
+            .map(|object| (object.name().to_string(), object.revision))
+            .collect::<Vec<_>>())
+    };
+    assert_eq!(names_at(first), Ok(vec![("a".into(), first)]));
+    assert_eq!(names_at(second), Ok(vec![("a".into(), first), ("b".into(), second)]));
+    let current = world.cache.revision();
+    assert_eq!(names_at(current + 1), Err(RevisionError::Future { requested: current + 1, current }));
+    world.cache.expire(std::time::Duration::ZERO);
+    assert_eq!(names_at(first), Err(RevisionError::Expired { requested: first, oldest: current }));
+    assert!(world.cache.watch(within("w", "n"), first).is_err());
+}
+
+#[tokio::test]
+async fn a_pinned_snapshot_outlives_the_history() {
+    let world = World::new().await;
+    let first = world.put("a", "x").await;
+    world.cache.pin(&world.cache.snapshot());
+    world.write(&key("w", "n", "a"), None).await;
+    world.cache.expire(std::time::Duration::from_secs(60));
+    let past = world.cache.at(first, &within("w", "n")).unwrap();
+    assert_eq!(past.list(&within("w", "n"), None).count(), 1);
+}
+
+#[tokio::test]
+async fn a_watcher_sees_what_enters_and_leaves_its_selection() {
+    let world = World::new().await;
+    let start = world.cache.revision();
+    let a = world.put("one", "a").await;
+    let b = world.put("one", "b").await;
+    let c = world.put("one", "a").await;
+    let mut watcher = world.watch(within("w", "n"), start);
+    let expected = vec![(a, EventType::Added), (b, EventType::Deleted), (c, EventType::Added)];
+    assert_eq!(seen(&mut watcher, 3).await, expected);
+    let d = world.put("one", "a").await;
+    world.write(&key("w", "other", "two"), Some(encoded("two", "a", 1))).await;
+    let e = world.write(&key("w", "n", "one"), None).await;
+    assert_eq!(seen(&mut watcher, 2).await, vec![(d, EventType::Modified), (e, EventType::Deleted)]);
+}
+
+#[tokio::test]
+async fn a_deletion_shows_the_last_state_at_its_own_revision() {
+    let world = World::new().await;
+    let put = world.put("one", "a").await;
+    let mut watcher = world.watch(within("w", "n"), put);
+    let gone = world.write(&key("w", "n", "one"), None).await;
+    let events = watcher.next().await.unwrap();
+    let frame = String::from_utf8(events[0].frame(EventType::Deleted).to_vec()).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&frame).unwrap();
+    assert_eq!(line["type"], "DELETED");
+    assert_eq!(line["object"]["metadata"]["resourceVersion"], gone.to_string());
+    assert_eq!(line["object"]["data"]["k"], "x");
+    assert!(frame.ends_with("}\n"));
+}
+
+#[tokio::test]
+async fn a_thousand_watchers_share_one_encoding() {
+    let world = World::new().await;
+    let start = world.cache.revision();
+    let mut watchers: Vec<_> = (0..1000).map(|_| world.watch(everything(), start)).collect();
+    world.put("one", "a").await;
+    let mut frames = Vec::new();
+    for watcher in &mut watchers {
+        frames.push(watcher.next().await.unwrap()[0].frame(EventType::Added));
+    }
+    assert!(frames.iter().all(|frame| frame.as_ptr() == frames[0].as_ptr()), "the same bytes, not a copy");
+    assert_eq!(world.cache.watchers(), 1000);
+    drop(watchers);
+    assert_eq!(world.cache.watchers(), 0);
+}
+
+#[tokio::test]
+async fn a_slow_watcher_catches_up_from_the_history_without_a_gap() {
+    let world = World::new().await;
+    let mut watcher = world.watch(everything(), world.cache.revision());
+    assert!(watcher.ready().unwrap().is_none(), "nothing has happened yet");
+    let mut written = Vec::new();
+    for number in 0..3000 {
+        written.push(world.put(&format!("o{number}"), "a").await);
+    }
+    let revisions: Vec<u64> =
+        seen(&mut watcher, 3000).await.into_iter().map(|(revision, _)| revision).collect();
+    assert_eq!(revisions, written);
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_too_slow_is_told_so() {
+    let world = World::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
+    let mut watcher = world.watch(everything(), world.cache.revision());
+    assert!(watcher.ready().unwrap().is_none());
+    for number in 0..2000 {
+        world.put(&format!("o{number}"), "a").await;
+    }
+    let expired = watcher.next().await.unwrap_err();
+    assert!(expired.seen < expired.oldest, "{expired:?}");
+}
+
+#[tokio::test]
+async fn an_idle_watcher_is_not_expired_by_what_others_do() {
+    let world = World::with(Layer::default(), Limits { bytes: 64 << 10 }).await;
+    let mut watcher = world.watch(within("w", "quiet"), world.cache.revision());
+    assert!(watcher.ready().unwrap().is_none());
+    for number in 0..2000 {
+        world.put(&format!("o{number}"), "a").await;
+    }
+    assert_eq!(watcher.progress(), world.cache.revision());
+    let last = world.write(&key("w", "quiet", "x"), Some(encoded("x", "a", 1))).await;
+    assert_eq!(seen(&mut watcher, 1).await, vec![(last, EventType::Added)]);
+}
+
+#[tokio::test]
+async fn the_shared_layer_shows_until_a_workspace_writes_its_own() {
+    let mut layer = Layer::default();
+    layer.add("", "configmaps", "n", "base", encoded("base", "a", 1), Facts::default());
+    let world = World::with(layer, Limits::default()).await;
+    let base = key("w", "n", "base");
+    let shown = world.cache.snapshot().get(&base).unwrap();
+    assert_eq!(shown.revision, REVISION);
+    assert!(world.put("later", "x").await > REVISION, "no write may look like the layer's");
+    assert_eq!(world.names(&within("w", "n")), ["base", "later"]);
+    assert_eq!(world.names(&within("v", "n")), ["base"], "in every workspace");
+    assert_eq!(world.names(&everything()), ["later"], "but not once for each of them");
+    let uid = |workspace: &str| {
+        let object = world.cache.snapshot().get(&key(workspace, "n", "base")).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&object.json).unwrap()["metadata"]["uid"].clone()
+    };
+    assert_ne!(uid("w"), uid("v"));
+    assert_eq!(uid("w"), uid("w"));
+
+    let mut watcher = world.watch(within("w", "n"), world.cache.revision());
+    let all = |_: &Object| true;
+    world.write(&base, Some(encoded("base", "b", 1))).await;
+    assert_eq!(
+        watcher.next().await.unwrap()[0].seen_by(all),
+        Some(EventType::Modified),
+        "it was there before"
+    );
+    world.write(&base, Some(Bytes::from_static(TOMBSTONE))).await;
+    assert_eq!(watcher.next().await.unwrap()[0].seen_by(all), Some(EventType::Deleted));
+    assert_eq!(world.names(&within("w", "n")), ["later"]);
+    assert!(world.cache.snapshot().get(&base).is_none());
+    world.write(&base, Some(encoded("base", "c", 1))).await;
+    assert_eq!(watcher.next().await.unwrap()[0].seen_by(all), Some(EventType::Added));
+}
+
+#[tokio::test]
+async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
+    let world = World::new().await;
+    let first = world.put("a", "x").await;
+    let second = world.put("a", "y").await;
+    let again =
+        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default()).await.unwrap();
+    assert_eq!(again.revision(), second);
+    let mut watcher = again.watch(within("w", "n"), first).unwrap();
+    let events = watcher.next().await.unwrap();
+    assert_eq!(
+        events[0].previous.as_ref().map(|object| object.revision),
+        Some(first),
+        "what was there before is known"
+    );
+    world.store.compact(second).await.unwrap();
+    let later =
+        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default()).await.unwrap();
+    assert!(matches!(later.watch(within("w", "n"), first), Err(RevisionError::Expired { .. })));
+    assert_eq!(later.snapshot().len(), 1);
+}
+
+#[tokio::test]
+async fn raising_the_revision_makes_older_ones_meaningless() {
+    let world = World::new().await;
+    let before = world.put("a", "x").await;
+    world.store.raise(before + 1000).await.unwrap();
+    assert!(matches!(world.cache.watch(everything(), before), Err(RevisionError::Expired { .. })));
+    assert!(world.put("b", "x").await > before + 1000);
+}

@@ -1,0 +1,93 @@
+//! What stands around a message: its version and kind. And the frames of a watch.
+
+use crate::WireError;
+use crate::varint::{Payload, Reader, write_bytes, write_message};
+
+pub const MAGIC: &[u8; 4] = b"k8s\0";
+
+/// An object as it travels: what it says it is, and its message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    pub api_version: String,
+    pub kind: String,
+    pub raw: &'a [u8],
+    pub content_encoding: String,
+    pub content_type: String,
+}
+
+/// Opens what a client sent.
+pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
+    let message = bytes.strip_prefix(MAGIC).ok_or(WireError::NoMagic)?;
+    let mut envelope = Envelope::default();
+    let mut reader = Reader::new(message);
+    while let Some((number, payload)) = reader.field()? {
+        match (number, payload) {
+            (1, Payload::Bytes(type_meta)) => {
+                let mut reader = Reader::new(type_meta);
+                while let Some((number, payload)) = reader.field()? {
+                    match (number, payload) {
+                        (1, Payload::Bytes(text)) => envelope.api_version = lossy(text),
+                        (2, Payload::Bytes(text)) => envelope.kind = lossy(text),
+                        _ => {}
+                    }
+                }
+            }
+            (2, Payload::Bytes(raw)) => envelope.raw = raw,
+            (3, Payload::Bytes(text)) => envelope.content_encoding = lossy(text),
+            (4, Payload::Bytes(text)) => envelope.content_type = lossy(text),
+            _ => {}
+        }
+    }
+    Ok(envelope)
+}
+
+/// Puts a message into its envelope.
+pub fn seal(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
+    out.extend_from_slice(MAGIC);
+    write_message(1, &mut out, |out| {
+        write_bytes(1, api_version.as_bytes(), out);
+        write_bytes(2, kind.as_bytes(), out);
+    });
+    write_bytes(2, message, &mut out);
+    write_bytes(3, b"", &mut out);
+    write_bytes(4, b"", &mut out);
+    out
+}
+
+/// One event of a watch, with its length in front; `object` is in an envelope of its own.
+pub fn frame(event_type: &str, object: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    write_bytes(1, event_type.as_bytes(), &mut out);
+    write_message(2, &mut out, |out| write_bytes(1, object, out));
+    let length = u32::try_from(out.len() - 4).unwrap_or(u32::MAX);
+    out[..4].copy_from_slice(&length.to_be_bytes());
+    out
+}
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_can_be_opened() {
+        let sealed = seal("v1", "Pod", b"\x01\x02");
+        assert_eq!(&sealed[..4], MAGIC);
+        assert!(sealed.ends_with(&[0x1a, 0, 0x22, 0]));
+        let envelope = open(&sealed).unwrap();
+        assert_eq!((envelope.api_version.as_str(), envelope.kind.as_str(), envelope.raw), ("v1", "Pod", &b"\x01\x02"[..]));
+        assert_eq!(open(b"{}"), Err(WireError::NoMagic));
+        assert_eq!(open(&sealed[..sealed.len() - 5]), Err(WireError::UnexpectedEnd));
+    }
+
+    #[test]
+    fn frames_say_how_long_they_are() {
+        let frame = frame("ADDED", b"xyz");
+        assert_eq!(frame[..4], 14_u32.to_be_bytes());
+        assert_eq!(frame.len(), 18);
+    }
+}
