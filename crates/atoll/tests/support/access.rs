@@ -46,6 +46,7 @@ pub struct Answer {
 /// A connection that is kept from request to request.
 pub struct Http {
     access: Access,
+    accept: &'static str,
     sender: Sender,
 }
 
@@ -95,6 +96,16 @@ impl Access {
         Access { base: format!("/clusters/{path}"), ..self.clone() }
     }
 
+    /// The same server, with someone else's certificate.
+    pub fn with_identity_of(&self, other: &Access) -> Access {
+        Access { identity: other.identity.clone(), ..self.clone() }
+    }
+
+    /// What stands before every path.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     pub fn authority(&self) -> &str {
         &self.authority
     }
@@ -130,7 +141,7 @@ impl Access {
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(std::io::Error::other)?;
         tokio::spawn(connection);
-        Ok(Http { access: self.clone(), sender: Sender::One(sender) })
+        Ok(Http { access: self.clone(), accept: JSON, sender: Sender::One(sender) })
     }
 
     pub async fn http2(&self) -> std::io::Result<Http> {
@@ -138,7 +149,7 @@ impl Access {
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(std::io::Error::other)?;
         tokio::spawn(connection);
-        Ok(Http { access: self.clone(), sender: Sender::Two(sender) })
+        Ok(Http { access: self.clone(), accept: JSON, sender: Sender::Two(sender) })
     }
 
     /// One request on a connection of its own, which has to be answered.
@@ -181,7 +192,7 @@ impl Http {
             Sender::One(_) => path,
             Sender::Two(_) => format!("https://{}{path}", self.access.authority),
         };
-        let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, JSON);
+        let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, self.accept);
         if let Sender::One(_) = self.sender {
             request = request.header(header::HOST, &self.access.authority);
         }
@@ -214,13 +225,24 @@ impl Http {
 
     pub async fn request(&mut self, method: Method, path: &str, body: Body) -> hyper::Result<Answer> {
         let response = self.send(method, path, body).await?;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+        Answer::read(response).await
+    }
+
+    pub async fn get_accepting(&mut self, path: &str, accept: &'static str) -> hyper::Result<Answer> {
+        self.accept = accept;
+        let answer = self.request(Method::GET, path, Body::None).await;
+        self.accept = JSON;
+        answer
     }
 }
 
 impl Answer {
+    async fn read(response: Response<Incoming>) -> hyper::Result<Answer> {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+    }
+
     /// The body as JSON.
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
@@ -238,6 +260,12 @@ impl Answer {
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
+    }
+
+    /// Fails unless the answer, whatever it says, has this code.
+    #[track_caller]
+    pub fn expect_status_code(&self, status: u16) {
+        assert_eq!(self.status, status, "{}", self.text());
     }
 
     /// The message of a Status that must have this code and reason.
