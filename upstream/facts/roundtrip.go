@@ -24,22 +24,22 @@ type message interface {
 }
 
 // throughProtobuf stores an object and reads it again. Its kind is kept beside the message.
-func throughProtobuf(object any) (any, error) {
+func throughProtobuf(object any) (any, []byte, error) {
 	stored, ok := object.(message)
 	if !ok {
-		return nil, fmt.Errorf("%T has no protobuf form", object)
+		return nil, nil, fmt.Errorf("%T has no protobuf form", object)
 	}
 	bytes, err := stored.Marshal()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	read := reflect.New(reflect.TypeOf(object).Elem())
 	if err := read.Interface().(message).Unmarshal(bytes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	kind := "TypeMeta"
 	read.Elem().FieldByName(kind).Set(reflect.ValueOf(object).Elem().FieldByName(kind))
-	return read.Interface(), nil
+	return read.Interface(), bytes, nil
 }
 
 // answer is one line on stdout: either the error, or the object as Go writes it again, with the strict decoder's
@@ -48,6 +48,8 @@ type answer struct {
 	Error  string          `json:"error,omitempty"`
 	Strict []string        `json:"strict,omitempty"`
 	Value  json.RawMessage `json:"value,omitempty"`
+	// Message is the object's protobuf form, where that was asked for.
+	Message []byte `json:"message,omitempty"`
 }
 
 func roundtrip(in io.Reader, out *bufio.Writer) error {
@@ -78,7 +80,7 @@ func roundtrip(in io.Reader, out *bufio.Writer) error {
 			given.Strict = append(given.Strict, remark.Error())
 		}
 		if err == nil && asked.Protobuf {
-			object, err = throughProtobuf(object)
+			object, given.Message, err = throughProtobuf(object)
 		}
 		if err == nil {
 			given.Value, err = json.Marshal(object)

@@ -1,13 +1,19 @@
 //! Chores of the project, run as `cargo xtask NAME`. Each chore is a module with a `run` that takes the arguments after
 //! its name.
 
+mod ci;
 mod codegen;
+mod fuzz;
+mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask CHORE [OPTIONS]
 
+  tidy                                   check the rules of the tree: crate edges, file rules, dependencies, format
+  ci                                     all checks, as .ci/run does
+  fuzz [SECONDS]                         run every fuzz target for 60 or so many seconds
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
 ";
 
@@ -16,7 +22,10 @@ fn main() -> ExitCode {
     let chore = arguments.next();
     let rest: Vec<String> = arguments.collect();
     let outcome = match chore.as_deref() {
+        Some("ci") => ci::run(&rest),
         Some("codegen") => codegen::run(&rest),
+        Some("fuzz") => fuzz::run(&rest),
+        Some("tidy") => tidy::run(&rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

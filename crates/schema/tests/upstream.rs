@@ -13,25 +13,13 @@
 
 #[path = "upstream/generator.rs"]
 mod generator;
-
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::time::SystemTime;
-use std::{fs, thread};
+#[path = "upstream/go.rs"]
+mod go;
 
 use atoll_schema::{Types, decode, resources, through_protobuf};
 use generator::Generator;
-use serde_json::{Value, json};
-
-struct Question {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    text: String,
-    protobuf: bool,
-}
+use go::{Question, ask};
+use serde_json::json;
 
 #[test]
 fn random_objects_are_read_as_go_reads_them() {
@@ -123,7 +111,9 @@ fn compare(questions: &[Question]) {
     let types = Types::get();
     let mut differences = Vec::new();
     let (mut valid, mut strict) = (0, 0);
-    for (question, answer) in questions.iter().zip(&answers) {
+    for (question, mut answer) in questions.iter().zip(answers) {
+        // The protobuf form itself is for others to compare.
+        answer.as_object_mut().map(|fields| fields.remove("message"));
         let id = types.by_kind(question.group, question.version, question.kind).expect("a kind of ours");
         let ours = match decode(types, id, question.text.as_bytes()) {
             Ok(mut decoded) => {
@@ -142,7 +132,7 @@ fn compare(questions: &[Question]) {
         // With remarks Go's answer has no value: the decoder gives up the object.
         valid += usize::from(answer.get("error").is_none());
         strict += usize::from(answer.get("strict").is_some());
-        if ours != *answer {
+        if ours != answer {
             differences.push(format!("{} {}\n  go   {answer}\n  ours {ours}", question.kind, question.text));
         }
     }
@@ -155,63 +145,4 @@ fn compare(questions: &[Question]) {
         questions.len(),
         differences.iter().take(4).map(String::as_str).collect::<Vec<_>>().join("\n")
     );
-}
-
-/// Go's answers, or nothing where there is no Go.
-fn ask(questions: &[Question]) -> Option<Vec<Value>> {
-    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let program = match PROGRAM.get_or_init(program) {
-        Ok(program) => program,
-        Err(reason) => {
-            println!("skipped: {reason}");
-            return None;
-        }
-    };
-    let mut input = String::new();
-    for Question { group, version, kind, text, protobuf } in questions {
-        input.push_str(
-            &json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
-                .to_string(),
-        );
-        input.push('\n');
-    }
-    let mut child = Command::new(program)
-        .arg("roundtrip")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the built program runs");
-    let mut stdin = child.stdin.take().expect("its input is piped");
-    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
-    let output = child.wait_with_output().expect("the program ends");
-    writer.join().expect("the writer ends").expect("the program reads its input");
-    assert!(output.status.success(), "facts roundtrip failed");
-    let text = String::from_utf8(output.stdout).expect("answers are text");
-    Some(text.lines().map(|line| serde_json::from_str(line).expect("an answer is JSON")).collect())
-}
-
-/// Builds `upstream/facts`, unless the last build is newer than its sources.
-fn program() -> Result<PathBuf, String> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../upstream/facts");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("facts");
-    let changed = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
-    let newest: Option<SystemTime> = fs::read_dir(&sources)
-        .map_err(|error| format!("{}: {error}", sources.display()))?
-        .filter_map(|entry| changed(&entry.ok()?.path()))
-        .max();
-    if changed(&program) > newest {
-        return Ok(program);
-    }
-    let go = |arguments: &[&str]| Command::new("go").args(arguments).current_dir(&sources).output();
-    let fetched = go(&["mod", "download"]).map_err(|error| format!("Go is not installed ({error})"))?;
-    if !fetched.status.success() {
-        return Err(format!("Go's modules cannot be fetched: {}", String::from_utf8_lossy(&fetched.stderr)));
-    }
-    // Another run may be using the old one: build beside it and move into place.
-    let beside = program.with_extension(std::process::id().to_string());
-    let output = beside.to_str().ok_or("the target directory's name is not text")?;
-    let built = go(&["build", "-o", output, "."]).map_err(|error| error.to_string())?;
-    assert!(built.status.success(), "go build failed: {}", String::from_utf8_lossy(&built.stderr));
-    fs::rename(&beside, &program).map_err(|error| error.to_string())?;
-    Ok(program)
 }

@@ -114,7 +114,7 @@ where
     match info.path.as_str() {
         "/version" | "/version/" => Ok(version::answer()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
-        path if health::is_check(path) => Ok(health::answer(server, path, &query)),
+        path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
         path => discovery::answer(server, path, &parts.headers),
     }

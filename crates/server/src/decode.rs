@@ -3,6 +3,7 @@
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_schema::Types;
+use atoll_wire::WireError;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 
@@ -84,6 +85,7 @@ fn decode(
             })?;
             (parsed.value, parsed.duplicates)
         }
+        Input::Protobuf => (protobuf(body).map_err(|error| unrecognized(error.to_string()))?, Vec::new()),
         Input::Yaml => {
             let value = yaml(body).map_err(|error| unrecognized(format!("yaml: {error}")))?;
             (value, Vec::new())
@@ -197,6 +199,19 @@ fn summary(body: &[u8]) -> String {
         Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(shown)),
         Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + dots,
     }
+}
+
+/// An enveloped message as the object that it says it is; one of an unknown kind is left empty.
+pub fn protobuf(body: &[u8]) -> Result<Value, WireError> {
+    let envelope = atoll_wire::open(body)?;
+    let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
+    let types = Types::get();
+    let mut value = match types.by_kind(group, version, &envelope.kind) {
+        Some(id) => atoll_wire::decode(types, id, envelope.raw)?,
+        None => Value::Object(Map::new()),
+    };
+    object::set_type(&mut value, &envelope.api_version, &envelope.kind);
+    Ok(value)
 }
 
 pub fn yaml(body: &[u8]) -> Result<Value, String> {

@@ -1,29 +1,53 @@
 //! `/healthz`, `/livez` and `/readyz`: one line a check, all at once or each at its own path.
 
+use std::time::Duration;
+
 use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::Server;
 use crate::body::Body;
 use crate::query::Query;
 
-struct Check {
-    name: &'static str,
-    /// Whether it says if the server can take requests, rather than whether it lives.
-    readiness_only: bool,
-    passes: fn(&Server) -> bool,
+/// How long the store may take to say where it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    /// The server answers at all.
+    Ping,
+    /// The store answers. That it cannot be written to, for want of space say, is no reason to send readers away.
+    Store,
+    /// The server is not about to stop.
+    Shutdown,
 }
 
-const CHECKS: [Check; 4] = [
-    Check { name: "ping", readiness_only: false, passes: |_| true },
-    Check { name: "log", readiness_only: false, passes: |_| true },
-    // What was read from the disk is what is served: a cache that never loaded never got here.
-    Check {
-        name: "store",
-        readiness_only: false,
-        passes: |server| server.registry.cache.revision() < u64::MAX,
-    },
-    Check { name: "shutdown", readiness_only: true, passes: |server| !server.is_stopping() },
-];
+impl Check {
+    fn of(root: &str) -> &'static [Check] {
+        match root {
+            "readyz" => &[Check::Ping, Check::Store, Check::Shutdown],
+            _ => &[Check::Ping, Check::Store],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Check::Ping => "ping",
+            Check::Store => "store",
+            Check::Shutdown => "shutdown",
+        }
+    }
+
+    async fn passes(self, server: &Server) -> bool {
+        match self {
+            Check::Ping => true,
+            Check::Store => {
+                let asked = tokio::time::timeout(PATIENCE, server.registry.store.revision()).await;
+                matches!(asked, Ok(Ok(_)))
+            }
+            Check::Shutdown => !server.is_stopping(),
+        }
+    }
+}
 
 pub fn is_check(path: &str) -> bool {
     ["/healthz", "/livez", "/readyz"]
@@ -31,14 +55,14 @@ pub fn is_check(path: &str) -> bool {
         .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-pub fn answer(server: &Server, path: &str, query: &Query) -> Response<Body> {
+pub async fn answer(server: &Server, path: &str, query: &Query) -> Response<Body> {
     let mut segments = path.trim_start_matches('/').split('/').filter(|segment| !segment.is_empty());
     let root = segments.next().unwrap_or_default();
     let wanted = segments.next();
-    let checks = CHECKS.iter().filter(|check| root == "readyz" || !check.readiness_only);
+    let checks = Check::of(root);
     if let Some(wanted) = wanted {
-        return match checks.into_iter().find(|check| check.name == wanted) {
-            Some(check) if (check.passes)(server) => text(StatusCode::OK, "ok".into()),
+        return match checks.iter().find(|check| check.name() == wanted) {
+            Some(check) if check.passes(server).await => text(StatusCode::OK, "ok".into()),
             Some(_) => {
                 text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {wanted} failed\n"))
             }
@@ -49,13 +73,14 @@ pub fn answer(server: &Server, path: &str, query: &Query) -> Response<Body> {
     let mut failed = Vec::new();
     let mut lines = String::new();
     for check in checks {
-        if excluded.contains(&check.name) {
-            lines.push_str(&format!("[+]{} excluded: ok\n", check.name));
-        } else if (check.passes)(server) {
-            lines.push_str(&format!("[+]{} ok\n", check.name));
+        let name = check.name();
+        if excluded.contains(&name) {
+            lines.push_str(&format!("[+]{name} excluded: ok\n"));
+        } else if check.passes(server).await {
+            lines.push_str(&format!("[+]{name} ok\n"));
         } else {
-            lines.push_str(&format!("[-]{} failed: reason withheld\n", check.name));
-            failed.push(check.name);
+            lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
+            failed.push(name);
         }
     }
     if !failed.is_empty() {

@@ -13,6 +13,9 @@ pub mod body;
 pub mod chain;
 mod decode;
 mod discovery;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod inflight;
 pub mod listen;

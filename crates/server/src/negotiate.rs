@@ -19,6 +19,7 @@ pub enum Output {
 pub enum Input {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// What upstream says it could have sent.
@@ -107,6 +108,7 @@ impl Input {
         match media_type(headers).as_deref() {
             None | Some("" | "application/json") => Ok(Input::Json),
             Some("application/yaml") => Ok(Input::Yaml),
+            Some("application/vnd.kubernetes.protobuf") => Ok(Input::Protobuf),
             _ => Err(Status::unsupported_media_type(&ACCEPTED)),
         }
     }

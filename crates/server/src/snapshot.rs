@@ -80,8 +80,7 @@ where
 {
     let copy = read(body).await?;
     let store = &server.registry.store;
-    let since = u64::try_from(server.registry.clock.now() - copy.taken).unwrap_or(0);
-    let beyond = copy.revision + since.saturating_mul(REVISIONS_PER_SECOND) + MARGIN;
+    let beyond = beyond(&copy, server.registry.clock.now());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
     store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
@@ -124,14 +123,21 @@ where
     ))
 }
 
-struct Copy {
+/// A revision that no client of the copied server can have seen by `now`. The file may say anything: what is too
+/// high is for the store to refuse.
+fn beyond(copy: &Copy, now: i64) -> u64 {
+    let since = u64::try_from(now.saturating_sub(copy.taken)).unwrap_or(0);
+    copy.revision.saturating_add(since.saturating_mul(REVISIONS_PER_SECOND)).saturating_add(MARGIN)
+}
+
+pub(crate) struct Copy {
     revision: u64,
     taken: i64,
-    entries: BTreeMap<Key, Bytes>,
+    pub(crate) entries: BTreeMap<Key, Bytes>,
 }
 
 /// Reads the whole of it before anything is touched: half a snapshot is none.
-async fn read<B>(body: B) -> Result<Copy, Status>
+pub(crate) async fn read<B>(body: B) -> Result<Copy, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -175,5 +181,20 @@ fn encode(value: &Value) -> Bytes {
     match value {
         Value::Null => Bytes::from_static(atoll_watch::object::TOMBSTONE),
         value => Bytes::from(json::encode_object(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_revision_goes_beyond_any_that_a_client_has_seen() {
+        let copy = |revision, taken| Copy { revision, taken, entries: BTreeMap::new() };
+        assert_eq!(beyond(&copy(7, 100), 100), 7 + MARGIN);
+        assert_eq!(beyond(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
+        // A clock that went back, and numbers that nobody wrote.
+        assert_eq!(beyond(&copy(7, 110), 100), 7 + MARGIN);
+        assert_eq!(beyond(&copy(u64::MAX, i64::MIN), i64::MAX), u64::MAX);
     }
 }

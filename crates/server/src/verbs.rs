@@ -100,11 +100,12 @@ fn admit(
     })
 }
 
-/// An object that comes with a URL must not name another namespace.
+/// An object that comes with a URL must not name another namespace; one without a namespace cannot name any,
+/// and what it says is dropped.
 fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status> {
     let given = atoll_meta::object::namespace(object);
     let expected = if row.namespaced { call.info.namespace.as_str() } else { "" };
-    if given.is_empty() || given == expected {
+    if given.is_empty() || given == expected || expected.is_empty() {
         return Ok(());
     }
     Err(Status::bad_request(

@@ -63,8 +63,7 @@ impl Writer {
             return;
         }
         let through = self.published.sweepable();
-        let revision = self.published.state().revision;
-        match self.attempt(|writer, connection| step(connection, writer.sweep.swept, through, revision)) {
+        match self.attempt(|writer, connection| step(connection, writer.sweep.swept, through)) {
             Ok(swept) => {
                 self.sweep.swept = swept;
                 self.sweep.answer();
@@ -76,12 +75,7 @@ impl Writer {
 
 /// Looks at some rows after `swept`, up to `through`, and deletes what they make superfluous. Returns how far it
 /// came.
-fn step(
-    connection: &Connection,
-    swept: Revision,
-    through: Revision,
-    revision: Revision,
-) -> rusqlite::Result<Revision> {
+fn step(connection: &Connection, swept: Revision, through: Revision) -> rusqlite::Result<Revision> {
     let started = Instant::now();
     table::begin(connection)?;
     let rows = table::slim(connection, swept, through, STEP_COUNT)?;
@@ -104,9 +98,7 @@ fn step(
     if last {
         reached = through;
     }
-    // The last row of the log may be among the deleted; its revision must not be given out again.
     let mut mark = table::mark(connection)?;
-    mark.revision = mark.revision.max(revision);
     mark.swept = reached;
     table::set_mark(connection, mark)?;
     table::commit(connection)?;

@@ -107,7 +107,8 @@ impl Writer {
         if let Some(connection) = self.connection {
             self.database.finish(connection);
         }
-        drop(self.lock);
+        // Closing the file would not do while a child process that is just being started still shares it.
+        let _ = self.lock.unlock();
         for reply in self.closing {
             // Whoever closed it may not have waited.
             let _ = reply.send(());
@@ -275,6 +276,8 @@ impl Writer {
         Ok(())
     }
 
+    /// Changes the mark, which from then on also has the highest revision: compaction may delete the row that it is
+    /// otherwise known from, but none that comes after.
     fn mark(&mut self, change: impl FnOnce(&mut Mark)) -> Result<(), WriteError> {
         let outcome = self.attempt(|_, connection| {
             table::begin(connection)?;

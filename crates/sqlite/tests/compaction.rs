@@ -3,13 +3,15 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use atoll_sqlite::{Options, SqliteStore};
-use atoll_store::Store;
 use atoll_store::suite::{all, delete, done, pour, put};
+use atoll_store::{Batch, Store};
 use rusqlite::Connection;
+use tokio::sync::mpsc;
 
 fn open(directory: &Path) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(directory, Options::default()).unwrap())
@@ -102,4 +104,54 @@ async fn writes_go_on_while_it_runs() {
     }
     compacting.await.unwrap().unwrap();
     assert!(between >= 3, "only {between} writes got through while 9000 rows were looked at");
+}
+
+/// A replay takes as long as its sink does. Compaction does not take away what is still to come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_under_way_is_spared() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    pour(&store, (0..2000).map(|index| put(&format!("key-{}", index % 10), index.to_string()))).await;
+    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = {
+        let seen = seen.clone();
+        move |batch: &Batch| {
+            let mut seen = seen.lock().unwrap();
+            if seen.is_empty() {
+                begun.send(()).unwrap();
+                may_go_on.recv().unwrap();
+            }
+            seen.extend(batch.changes.iter().map(|change| change.revision));
+            ControlFlow::Continue(())
+        }
+    };
+    let following = {
+        let store = store.clone();
+        tokio::spawn(async move { store.follow(0, Box::new(sink)).await })
+    };
+    has_begun.recv().await.unwrap();
+    // So much that the follower needs a second look, and then compaction of all of it.
+    pour(&store, (0..2000).map(|index| put(&format!("key-{}", index % 10), index.to_string()))).await;
+    done(&store, delete("key-0")).await;
+    let through = store.revision().await.unwrap();
+    let compacting = {
+        let store = store.clone();
+        tokio::spawn(async move { store.compact(through).await })
+    };
+    while store.compacted().await != Ok(through) {
+        tokio::task::yield_now().await;
+    }
+    // After each write comes a step of the compaction, if there is one to take.
+    for index in 0..20 {
+        done(&store, put("other", index.to_string())).await;
+    }
+    assert!(!compacting.is_finished());
+    go_on.send(()).unwrap();
+    following.await.unwrap().unwrap();
+    compacting.await.unwrap().unwrap();
+    let last = done(&store, put("other", "last")).await;
+    assert_eq!(*seen.lock().unwrap(), (1..=last).collect::<Vec<_>>());
+    assert_eq!(rows(directory.path()), 9 + 21, "in the end it was carried out");
 }

@@ -1,1 +1,20 @@
+//! What tests need that go through the real programs: a running Atoll, a running kube-apiserver, and a client.
 //!
+//! ```text
+//!   Atoll::start()      the binary as a user starts it, on a free port, with a data directory of its own
+//!   Upstream::shared()  the real kube-apiserver, once for all tests of a process; None where Go is absent
+//!        └── client() ─► Client: HTTPS, JSON, watches
+//! ```
+//!
+//! Starting panics, with the reason, where a test could not go on anyway. Nothing here waits for time to pass:
+//! a server is ready when it says so.
+
+mod atoll;
+mod client;
+mod process;
+mod upstream;
+pub mod wait;
+
+pub use crate::atoll::{Atoll, TOKEN, binary};
+pub use crate::client::{Answer, Client, Error, Watch, request};
+pub use crate::upstream::Upstream;

@@ -26,7 +26,13 @@ struct Decoder<'t> {
 }
 
 impl Decoder<'_> {
-    fn message(&self, id: TypeId, message: &[u8], object: &mut Object<String, Value>, depth: usize) -> Result<(), WireError> {
+    fn message(
+        &self,
+        id: TypeId,
+        message: &[u8],
+        object: &mut Object<String, Value>,
+        depth: usize,
+    ) -> Result<(), WireError> {
         if depth > MAX_DEPTH {
             return Err(WireError::TooDeep);
         }
@@ -125,7 +131,12 @@ impl Decoder<'_> {
                 _ => {}
             }
         }
-        let absent = || if list.is_empty() { self.types.zero(map.value) } else { Value::Array(list) };
+        let absent = || match map.value {
+            // Bytes that are not there are empty here, not nil.
+            TypeRef::Bytes => Value::String(String::new()),
+            kind if list.is_empty() => self.types.zero(kind),
+            _ => Value::Array(list),
+        };
         Ok((key, value.unwrap_or_else(absent)))
     }
 
@@ -151,8 +162,12 @@ impl Decoder<'_> {
             (TypeRef::RawExtension | TypeRef::FieldsV1 | TypeRef::Json, Payload::Bytes(bytes)) => {
                 self.embedded(bytes, depth)?
             }
-            (TypeRef::JsonSchemaOrArray, Payload::Bytes(bytes)) => self.schema_or(bytes, Alternative::Array, depth)?,
-            (TypeRef::JsonSchemaOrBool, Payload::Bytes(bytes)) => self.schema_or(bytes, Alternative::Bool, depth)?,
+            (TypeRef::JsonSchemaOrArray, Payload::Bytes(bytes)) => {
+                self.schema_or(bytes, Alternative::Array, depth)?
+            }
+            (TypeRef::JsonSchemaOrBool, Payload::Bytes(bytes)) => {
+                self.schema_or(bytes, Alternative::Bool, depth)?
+            }
             (TypeRef::JsonSchemaOrStringArray, Payload::Bytes(bytes)) => {
                 self.schema_or(bytes, Alternative::Strings, depth)?
             }
@@ -185,7 +200,8 @@ impl Decoder<'_> {
         }
         if raw.starts_with(MAGIC) {
             let envelope = open(raw)?;
-            let (group, version) = envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
+            let (group, version) =
+                envelope.api_version.rsplit_once('/').unwrap_or(("", &envelope.api_version));
             let mut object = Object::new();
             if let Some(id) = self.types.by_kind(group, version, &envelope.kind) {
                 self.message(id, envelope.raw, &mut object, depth + 1)?;
@@ -244,7 +260,11 @@ fn wrong(owner: &'static str, field: &Field, payload: Payload<'_>) -> WireError 
 
 fn float(number: f64) -> Value {
     // A whole number is written without a point, as Go does.
-    if number.fract() == 0.0 && number.abs() < 1e15 { Value::from(number as i64) } else { Value::from(number) }
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        Value::from(number as i64)
+    } else {
+        Value::from(number)
+    }
 }
 
 /// An empty message is a time that was never set.

@@ -62,6 +62,10 @@ impl Encoder<'_> {
             write_message(number, out, |out| {
                 write_bytes(1, key.as_bytes(), out);
                 match value {
+                    // A list that is a message is written even if it is nil, in an entry.
+                    Value::Null if matches!(map.value, TypeRef::List(list) if list.message) => {
+                        write_bytes(2, b"", out);
+                    }
                     Value::Null => self.zero(2, map.value, out),
                     value => self.field(2, map.value, field, value, out),
                 }
@@ -97,7 +101,9 @@ impl Encoder<'_> {
                 write_message(number, out, |out| self.schema_or(kind, value, out));
             }
             TypeRef::Struct(id) => write_message(number, out, |out| self.message(id, value, out)),
-            TypeRef::List(list) => write_message(number, out, |out| self.elements(1, list, field, value, out)),
+            TypeRef::List(list) => {
+                write_message(number, out, |out| self.elements(1, list, field, value, out))
+            }
             TypeRef::Map(map) => self.entries(number, map, field, value, out),
         }
     }
@@ -136,12 +142,18 @@ impl Encoder<'_> {
                 write_tag(number, FIXED64, out);
                 out.extend_from_slice(&[0; 8]);
             }
-            TypeRef::String | TypeRef::Named(_) | TypeRef::Time | TypeRef::MicroTime => write_bytes(number, b"", out),
+            TypeRef::String | TypeRef::Named(_) | TypeRef::Time | TypeRef::MicroTime => {
+                write_bytes(number, b"", out)
+            }
             TypeRef::Struct(id) => write_message(number, out, |out| self.message(id, &Value::Null, out)),
             TypeRef::IntOrString => write_message(number, out, |out| int_or_string(&Value::from(0), out)),
             TypeRef::Quantity => write_message(number, out, |out| write_bytes(1, b"0", out)),
             TypeRef::JsonSchemaOrBool => write_message(number, out, |out| varint(1, 0, out)),
-            TypeRef::RawExtension | TypeRef::FieldsV1 | TypeRef::Json | TypeRef::JsonSchemaOrArray | TypeRef::JsonSchemaOrStringArray => {
+            TypeRef::RawExtension
+            | TypeRef::FieldsV1
+            | TypeRef::Json
+            | TypeRef::JsonSchemaOrArray
+            | TypeRef::JsonSchemaOrStringArray => {
                 write_tag(number, BYTES, out);
                 out.push(0);
             }

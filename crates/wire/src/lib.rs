@@ -41,9 +41,9 @@ pub enum WireError {
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WireError::NoMagic => {
-                f.write_str("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-            }
+            WireError::NoMagic => f.write_str(
+                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+            ),
             WireError::UnexpectedEnd => f.write_str("unexpected EOF"),
             WireError::Overflow => f.write_str("proto: integer overflow"),
             WireError::WrongWireType { field, wire, .. } => {

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
@@ -115,10 +114,13 @@ struct Follower {
 impl Follower {
     async fn follow(self: Arc<Self>, connect: impl AsyncFn() -> Option<Http>, ledger: Arc<Ledger>) {
         loop {
-            let Some(mut http) = connect().await else {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                continue;
-            };
+            let mut connection = None;
+            eventually("the server takes a connection", async || {
+                connection = connect().await;
+                connection.is_some()
+            })
+            .await;
+            let Some(mut http) = connection else { continue };
             let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", self.last.load(Ordering::Relaxed));
             let Ok(mut watch) = Watch::on(&mut http, &path).await else { continue };
             while let Next::Event(event) = watch.next().await {

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::PATIENCE;
 use super::access::Access;
+use super::{PATIENCE, eventually_blocking};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_atoll");
 
@@ -147,30 +146,29 @@ impl Atoll {
 
     /// How the server ended.
     pub fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the server does not end:\n{}", self.log());
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        let mut ended = None;
+        eventually_blocking("the server has ended", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
     }
 
     /// Starts a server that has ended again: same directory, same address.
     pub fn restart(&mut self) {
         let mut setup = self.setup.clone();
         setup.listen = Some(self.address);
-        let deadline = Instant::now() + PATIENCE;
-        let again = loop {
-            match Atoll::spawn(setup.clone(), self.directory.clone(), self.temporary.clone()) {
-                Ok(atoll) => break atoll,
+        let mut again = None;
+        eventually_blocking("the port is free again", || {
+            again = match Atoll::spawn(setup.clone(), self.directory.clone(), self.temporary.clone()) {
+                Ok(atoll) => Some(atoll),
                 // Another program's connection may have been given our port as its own end; it will pass.
-                Err(failed) if failed.errors.contains("cannot listen") && Instant::now() < deadline => {}
+                Err(failed) if failed.errors.contains("cannot listen") => None,
                 Err(failed) => panic!("the server does not start again: {}", failed.errors),
-            }
-        };
-        *self = again;
+            };
+            again.is_some()
+        });
+        *self = again.unwrap();
     }
 
     /// Memory that the server has in use, in bytes.

@@ -14,6 +14,8 @@ pub fn kubectl() -> Option<PathBuf> {
     const NO_GO: i32 = 3;
     let output = Command::new(root().join("upstream/build")).arg("kubectl").output().unwrap();
     if output.status.code() == Some(NO_GO) {
+        let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
+        assert!(!required, "kubectl is required here: {}", String::from_utf8_lossy(&output.stderr));
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
         return None;
     }

@@ -7,27 +7,7 @@ pub mod programs;
 pub mod raw;
 pub mod watching;
 
-use std::time::{Duration, Instant};
-
-/// How long anything may take before a test gives up. Generous: machines under test are busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until `condition` holds; fails the test, saying `what` was awaited, if it never does.
-pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition().await {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// What `future` yields, or a failed test that says what was awaited.
-pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited {PATIENCE:?} in vain until {what}"),
-    }
-}
+pub use atoll_testkit::wait::{PATIENCE, eventually, eventually_blocking, within};
 
 /// Where a `ConfigMap` of the namespace `default` is.
 pub fn config_map(name: &str) -> String {

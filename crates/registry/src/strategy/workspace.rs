@@ -1,9 +1,9 @@
 //! Workspaces: each gets an id that is never used again, and stays until its contents are gone.
 
-use atoll_meta::names;
+use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, field};
+use super::{Context, Strategy, field, text};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
@@ -11,6 +11,7 @@ pub static STRATEGY: Strategy = Strategy {
     returns_deleted: true,
     fields: &[field("status.id"), field("status.phase")],
     prepare_create,
+    validate_update,
     begin_delete,
     ..Strategy::GENERIC
 };
@@ -32,6 +33,15 @@ fn prepare_create(workspace: &mut Value, context: &Context) {
         Some(finalizers) => finalizers.push(FINALIZER.into()),
         None => workspace["metadata"]["finalizers"] = json!([FINALIZER]),
     }
+}
+
+/// The id is what the workspace's keys are made of: to change it would be to enter another one.
+fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    if text(new, "status.id") == text(old, "status.id") {
+        return Vec::new();
+    }
+    let path = FieldPath::new("status").child("id");
+    vec![FieldError::invalid(&path, text(new, "status.id"), "field is immutable")]
 }
 
 fn begin_delete(workspace: &mut Value) {

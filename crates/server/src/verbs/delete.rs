@@ -12,7 +12,7 @@ use super::{admit, place};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::decode::yaml;
+use crate::decode::{protobuf, yaml};
 use crate::negotiate::Input;
 use crate::{options, respond};
 
@@ -41,6 +41,7 @@ pub fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
                 |error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"));
             parsed.map_err(failed)?.value
         }
+        Input::Protobuf => protobuf(&call.body).map_err(|error| Status::bad_request(error.to_string()))?,
         Input::Yaml => yaml(&call.body).map_err(|error| Status::bad_request(format!("yaml: {error}")))?,
     };
     if !matches!(object::kind(&body), "" | "DeleteOptions") {

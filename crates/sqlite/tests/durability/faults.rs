@@ -179,7 +179,8 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Err(reason) = run("umount", &[], self.directory.path()) {
+        // Lazily: a child process that another test is just starting may still share the files.
+        if let Err(reason) = run("umount", &["--lazy"], self.directory.path()) {
             eprintln!("cannot unmount {}: {reason}", self.directory.path().display());
         }
     }

@@ -1,0 +1,80 @@
+//! Asks Go itself, through `upstream/facts roundtrip`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+use std::{fs, thread};
+
+use serde_json::{Value, json};
+
+/// An object's text, and the kind that Go shall read it as.
+pub struct Question {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub text: String,
+    /// Whether it also passes through protobuf, as it does when it is stored.
+    pub protobuf: bool,
+}
+
+/// Go's answers, or nothing where there is no Go.
+pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let program = match PROGRAM.get_or_init(program) {
+        Ok(program) => program,
+        Err(reason) => {
+            assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "Go is required here: {reason}");
+            println!("skipped: {reason}");
+            return None;
+        }
+    };
+    let mut input = String::new();
+    for Question { group, version, kind, text, protobuf } in questions {
+        input.push_str(
+            &json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
+                .to_string(),
+        );
+        input.push('\n');
+    }
+    let mut child = Command::new(program)
+        .arg("roundtrip")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the built program runs");
+    let mut stdin = child.stdin.take().expect("its input is piped");
+    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("the writer ends").expect("the program reads its input");
+    assert!(output.status.success(), "facts roundtrip failed");
+    let text = String::from_utf8(output.stdout).expect("answers are text");
+    Some(text.lines().map(|line| serde_json::from_str(line).expect("an answer is JSON")).collect())
+}
+
+/// Builds `upstream/facts`, unless the last build is newer than its sources.
+fn program() -> Result<PathBuf, String> {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../upstream/facts");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("facts");
+    let changed = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let newest: Option<SystemTime> = fs::read_dir(&sources)
+        .map_err(|error| format!("{}: {error}", sources.display()))?
+        .filter_map(|entry| changed(&entry.ok()?.path()))
+        .max();
+    if changed(&program) > newest {
+        return Ok(program);
+    }
+    let go = |arguments: &[&str]| Command::new("go").args(arguments).current_dir(&sources).output();
+    let fetched = go(&["mod", "download"]).map_err(|error| format!("Go is not installed ({error})"))?;
+    if !fetched.status.success() {
+        return Err(format!("Go's modules cannot be fetched: {}", String::from_utf8_lossy(&fetched.stderr)));
+    }
+    // Another run may be using the old one: build beside it and move into place.
+    let beside = program.with_extension(std::process::id().to_string());
+    let output = beside.to_str().ok_or("the target directory's name is not text")?;
+    let built = go(&["build", "-o", output, "."]).map_err(|error| error.to_string())?;
+    assert!(built.status.success(), "go build failed: {}", String::from_utf8_lossy(&built.stderr));
+    fs::rename(&beside, &program).map_err(|error| error.to_string())?;
+    Ok(program)
+}

@@ -1,0 +1,176 @@
+//! Rules of the tree that the compiler does not know: which crate may use which, what a file may be called and contain,
+//! what may not be depended upon. Takes about a second.
+
+mod dependencies;
+mod edges;
+mod files;
+mod manifests;
+mod source;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file, and the line if it is about one.
+    pub place: String,
+    pub message: String,
+    /// Worth knowing, but nothing fails.
+    pub warning: bool,
+}
+
+impl Finding {
+    fn error(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Finding { place: place.into(), message: message.into(), warning: false }
+    }
+
+    fn warning(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Finding { place: place.into(), message: message.into(), warning: true }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.warning { "warning: " } else { "" };
+        write!(f, "{kind}{}: {}", self.place, self.message)
+    }
+}
+
+pub fn run(arguments: &[String]) -> Result<(), String> {
+    if let Some(argument) = arguments.first() {
+        return Err(format!("tidy takes no arguments, and got \"{argument}\""));
+    }
+    let root = root();
+    let files = tracked(&root)?;
+    let metadata = metadata(&root)?;
+
+    let mut findings = edges::check(&metadata, &read(&root, "ARCHITECTURE.md")?);
+    for file in &files {
+        // What is not text is nobody's source, and a file that was just deleted is no longer there.
+        if let Ok(text) = fs::read_to_string(root.join(file)) {
+            findings.extend(files::check(file, &text));
+        }
+    }
+    findings.extend(manifests::check(&metadata, |path| fs::read_to_string(path).ok()));
+    findings.extend(dependencies::check(&read(&root, "Cargo.lock")?, |name| is_built(&root, name))?);
+    findings.extend(test_command(&read(&root, "README.md")?, &read(&root, ".ci/run")?));
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        findings.extend(formatting(&root, manifest)?);
+    }
+
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    match findings.iter().filter(|finding| !finding.warning).count() {
+        0 => {
+            println!("tidy: {} files are as they should be", files.len());
+            Ok(())
+        }
+        1 => Err("tidy: one thing is not as it should be".to_owned()),
+        count => Err(format!("tidy: {count} things are not as they should be")),
+    }
+}
+
+/// The directory of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn read(root: &Path, file: &str) -> Result<String, String> {
+    fs::read_to_string(root.join(file)).map_err(|error| format!("cannot read {file}: {error}"))
+}
+
+/// Every file that is in the repository or about to be, relative to the root.
+fn tracked(root: &Path) -> Result<Vec<String>, String> {
+    // A clone often belongs to another user than the one that checks it, which git refuses to read by default.
+    let listed = output(
+        root,
+        "git",
+        &["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+    )?;
+    let mut files: Vec<String> =
+        listed.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect();
+    // A file in conflict is listed once for each side.
+    files.dedup();
+    Ok(files)
+}
+
+/// What cargo knows of the crates of this workspace, without their dependencies' own.
+fn metadata(root: &Path) -> Result<Value, String> {
+    let text = output(root, cargo(), &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
+    serde_json::from_str(&text).map_err(|error| format!("cargo metadata cannot be read: {error}"))
+}
+
+/// Whether a package that Cargo.lock names is really part of a build here. Cargo lists what a disabled optional
+/// dependency would need if any feature mentions it weakly (`ring?/alloc`).
+fn is_built(root: &Path, package: &str) -> Result<bool, String> {
+    let tree = ["tree", "--workspace", "--locked", "--edges", "all", "--prefix", "none", "--format", "{p}"];
+    let listed = output(root, cargo(), &tree)?;
+    Ok(listed.lines().any(|line| line.split(' ').next() == Some(package)))
+}
+
+/// The README's promise is what the CI runs first.
+fn test_command(readme: &str, script: &str) -> Option<Finding> {
+    let command = script.lines().find_map(|line| line.strip_prefix("test_command='")?.strip_suffix('\''));
+    match command {
+        Some(command) if readme.lines().any(|line| line.trim() == command) => None,
+        Some(command) => Some(Finding::error(
+            "README.md",
+            format!("\"{command}\", which .ci/run runs first, does not stand on a line of its own"),
+        )),
+        None => Some(Finding::error(".ci/run", "it has no line test_command='…'")),
+    }
+}
+
+fn formatting(root: &Path, manifest: &str) -> Result<Option<Finding>, String> {
+    let status = Command::new(cargo())
+        .args(["fmt", "--all", "--check", "--manifest-path", manifest])
+        .current_dir(root)
+        .status()
+        .map_err(|error| format!("cannot run cargo fmt: {error}; \"rustup component add rustfmt\""))?;
+    let problem = || Finding::error(manifest, format!("run \"cargo fmt --all --manifest-path {manifest}\""));
+    Ok((!status.success()).then(problem))
+}
+
+/// The cargo that runs this, so that a toolchain chosen on the command line is kept.
+fn cargo() -> &'static str {
+    option_env!("CARGO").unwrap_or("cargo")
+}
+
+fn output(root: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program} {} failed: {}", arguments.join(" "), said.trim_end()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{program} printed something that is not text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_shows_what_the_ci_runs() {
+        let script = "set -u\ntest_command='cargo test --all'\n";
+        assert_eq!(test_command("Run:\n\n    cargo test --all\n", script), None);
+        let missing = test_command("Run: cargo test\n", script).expect("a finding");
+        assert!(missing.message.contains("cargo test --all"), "{missing}");
+        assert!(test_command("cargo test --all", "set -u").is_some());
+    }
+
+    #[test]
+    fn a_finding_says_where_it_is() {
+        assert_eq!(Finding::error("a.rs:3", "is bad").to_string(), "a.rs:3: is bad");
+        assert_eq!(Finding::warning("a.rs", "is long").to_string(), "warning: a.rs: is long");
+    }
+}

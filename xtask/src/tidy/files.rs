@@ -1,0 +1,235 @@
+//! What a file may be called, how long it may be and what may not stand in it.
+
+use super::Finding;
+use super::source::{code, line, test_blocks, words};
+
+/// Names that say nothing about what is inside.
+const VAGUE: [&str; 6] = ["mod", "util", "utils", "common", "helper", "helpers"];
+
+const LONG: usize = 400;
+const TOO_LONG: usize = 800;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Ignored,
+    Unsafe,
+    Sleep,
+}
+
+/// Where a rule does not hold, and why.
+const EXCEPTIONS: [(Rule, &str, &str); 3] = [
+    (Rule::Ignored, "crates/sqlite/tests/durability/killed.rs", "a process that other tests start and kill"),
+    (Rule::Unsafe, "crates/sqlite/tests/durability/disk/vfs.rs", "a SQLite VFS is a table of C functions"),
+    (Rule::Sleep, "crates/testkit/src/wait.rs", "the one place where tests poll, with a deadline"),
+];
+
+/// Unfinished work. In pieces, so that this file does not contain it.
+const MARKER: &str = concat!("FIX", "ME");
+
+/// Directories that exist on one machine only. In pieces for the same reason.
+const MACHINE_PATHS: [&str; 6] = [
+    concat!("/ro", "ot/"),
+    concat!("/ho", "me/"),
+    concat!("/wo", "rk/"),
+    concat!("/Us", "ers/"),
+    concat!("/tmp/", "wt"),
+    concat!("/tmp/", "target"),
+];
+
+/// All that is wrong with the file at `path`, relative to the root.
+pub fn check(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(marker(path, text));
+    findings.extend(machine_paths(path, text));
+    match path.rsplit_once('.') {
+        Some((_, "rs")) => {
+            findings.extend(name(path));
+            findings.extend(length(path, text));
+            findings.extend(rust(path, text));
+        }
+        Some((_, "py")) => findings.extend(foreign_sleep(path, text, "time.sleep(")),
+        Some((_, "go")) => findings.extend(foreign_sleep(path, text, "time.Sleep(")),
+        _ => {}
+    }
+    findings
+}
+
+fn name(path: &str) -> Option<Finding> {
+    let vague = path.trim_end_matches(".rs").split('/').find(|part| VAGUE.contains(part))?;
+    let advice = match vague {
+        "mod" => "put the module beside its directory, as foo.rs beside foo/",
+        _ => "name it after what is in it",
+    };
+    Some(Finding::error(path, format!("\"{vague}\" is not a name for a file or directory: {advice}")))
+}
+
+fn length(path: &str, text: &str) -> Option<Finding> {
+    match text.lines().count() {
+        lines if lines > TOO_LONG => {
+            Some(Finding::error(path, format!("{lines} lines are more than {TOO_LONG}: split it")))
+        }
+        lines if lines > LONG => {
+            Some(Finding::warning(path, format!("{lines} lines; most files have fewer than {LONG}")))
+        }
+        _ => None,
+    }
+}
+
+fn marker(path: &str, text: &str) -> Vec<Finding> {
+    let found = words(text, MARKER).map(|position| {
+        Finding::error(at(path, text, position), format!("do what the {MARKER} says, or say why not to"))
+    });
+    found.collect()
+}
+
+fn machine_paths(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for machine_path in MACHINE_PATHS {
+        for (position, _) in text.match_indices(machine_path) {
+            // In the middle of a longer path it is something else, as in /clusters/root/api.
+            let inside = |character: char| character.is_alphanumeric() || "_-./}*:~$".contains(character);
+            if text[..position].chars().next_back().is_some_and(inside) {
+                continue;
+            }
+            let message = format!("{machine_path} is a directory of one machine only");
+            findings.push(Finding::error(at(path, text, position), message));
+        }
+    }
+    findings
+}
+
+fn rust(path: &str, text: &str) -> Vec<Finding> {
+    let code = code(text);
+    let mut findings = Vec::new();
+    let mut report = |found: &mut dyn Iterator<Item = usize>, message: &str| {
+        findings.extend(found.map(|position| Finding::error(at(path, &code, position), message)));
+    };
+    for unfinished in ["todo!", "unimplemented!"] {
+        report(&mut words(&code, unfinished), &format!("{unfinished} is not an implementation"));
+    }
+    if !is_excepted(Rule::Ignored, path) {
+        let mut ignored = code.match_indices("#[ignore").map(|(position, _)| position);
+        report(&mut ignored, "a test that does not run proves nothing: mend it or remove it");
+    }
+    if !is_excepted(Rule::Unsafe, path) {
+        let message = "unsafe is only for the files listed in xtask/src/tidy/files.rs, with a reason";
+        report(&mut words(&code, "unsafe"), message);
+    }
+    if !is_excepted(Rule::Sleep, path) {
+        let blocks = test_blocks(&code);
+        let in_test = |position: &usize| is_test(path) || blocks.iter().any(|block| block.contains(position));
+        let message = "a test waits for what it needs, through atoll_testkit::wait, and does not sleep";
+        for call in ["sleep", "sleep_until"] {
+            report(&mut words(&code, call).filter(in_test), message);
+        }
+    }
+    findings
+}
+
+fn foreign_sleep(path: &str, text: &str, call: &str) -> Vec<Finding> {
+    if !is_test(path) {
+        return Vec::new();
+    }
+    let found = text.match_indices(call).map(|(position, _)| {
+        Finding::error(at(path, text, position), "a test waits for what it needs and does not sleep")
+    });
+    found.collect()
+}
+
+/// Whether all of a file is for tests.
+fn is_test(path: &str) -> bool {
+    let whole = ["tests", "suite", "testkit"];
+    path.trim_end_matches(".rs").split('/').any(|part| whole.contains(&part))
+}
+
+fn is_excepted(rule: Rule, path: &str) -> bool {
+    EXCEPTIONS.iter().any(|(excepted, file, _)| *excepted == rule && *file == path)
+}
+
+fn at(path: &str, text: &str, position: usize) -> String {
+    format!("{path}:{}", line(text, position))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The findings as `place: message`.
+    fn errors(path: &str, text: &str) -> Vec<String> {
+        check(path, text).iter().filter(|finding| !finding.warning).map(ToString::to_string).collect()
+    }
+
+    #[track_caller]
+    fn fails(path: &str, text: &str, place: &str, words: &str) {
+        let errors = errors(path, text);
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].starts_with(&format!("{place}: ")) && errors[0].contains(words), "{errors:?}");
+    }
+
+    #[track_caller]
+    fn passes(path: &str, text: &str) {
+        assert_eq!(errors(path, text), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_say_what_is_inside() {
+        fails("crates/a/src/b/mod.rs", "", "crates/a/src/b/mod.rs", "foo.rs beside foo/");
+        fails("crates/a/src/util.rs", "", "crates/a/src/util.rs", "\"util\"");
+        fails("crates/a/tests/common/server.rs", "", "crates/a/tests/common/server.rs", "\"common\"");
+        fails("crates/a/src/helpers.rs", "", "crates/a/src/helpers.rs", "\"helpers\"");
+        passes("crates/a/src/model.rs", "");
+        passes("docs/common.md", "");
+    }
+
+    #[test]
+    fn files_stay_short() {
+        passes("a.rs", &"\n".repeat(TOO_LONG));
+        fails("a.rs", &"\n".repeat(TOO_LONG + 1), "a.rs", "801 lines");
+        assert!(check("a.rs", &"\n".repeat(LONG)).is_empty());
+        assert!(check("a.rs", &"\n".repeat(LONG + 1))[0].warning);
+        assert!(check("data.txt", &"\n".repeat(TOO_LONG + 1)).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_left_unfinished() {
+        fails("a.rs", "fn a() {\n    todo!()\n}", "a.rs:2", "not an implementation");
+        fails("a.rs", "unimplemented!(\"x\")", "a.rs:1", "not an implementation");
+        fails("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}", "a.rs:2", "proves nothing");
+        fails("a.md", &format!("x\n{MARKER}: later"), "a.md:2", MARKER);
+        passes("crates/sqlite/tests/durability/killed.rs", "#[ignore]");
+        passes("a.rs", "// todo! is for others\nlet a = \"#[ignore]\";");
+    }
+
+    #[test]
+    fn unsafe_code_is_listed() {
+        fails("a.rs", "fn a() {\n    unsafe { b() }\n}", "a.rs:2", "with a reason");
+        passes("a.rs", "#![allow(unsafe_code)] // unsafe");
+        passes("crates/sqlite/tests/durability/disk/vfs.rs", "unsafe fn a() {}");
+    }
+
+    #[test]
+    fn tests_do_not_sleep() {
+        let call = "std::thread::sleep(second);";
+        fails("crates/a/tests/b.rs", call, "crates/a/tests/b.rs:1", "does not sleep");
+        fails("crates/a/src/b/tests.rs", "use tokio::time::sleep;", "crates/a/src/b/tests.rs:1", "sleep");
+        fails("crates/a/tests/b.rs", "tokio::time::sleep_until(then)", "crates/a/tests/b.rs:1", "sleep");
+        fails("crates/testkit/src/server.rs", call, "crates/testkit/src/server.rs:1", "sleep");
+        let block = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{call}\n}}");
+        fails("crates/a/src/b.rs", &block, "crates/a/src/b.rs:4", "does not sleep");
+        fails("crates/a/tests/b.py", "time.sleep(1)", "crates/a/tests/b.py:1", "does not sleep");
+        fails("crates/a/tests/b.go", "time.Sleep(1)", "crates/a/tests/b.go:1", "does not sleep");
+        passes("crates/a/src/b.rs", call);
+        passes("crates/testkit/src/wait.rs", call);
+    }
+
+    #[test]
+    fn paths_of_one_machine_stay_there() {
+        for path in MACHINE_PATHS {
+            let text = format!("ok\ncd {path}x");
+            let findings = check("a.sh", &text);
+            assert_eq!(findings.len(), 1, "{path}");
+            assert_eq!(findings[0].place, "a.sh:2");
+        }
+        passes("a.md", concat!("/clusters/ro", "ot/api and {}/ho", "me/x and $HOME/wo", "rk/"));
+    }
+}
