@@ -128,7 +128,8 @@ async fn outlive(config: Config) {
         atoll.restart();
         // The connections that the client kept are dead; it finds out by using them.
         eventually("the client has found the server again", async || {
-            api.delete(&name, &DeleteParams::default()).await.is_ok() || api.get(&name).await.is_err_and(is_missing)
+            api.delete(&name, &DeleteParams::default()).await.is_ok()
+                || api.get(&name).await.is_err_and(is_missing)
         })
         .await;
         expected.push(format!("{name} is gone"));
@@ -194,7 +195,9 @@ async fn pages_show_one_moment_while_others_write() {
     let creating = futures_util::stream::iter(0..COUNT).map(|number| {
         let api = api.clone();
         async move {
-            api.create(&PostParams::default(), &config_map(&format!("object-{number:04}"), "old")).await.unwrap()
+            api.create(&PostParams::default(), &config_map(&format!("object-{number:04}"), "old"))
+                .await
+                .unwrap()
         }
     });
     creating.buffer_unordered(32).for_each(|_| async {}).await;
@@ -227,10 +230,7 @@ async fn pages_show_one_moment_while_others_write() {
             written
         }
     });
-    eventually("others have written", async || {
-        api.get_opt("object-0501").await.unwrap().is_none()
-    })
-    .await;
+    eventually("others have written", async || api.get_opt("object-0501").await.unwrap().is_none()).await;
 
     let mut seen = first.items;
     let mut token = first.metadata.continue_;

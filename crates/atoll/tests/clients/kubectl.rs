@@ -64,14 +64,12 @@ impl Kubectl {
 /// One object of every kind that this suite goes through, and a field of it that can change.
 fn kinds() -> Vec<(&'static str, Value, &'static str)> {
     let object = |version: &str, kind: &str, rest: Value| {
-        let mut object =
-            json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "one", "labels": { "a": "1" } } });
+        let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "one", "labels": { "a": "1" } } });
         object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         object
     };
     let involved = json!({ "kind": "ConfigMap", "name": "one", "namespace": "default" });
-    let event =
-        json!({ "involvedObject": involved, "reason": "Tested", "message": "old", "type": "Normal" });
+    let event = json!({ "involvedObject": involved, "reason": "Tested", "message": "old", "type": "Normal" });
     vec![
         ("namespace", object("v1", "Namespace", json!({})), "/metadata/annotations"),
         ("configmap", object("v1", "ConfigMap", json!({ "data": { "key": "old" } })), "/data/key"),
@@ -219,7 +217,8 @@ fn wait_returns_when_it_has_come_true() {
     let refused = kubectl.refuse("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=1s");
     assert!(refused.contains("timed out waiting for the condition"), "{refused}");
 
-    let waiting = Lines::of(kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=60s"));
+    let waiting =
+        Lines::of(kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=60s"));
     kubectl.run(r#"patch configmap slow --type merge -p {"data":{"state":"done"}}"#);
     assert_eq!(waiting.line(), "configmap/slow condition met");
 
@@ -237,7 +236,8 @@ fn raw_paths_and_discovery_answer() {
     let version: Value = serde_json::from_str(&kubectl.run("get --raw /version")).unwrap();
     assert_eq!((&version["major"], &version["minor"]), (&"1".into(), &"36".into()));
     let list: Value =
-        serde_json::from_str(&kubectl.run("get --raw /api/v1/namespaces/default/configmaps?limit=1")).unwrap();
+        serde_json::from_str(&kubectl.run("get --raw /api/v1/namespaces/default/configmaps?limit=1"))
+            .unwrap();
     assert_eq!(list["kind"], "ConfigMapList");
     assert!(kubectl.refuse("get --raw /no/such/path").contains("NotFound"));
 
@@ -246,7 +246,8 @@ fn raw_paths_and_discovery_answer() {
         assert!(versions.lines().any(|line| line == expected), "{versions}");
     }
     let resources = kubectl.run("api-resources --no-headers");
-    let shown = |line: &[&str]| resources.lines().any(|found| found.split_whitespace().eq(line.iter().copied()));
+    let shown =
+        |line: &[&str]| resources.lines().any(|found| found.split_whitespace().eq(line.iter().copied()));
     assert!(shown(&["configmaps", "cm", "v1", "true", "ConfigMap"]), "{resources}");
     assert!(shown(&["namespaces", "ns", "v1", "false", "Namespace"]), "{resources}");
     assert!(shown(&["leases", "coordination.k8s.io/v1", "true", "Lease"]), "{resources}");
@@ -270,8 +271,7 @@ fn the_command_in_the_announcement_works_as_printed() {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).env("PATH", path.unwrap()).env("HOME", kubectl.home.path());
     let output = succeed(shell.env_remove("KUBECONFIG"));
-    let names: Vec<&str> =
-        output.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    let names: Vec<&str> = output.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
 }
 

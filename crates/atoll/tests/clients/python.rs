@@ -29,7 +29,8 @@ fn python() -> Option<PathBuf> {
         eprintln!("skipped: {what}: {}", problem.trim());
         false
     };
-    let made = step("python3 cannot make an environment", Command::new("python3").args(["-m", "venv"]).arg(&place));
+    let made =
+        step("python3 cannot make an environment", Command::new("python3").args(["-m", "venv"]).arg(&place));
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", CLIENT];
     let ready = made && step("the Python client cannot be installed", Command::new(&python).args(pip));
     ready.then(|| {

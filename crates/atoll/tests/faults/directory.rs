@@ -30,7 +30,11 @@ async fn data_of_a_newer_version_is_refused_and_left_as_it_was() {
     let known = pragma(1000);
     let failed = Setup::new().directory(&atoll.directory).try_start().err().expect("a refusal");
     assert_eq!(failed.status.code(), Some(1));
-    assert!(failed.errors.contains("was written by a newer version of Atoll (format 1000;"), "{}", failed.errors);
+    assert!(
+        failed.errors.contains("was written by a newer version of Atoll (format 1000;"),
+        "{}",
+        failed.errors
+    );
     assert_eq!(pragma(known), 1000);
     atoll.restart();
     atoll.admin().get("/api/v1/namespaces/default").await.expect(200);

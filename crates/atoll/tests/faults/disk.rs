@@ -22,7 +22,8 @@ impl Disk {
     fn mount(megabytes: usize) -> Option<Disk> {
         let place = tempfile::tempdir().unwrap();
         let size = format!("size={megabytes}m,mode=700");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(place.path()).output();
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(place.path()).output();
         let problem = match mount {
             Ok(output) if output.status.success() => return Some(Disk { place }),
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, Body, Http, revision};
+use crate::support::access::{Access, Body, revision};
 use crate::support::process::Atoll;
 use crate::support::watching::{Next, Watch};
 use crate::support::{CONFIG_MAPS, config_map, eventually};
@@ -105,6 +105,12 @@ impl Writer {
     }
 }
 
+#[derive(Clone, Copy)]
+enum Protocol {
+    One,
+    Two,
+}
+
 /// Watches for as long as the test lasts, resuming where it was.
 struct Follower {
     last: AtomicUsize,
@@ -112,11 +118,14 @@ struct Follower {
 }
 
 impl Follower {
-    async fn follow(self: Arc<Self>, connect: impl AsyncFn() -> Option<Http>, ledger: Arc<Ledger>) {
+    async fn follow(self: Arc<Self>, access: Access, protocol: Protocol, ledger: Arc<Ledger>) {
         loop {
             let mut connection = None;
             eventually("the server takes a connection", async || {
-                connection = connect().await;
+                connection = match protocol {
+                    Protocol::One => access.http1().await.ok(),
+                    Protocol::Two => access.http2().await.ok(),
+                };
                 connection.is_some()
             })
             .await;
@@ -159,12 +168,8 @@ async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_
         .collect();
     let mut following = tokio::task::JoinSet::new();
     for (position, follower) in followers.iter().enumerate() {
-        let access = access.clone();
-        let connect = async move || match position % 2 {
-            0 => access.http1().await.ok(),
-            _ => access.http2().await.ok(),
-        };
-        following.spawn(follower.clone().follow(connect, ledger.clone()));
+        let protocol = if position == 0 { Protocol::One } else { Protocol::Two };
+        following.spawn(follower.clone().follow(access.clone(), protocol, ledger.clone()));
     }
 
     let mut writers: Vec<Writer> = (0..WRITERS)
@@ -204,6 +209,9 @@ async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_
         .await;
     }
     let written = ledger.0.lock().unwrap().len();
-    println!("{rounds} rounds, {written} writes, revision {}", revision(&access.get(CONFIG_MAPS).await.json()));
+    println!(
+        "{rounds} rounds, {written} writes, revision {}",
+        revision(&access.get(CONFIG_MAPS).await.json())
+    );
     following.abort_all();
 }

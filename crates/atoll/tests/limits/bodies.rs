@@ -94,7 +94,11 @@ async fn bodies_beyond_the_limit_are_refused_without_being_kept() {
         assert_eq!(declared.answer().await.unwrap().status, 413);
 
         let mut chunked = Raw::open(&admin).await;
-        let head = chunked.head("POST", CONFIG_MAPS, &format!("Content-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n"));
+        let head = chunked.head(
+            "POST",
+            CONFIG_MAPS,
+            &format!("Content-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n"),
+        );
         chunked.send(head).await.unwrap();
         for piece in large.as_bytes().chunks(64 << 10) {
             let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();

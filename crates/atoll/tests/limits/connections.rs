@@ -173,7 +173,8 @@ async fn other_protocols_on_the_port_are_turned_away() {
         .take(4096)
         .collect()
     };
-    let mut openings = vec![b"SSH-2.0-OpenSSH_9.0\r\n".to_vec(), vec![0; 4096], b"\x16\x03\x01\xff\xff".repeat(800)];
+    let mut openings =
+        vec![b"SSH-2.0-OpenSSH_9.0\r\n".to_vec(), vec![0; 4096], b"\x16\x03\x01\xff\xff".repeat(800)];
     openings.extend(std::iter::repeat_with(&mut garbage).take(50));
     for opening in &openings {
         let mut stream = TcpStream::connect(address).await.unwrap();

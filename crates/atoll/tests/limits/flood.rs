@@ -52,24 +52,33 @@ async fn floods_of_frames_end_the_connection_or_are_borne() {
         ("requests", Box::new(|number| frame(HEADERS, END_HEADERS | END_STREAM, stream(number), REQUEST))),
         ("pings", Box::new(|_| frame(PING, 0, 0, &[0; 8]))),
         ("settings", Box::new(|_| frame(SETTINGS, 0, 0, &[]))),
-        ("empty data", Box::new(|number| match number {
-            0 => frame(HEADERS, END_HEADERS, 1, b"\x83\x84\x87\x41\x01x"),
-            _ => frame(DATA, 0, 1, &[]),
-        })),
+        (
+            "empty data",
+            Box::new(|number| match number {
+                0 => frame(HEADERS, END_HEADERS, 1, b"\x83\x84\x87\x41\x01x"),
+                _ => frame(DATA, 0, 1, &[]),
+            }),
+        ),
         // Headers that never end.
-        ("continuations", Box::new(|number| match number {
-            0 => frame(HEADERS, 0, 1, REQUEST),
-            _ => frame(CONTINUATION, 0, 1, b"\x40\x01a\x01b"),
-        })),
+        (
+            "continuations",
+            Box::new(|number| match number {
+                0 => frame(HEADERS, 0, 1, REQUEST),
+                _ => frame(CONTINUATION, 0, 1, b"\x40\x01a\x01b"),
+            }),
+        ),
         ("window updates", Box::new(|_| frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes()))),
         // One entry of the compression table, asked for over and over.
-        ("a compression bomb", Box::new(|number| {
-            let mut block = REQUEST.to_vec();
-            block.extend_from_slice(b"\x40\x01a\x7f\x81\x1e");
-            block.extend(std::iter::repeat_n(b'x', 4000));
-            block.extend(std::iter::repeat_n(0xbe, 8000));
-            frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &block)
-        })),
+        (
+            "a compression bomb",
+            Box::new(|number| {
+                let mut block = REQUEST.to_vec();
+                block.extend_from_slice(b"\x40\x01a\x7f\x81\x1e");
+                block.extend(std::iter::repeat_n(b'x', 4000));
+                block.extend(std::iter::repeat_n(0xbe, 8000));
+                frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &block)
+            }),
+        ),
     ];
     for (what, flood) in floods {
         let mut raw = Raw::speaking(&admin, "h2").await;

@@ -78,9 +78,14 @@ async fn absurd_parameters_and_paths_are_answered() {
     ];
     for parameter in parameters {
         let mut http = admin.http1().await.unwrap();
-        let response = http.send(Method::GET, &format!("{CONFIG_MAPS}?{parameter}"), Body::None).await.unwrap();
+        let response =
+            http.send(Method::GET, &format!("{CONFIG_MAPS}?{parameter}"), Body::None).await.unwrap();
         let shown: String = parameter.chars().take(80).collect();
-        assert!(response.status().as_u16() < 500 || response.status() == 504, "{shown}: {}", response.status());
+        assert!(
+            response.status().as_u16() < 500 || response.status() == 504,
+            "{shown}: {}",
+            response.status()
+        );
     }
     let paths = [
         format!("/{}", "a/".repeat(5000)),

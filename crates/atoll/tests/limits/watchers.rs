@@ -78,7 +78,11 @@ async fn all_see_every_event_in_order_and_sleepers_cost_little() {
     let spent = atoll.processor_ticks() - ticks;
     let grown = atoll.resident().saturating_sub(before);
     println!("{EVENTS} events to {WATCHERS} watchers: {spent} ticks, {} KiB more", grown >> 10);
-    assert!(grown < EACH * WATCHERS as u64 / 2, "sleepers cost {} KiB each", (grown >> 10) / (WATCHERS as u64 / 2));
+    assert!(
+        grown < EACH * WATCHERS as u64 / 2,
+        "sleepers cost {} KiB each",
+        (grown >> 10) / (WATCHERS as u64 / 2)
+    );
 
     // Those who wake up find everything that they have slept through.
     for mut watch in sleepers.drain(..).take(10) {

@@ -109,5 +109,8 @@ fn problems_are_told_with_what_to_do() {
     assert!(errors.contains("has no context \"other\""), "{errors}");
     server.kill();
     let errors = fail(&mut workspace(&kubeconfig, "tree"));
-    assert!(errors.contains("cannot reach https://") && errors.contains("is the server running?"), "{errors}");
+    assert!(
+        errors.contains("cannot reach https://") && errors.contains("is the server running?"),
+        "{errors}"
+    );
 }

@@ -40,10 +40,26 @@ async fn strangers_learn_only_that_the_server_is_there() {
     }
     let workspaces = "/apis/atoll.dev/v1alpha1/workspaces";
     let closed = [
-        "/", "/api", "/apis", "/api/v1", "/apis/apps/v1", "/openapi/v2", "/openapi/v3", "/metrics", "/atoll/snapshot",
-        CONFIG_MAPS, "/api/v1/namespaces/default", workspaces, "/clusters/root/api/v1/namespaces",
-        "/clusters/*/api/v1/secrets", "/clusters/root:unknown/api/v1/namespaces", "/no/such/path",
-        "/healthzz", "/version/x", "/../api", "/clusters/root/metrics",
+        "/",
+        "/api",
+        "/apis",
+        "/api/v1",
+        "/apis/apps/v1",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/metrics",
+        "/atoll/snapshot",
+        CONFIG_MAPS,
+        "/api/v1/namespaces/default",
+        workspaces,
+        "/clusters/root/api/v1/namespaces",
+        "/clusters/*/api/v1/secrets",
+        "/clusters/root:unknown/api/v1/namespaces",
+        "/no/such/path",
+        "/healthzz",
+        "/version/x",
+        "/../api",
+        "/clusters/root/metrics",
     ];
     for path in closed {
         let answer = stranger.get(path).await;

@@ -49,7 +49,8 @@ async fn everything_can_stand_in_the_file() {
     ann.get(CONFIG_MAPS).await.expect(200);
     ann.get("/apis/apps/v1/deployments").await.expect_status_code(404);
     let log = atoll.log();
-    let line = log.lines().find(|line| line.contains(CONFIG_MAPS)).unwrap_or_else(|| panic!("not logged: {log}"));
+    let line =
+        log.lines().find(|line| line.contains(CONFIG_MAPS)).unwrap_or_else(|| panic!("not logged: {log}"));
     let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
     assert_eq!((&line["code"], &line["verb"]), (&200.into(), &"list".into()), "{line}");
     assert!(line["request"].as_str().is_some_and(|id| !id.is_empty()), "{line}");

@@ -41,12 +41,16 @@ async fn contents(admin: &Access) -> BTreeMap<String, Value> {
 }
 
 async fn populate(admin: &Access) {
-    let team = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
+    let team =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
     admin.post(WORKSPACES, team).await.expect(201);
     for access in [admin.clone(), admin.workspace("root:team")] {
         for number in 0..50 {
             let value = format!("{number} in {} \u{1f3dd} \"quoted\" \\ <&>", access.base());
-            access.post(CONFIG_MAPS, config_map_with(&format!("object-{number:02}"), &value)).await.expect(201);
+            access
+                .post(CONFIG_MAPS, config_map_with(&format!("object-{number:02}"), &value))
+                .await
+                .expect(201);
         }
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "password", "finalizers": ["example.com/kept"] },

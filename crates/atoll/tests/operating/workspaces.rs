@@ -35,7 +35,8 @@ async fn what_is_in_one_is_invisible_in_another() {
     // The same name in each, and each its own object.
     let mut uids = BTreeSet::new();
     for (number, access) in all.iter().enumerate() {
-        let created = access.post(CONFIG_MAPS, config_map_with("same", &number.to_string())).await.expect(201);
+        let created =
+            access.post(CONFIG_MAPS, config_map_with("same", &number.to_string())).await.expect(201);
         uids.insert(created["metadata"]["uid"].to_string());
     }
     assert_eq!(uids.len(), all.len());
@@ -98,7 +99,9 @@ async fn unknown_ones_are_not_found() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
     create(&admin, "root", "known").await;
-    for path in ["root:unknown", "root:known:unknown", "root:unknown:known", "unknown", "known", "root:", ":", "Root"] {
+    for path in
+        ["root:unknown", "root:known:unknown", "root:unknown:known", "unknown", "known", "root:", ":", "Root"]
+    {
         let access = admin.workspace(path);
         let message = access.get(CONFIG_MAPS).await.expect_status(404, "NotFound");
         assert_eq!(message, format!("workspaces.atoll.dev {path:?} not found"));
@@ -116,7 +119,8 @@ async fn unknown_ones_are_not_found() {
 async fn lists_and_watches_can_span_all_of_them() {
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    let (first, second) = (create(&admin, "root", "first").await, create(&admin, "root:first", "second").await);
+    let (first, second) =
+        (create(&admin, "root", "first").await, create(&admin, "root:first", "second").await);
     let all = admin.workspace("*");
     for (access, name) in [(&admin, "a"), (&first, "b"), (&second, "c")] {
         access.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
@@ -188,8 +192,7 @@ async fn deletion_goes_children_first_and_honours_finalizers() {
     // Nothing new, not even further down.
     for access in [&parent, &child] {
         access.post(CONFIG_MAPS, config_map_with("late", "1")).await.expect_status(403, "Forbidden");
-        let workspace =
-            json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "late" } });
+        let workspace = json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "late" } });
         access.post(WORKSPACES, workspace).await.expect_status(403, "Forbidden");
     }
     eventually("everything but what is held has gone from the child", async || {

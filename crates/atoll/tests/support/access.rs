@@ -186,7 +186,12 @@ impl Access {
 
 impl Http {
     /// Sends a request and gives back its head; the body is the caller's to read.
-    pub async fn send(&mut self, method: Method, path: &str, body: Body) -> hyper::Result<Response<Incoming>> {
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Body,
+    ) -> hyper::Result<Response<Incoming>> {
         let path = format!("{}{path}", self.access.base);
         let uri = match self.sender {
             Sender::One(_) => path,

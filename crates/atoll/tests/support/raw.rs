@@ -53,7 +53,10 @@ impl Raw {
                 let text = String::from_utf8_lossy(&self.received[..end]).into_owned();
                 self.received.drain(..end + 4);
                 let status = text.split(' ').nth(1).and_then(|code| code.parse().ok());
-                return Some(Head { status: status.unwrap_or_else(|| panic!("no status in {text:?}")), text });
+                return Some(Head {
+                    status: status.unwrap_or_else(|| panic!("no status in {text:?}")),
+                    text,
+                });
             }
             if !within("the server answers", self.receive()).await {
                 return None;
