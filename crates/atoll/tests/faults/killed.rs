@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use atoll_testkit::wait::Waiting;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -120,16 +121,17 @@ struct Follower {
 impl Follower {
     async fn follow(self: Arc<Self>, access: Access, protocol: Protocol, ledger: Arc<Ledger>) {
         loop {
-            let mut connection = None;
-            eventually("the server takes a connection", async || {
-                connection = match protocol {
-                    Protocol::One => access.http1().await.ok(),
-                    Protocol::Two => access.http2().await.ok(),
+            let waiting = Waiting::until("the server takes a connection");
+            let mut http = loop {
+                let connection = match protocol {
+                    Protocol::One => access.http1().await,
+                    Protocol::Two => access.http2().await,
                 };
-                connection.is_some()
-            })
-            .await;
-            let Some(mut http) = connection else { continue };
+                match connection {
+                    Ok(http) => break http,
+                    Err(_) => waiting.again().await,
+                }
+            };
             let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", self.last.load(Ordering::Relaxed));
             let Ok(mut watch) = Watch::on(&mut http, &path).await else { continue };
             while let Next::Event(event) = watch.next().await {

@@ -42,7 +42,7 @@ async fn what_is_in_one_is_invisible_in_another() {
     assert_eq!(uids.len(), all.len());
     second.delete(&config_map("same")).await.expect(200);
     first.merge(&config_map("same"), json!({ "data": { "value": "changed" } })).await.expect(200);
-    let mut values = Vec::new();
+    let mut values: Vec<Vec<String>> = Vec::new();
     for access in all {
         let list = access.get(CONFIG_MAPS).await.expect(200);
         let items = list["items"].as_array().unwrap();
