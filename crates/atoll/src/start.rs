@@ -68,7 +68,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
         "Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces",
-        admin.display()
+        quoted(&admin.display().to_string())
     );
     stop_signal().await?;
     tracing::info!("stopping: finishing what is under way");
@@ -113,6 +113,7 @@ fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
 fn limits(options: &StartOptions) -> Limits {
     Limits {
         request_timeout: Duration::from_secs(options.request_timeout),
+        header_timeout: Duration::from_secs(options.header_timeout),
         reading: options.max_requests_inflight,
         mutating: options.max_mutating_requests_inflight,
         drain: Duration::from_secs(options.shutdown_timeout),
@@ -180,6 +181,15 @@ async fn stop_signal() -> Result<(), String> {
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+/// A word for a shell, whatever is in it.
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "/._-+=:@%,".contains(character);
+    match word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// An address that a client on this machine can use.
