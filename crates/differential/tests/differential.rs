@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use atoll_differential::compare::Pairs;
 use atoll_differential::script::Case;
 use atoll_differential::side::Side;
-use atoll_differential::{compare, known, script};
+use atoll_differential::{known, script};
 use atoll_testkit::{Atoll, Upstream};
 
 /// Cases by file, in the order of the files' names.
@@ -46,6 +47,7 @@ async fn atoll_answers_as_kube_apiserver_does() {
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start();
     let (mut ours, mut theirs) = (Side::new(atoll.client()), Side::new(real.client()));
+    let mut pairs = Pairs::default();
     let known = known_differences();
     let (mut same, mut expected, mut wrong) = (0, 0, Vec::new());
     let only = std::env::var("DIFFERENTIAL_FILE").ok();
@@ -57,7 +59,7 @@ async fn atoll_answers_as_kube_apiserver_does() {
         for case in cases {
             let (own, their) = tokio::join!(ours.play(&case), theirs.play(&case));
             let differences = match (own, their) {
-                (Ok(own), Ok(their)) => compare::differences(case.comparison, &own, &their),
+                (Ok(own), Ok(their)) => pairs.differences(case.comparison, &own, &their),
                 (own, their) => vec![format!("{own:?} instead of {their:?}")],
             };
             match (differences.is_empty(), known.get(&case.name)) {

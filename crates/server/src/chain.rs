@@ -62,7 +62,12 @@ where
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => respond::status(&status, output),
         Ok(Err(panic)) => {
-            tracing::error!(request = ?id, path = info.path, panic, "a request panicked");
+            tracing::error!(
+                request = id.to_str().unwrap_or_default(),
+                path = info.path,
+                panic,
+                "a request panicked"
+            );
             respond::status(
                 &Status::internal_error("this request caused a panic in the server; see its log"),
                 output,
@@ -79,8 +84,12 @@ where
         tracer.record(&info, &headers, id, response.status(), started.elapsed());
     }
     tracing::debug!(
-        request = ?id, verb = info.verb, path = info.path, code = response.status().as_u16(),
-        micros = started.elapsed().as_micros() as u64, "request"
+        request = id.to_str().unwrap_or_default(),
+        verb = info.verb,
+        path = info.path,
+        code = response.status().as_u16(),
+        micros = started.elapsed().as_micros() as u64,
+        "request"
     );
     finish(response, id)
 }

@@ -1,0 +1,13 @@
+//! What a server does with more than it can take, with nonsense, and with too little time.
+
+mod bodies;
+mod connections;
+mod drain;
+mod flood;
+mod inflight;
+mod selectors;
+#[path = "../support/support.rs"]
+mod support;
+mod timeouts;
+mod unharmed;
+mod watchers;

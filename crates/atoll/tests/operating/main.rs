@@ -1,0 +1,9 @@
+//! A server as its operator meets it: settings, identities, workspaces, snapshots and the commands for them.
+
+mod commands;
+mod identities;
+mod settings;
+mod snapshots;
+#[path = "../support/support.rs"]
+mod support;
+mod workspaces;
