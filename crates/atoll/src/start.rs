@@ -119,7 +119,6 @@ fn limits(options: &StartOptions) -> Limits {
         reading: options.max_requests_inflight,
         mutating: options.max_mutating_requests_inflight,
         drain: Duration::from_secs(options.shutdown_timeout),
-        ..Limits::default()
     }
 }
 

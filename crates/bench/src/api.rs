@@ -99,8 +99,8 @@ fn measure(running: &Running, time: Duration) -> Outcome<Round> {
     })?;
 
     progress(&format!("  {OBJECTS} creates"));
-    create(target, FIVE_HUNDRED, MANY, Until::Count(PAGE))?;
-    create(target, BULK, MANY, Until::Count(OBJECTS - PAGE))?;
+    create(running, FIVE_HUNDRED, MANY, Until::Count(PAGE))?;
+    create(running, BULK, MANY, Until::Count(OBJECTS - PAGE))?;
     std::thread::sleep(REST);
     let memory = process::memory(&running.processes)?;
     (round.loaded, round.peak) = (memory.now, memory.peak);
@@ -109,19 +109,20 @@ fn measure(running: &Running, time: Duration) -> Outcome<Round> {
     round.object = size;
     let [get, list, everything] = reads;
     progress("  gets");
-    round.get = get.during(time).run()?;
+    round.get = get.during(time).run_at(&running.processes)?;
     progress("  lists");
-    round.list = list.during(time).run()?;
+    round.list = list.during(time).run_at(&running.processes)?;
     progress("  lists of everything");
-    round.everything = everything.during(time).run()?;
+    round.everything = everything.during(time).run_at(&running.processes)?;
     progress("  creates, one connection");
-    round.create_one = create(target, FROM_ONE, 1, Until::Elapsed(time))?;
+    round.create_one = create(running, FROM_ONE, 1, Until::Elapsed(time))?;
     progress("  creates, many connections");
-    round.create_many = create(target, FROM_MANY, MANY, Until::Elapsed(time))?;
+    round.create_many = create(running, FROM_MANY, MANY, Until::Elapsed(time))?;
     Ok(round)
 }
 
-fn create(target: &Target, namespace: &str, connections: usize, until: Until) -> Outcome<Measured> {
+fn create(running: &Running, namespace: &str, connections: usize, until: Until) -> Outcome<Measured> {
+    let target = &running.target;
     let template = target.request("POST", &config_maps(namespace), &config_map());
     let load = Load {
         target: target.clone(),
@@ -131,7 +132,7 @@ fn create(target: &Target, namespace: &str, connections: usize, until: Until) ->
         status: 201,
         length: SIZE..=4 * SIZE,
     };
-    let measured = load.run()?;
+    let measured = load.run_at(&running.processes)?;
     let listed = runtime()?.block_on(count(target, &config_maps(namespace)))?.0;
     if listed as u64 != measured.requests {
         let made = measured.requests;
@@ -222,14 +223,19 @@ fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
         lines.push(Line { what: what.into(), unit, atoll, kubernetes, goal });
     };
     line("creates", Unit::PerSecond, Goal::Least(8.0), &|round| round.create_many.rate());
+    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.create_many.cost());
     line("creates, one connection", Unit::PerSecond, Goal::Least(3.0), &|round| round.create_one.rate());
     line("  half within", Unit::Seconds, Goal::None, &|round| round.create_one.samples.within(0.5));
     line("  99 of 100 within", Unit::Seconds, Goal::None, &|round| round.create_one.samples.within(0.99));
+    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.create_one.cost());
     line("gets", Unit::PerSecond, Goal::Least(10.0), &|round| round.get.rate());
+    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.get.cost());
     line("lists of 500 objects", Unit::PerSecond, Goal::Least(15.0), &|round| round.list.rate());
+    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.list.cost());
     line("lists of 27,000, one connection", Unit::BytesPerSecond, Goal::Least(5.0), &|round| {
         round.everything.bytes_rate()
     });
+    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.everything.cost());
     line("memory, idle", Unit::Bytes, Goal::Most(6.0), &|round| round.idle as f64);
     line("memory, after 27,000 creates", Unit::Bytes, Goal::Most(6.0), &|round| round.loaded as f64);
     line("  per object", Unit::Bytes, Goal::None, &|round| {
@@ -257,6 +263,7 @@ impl Round {
                 "requests": measured.requests,
                 "bytes": measured.bytes,
                 "seconds": measured.took.as_secs_f64(),
+                "server_busy_seconds": measured.busy.as_secs_f64(),
                 "latency": measured.samples.describe(),
             })
         };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Target};
 use crate::error::{BenchError, Outcome};
+use crate::process;
 use crate::samples::Samples;
 
 /// When a load ends.
@@ -47,6 +48,8 @@ pub struct Measured {
     pub requests: u64,
     pub bytes: u64,
     pub took: Duration,
+    /// Time that the server kept cores busy meanwhile.
+    pub busy: Duration,
     pub samples: Samples,
 }
 
@@ -80,15 +83,29 @@ impl Measured {
         self.bytes as f64 / self.took.as_secs_f64()
     }
 
+    /// What each request cost the server, in seconds of one core. It hardly depends on what else the machine does.
+    pub fn cost(&self) -> f64 {
+        self.busy.as_secs_f64() / self.requests.max(1) as f64
+    }
+
     pub fn add(&mut self, other: Measured) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.took += other.took;
+        self.busy += other.busy;
         self.samples.add(other.samples);
     }
 }
 
 impl Load {
+    /// Runs, and measures how busy `processes` are with it. Their share of opening the connections is in it.
+    pub fn run_at(&self, processes: &[i32]) -> Outcome<Measured> {
+        let before = process::busy(processes)?;
+        let mut measured = self.run()?;
+        measured.busy = process::busy(processes)?.saturating_sub(before);
+        Ok(measured)
+    }
+
     /// Opens the connections, then measures. Each of a few threads drives its share of the connections alone, so
     /// that nothing is passed between them.
     pub fn run(&self) -> Outcome<Measured> {

@@ -120,7 +120,7 @@ fn ratio(ratio: f64) -> String {
 fn shown(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => format!("{} /s", grouped(value)),
-        Unit::Count => grouped(value),
+        Unit::Count => grouped(value.round()),
         Unit::BytesPerSecond => format!("{} MB/s", grouped(value / 1e6)),
         Unit::Bytes if value < 1e6 => format!("{} KiB", significant(value / 1024.0)),
         Unit::Bytes => format!("{} MiB", significant(value / (1 << 20) as f64)),
@@ -141,7 +141,7 @@ fn significant(value: f64) -> String {
 /// 12,345; three digits for what is small.
 fn grouped(value: f64) -> String {
     if value < 1000.0 {
-        return significant(value).trim_end_matches(".00").to_string();
+        return if value.fract() == 0.0 { format!("{value:.0}") } else { significant(value) };
     }
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -183,7 +183,7 @@ mod tests {
             (0.0972, Unit::Seconds, "97.2 ms"),
             (2.0, Unit::Seconds, "2.00 s"),
             (1_234_567.0, Unit::Count, "1,234,567"),
-            (7.0, Unit::Count, "7"),
+            (92.0, Unit::Count, "92"),
             (65_536.0, Unit::Bytes, "64.0 KiB"),
             (328_204_288.0, Unit::Bytes, "313 MiB"),
         ];

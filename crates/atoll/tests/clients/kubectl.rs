@@ -186,17 +186,9 @@ impl Lines {
         self.receiver.recv_timeout(PATIENCE).expect("kubectl goes on printing")
     }
 
-    /// The next watch event, printed over many lines and ended by a brace in the first column.
+    /// The next watch event.
     fn event(&self) -> String {
-        let mut text = String::new();
-        loop {
-            let line = self.line();
-            text.push_str(&line);
-            if line == "}" {
-                break;
-            }
-        }
-        let event: Value = serde_json::from_str(&text).unwrap();
+        let event: Value = serde_json::from_str(&self.line()).unwrap();
         let name = &event["object"]["metadata"]["name"];
         format!("{} {}", event["type"].as_str().unwrap(), name.as_str().unwrap())
     }

@@ -43,7 +43,7 @@ async fn data_of_a_newer_version_is_refused_and_left_as_it_was() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     let first = Atoll::start();
-    let failed = Setup::new().flag("--listen", first.address).try_start().err().expect("a refusal");
+    let failed = Setup::new().listen(first.address).try_start().err().expect("a refusal");
     let expected = format!("cannot listen on {}", first.address);
     assert!(failed.errors.contains(&expected) && failed.errors.contains("--listen"), "{}", failed.errors);
 }

@@ -30,6 +30,7 @@ async fn truncated_bodies_are_refused_wherever_they_end() {
     }
     let whole = Bytes::from(whole);
     http.request(Method::POST, CONFIG_MAPS, Body::Raw(JSON, whole)).await.unwrap().expect(201);
+    drop(http);
     unharmed.after().await;
 }
 

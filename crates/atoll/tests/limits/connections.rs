@@ -38,6 +38,7 @@ async fn too_many_and_too_large_headers_are_refused() {
     let head = raw.head("GET", "/readyz", &some);
     raw.send(head).await.unwrap();
     assert_eq!(raw.answer().await.unwrap().status, 200);
+    drop(raw);
     unharmed.after().await;
 }
 
@@ -119,7 +120,7 @@ async fn half_closed_connections_end() {
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     for _ in 0..10 {
-        // Closed for writing by TLS, after a whole request: it is answered.
+        // After a whole request, as TLS has it.
         let mut raw = Raw::open(&admin).await;
         let head = raw.head("GET", "/readyz", "");
         raw.send(head).await.unwrap();

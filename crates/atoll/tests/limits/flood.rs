@@ -34,12 +34,15 @@ fn stream(number: usize) -> u32 {
     u32::try_from(number * 2 + 1).unwrap()
 }
 
+/// The frames of one turn, by its number.
+type Frames = Box<dyn Fn(usize) -> Vec<u8>>;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_frames_end_the_connection_or_are_borne() {
     let atoll = Atoll::start();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
-    let floods: [(&str, Box<dyn Fn(usize) -> Vec<u8>>); 8] = [
+    let floods: [(&str, Frames); 8] = [
         // Asking and taking it back at once, faster than answers can be made.
         (
             "rapid reset",
@@ -73,7 +76,7 @@ async fn floods_of_frames_end_the_connection_or_are_borne() {
             "a compression bomb",
             Box::new(|number| {
                 let mut block = REQUEST.to_vec();
-                block.extend_from_slice(b"\x40\x01a\x7f\x81\x1e");
+                block.extend_from_slice(b"\x40\x01a\x7f\xa1\x1e");
                 block.extend(std::iter::repeat_n(b'x', 4000));
                 block.extend(std::iter::repeat_n(0xbe, 8000));
                 frame(HEADERS, END_HEADERS | END_STREAM, stream(number), &block)

@@ -1,5 +1,8 @@
 //! What a server does with more than it can take, with nonsense, and with too little time.
 
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
 mod bodies;
 mod connections;
 mod drain;

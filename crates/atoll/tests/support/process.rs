@@ -43,6 +43,11 @@ impl Setup {
         self
     }
 
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
     /// Starts a server and waits until it says that it is ready.
     pub fn start(self) -> Atoll {
         match self.try_start() {
@@ -92,10 +97,7 @@ impl Atoll {
         let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());
         let mut command = Command::new(PROGRAM);
         command.arg("start").arg("--data-dir").arg(&directory);
-        if !setup.environment.iter().any(|(name, _)| name == "ATOLL_LISTEN") {
-            command.arg("--listen").arg(&listen);
-        }
-        command.args(&setup.arguments);
+        command.arg("--listen").arg(&listen).args(&setup.arguments);
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -156,8 +158,7 @@ impl Atoll {
 
     /// Starts a server that has ended again: same directory, same address.
     pub fn restart(&mut self) {
-        let mut setup = self.setup.clone();
-        setup.listen = Some(self.address);
+        let setup = self.setup.clone().listen(self.address);
         let mut again = None;
         eventually_blocking("the port is free again", || {
             again = match Atoll::spawn(setup.clone(), self.directory.clone(), self.temporary.clone()) {

@@ -33,7 +33,8 @@ def main(kubeconfig):
     api.create_namespaced_config_map(
         "default", client.V1ConfigMap(metadata=client.V1ObjectMeta(name="from-python"), data={"value": "0"})
     )
-    api.patch_namespaced_config_map("from-python", "default", {"data": {"value": "1"}})
+    change = [{"op": "replace", "path": "/data/value", "value": "1"}]
+    api.patch_namespaced_config_map("from-python", "default", change)
     read = api.read_namespaced_config_map("from-python", "default")
     say(value=read.data["value"], labels=read.metadata.labels)
     try:
