@@ -1,6 +1,7 @@
 //! One of the two servers, and what it answered.
 
 use std::collections::HashMap;
+use std::io::Read;
 
 use atoll_testkit::{Answer, Client, Watch};
 use bytes::Bytes;
@@ -127,7 +128,10 @@ impl Side {
 
     fn seen(&self, answer: &Answer) -> Seen {
         let media = answer.header("content-type").unwrap_or_default();
-        let text = answer.text();
+        let text = match answer.header("content-encoding").as_deref() {
+            Some("gzip") => unzipped(&answer.body),
+            _ => answer.text(),
+        };
         let mut body = match media.as_str() {
             "application/yaml" => serde_saphyr::from_str(&text).ok(),
             _ => None,
@@ -139,12 +143,14 @@ impl Side {
         let mut body = match body {
             _ if text.is_empty() => Value::Null,
             Some(body) => body,
-            None if answer.header("content-encoding").is_some() => json!("<encoded>"),
             None => json!(text),
         };
         mask::apply(&mut body, &self.kept);
         let mut headers = headers(&answer.headers);
         mask::apply(&mut headers, &self.kept);
+        if media == "application/json" && !text.is_empty() {
+            headers["layout"] = json!(layout(&text));
+        }
         Seen { status: answer.status, headers, body }
     }
 }
@@ -164,6 +170,24 @@ fn headers(all: &HeaderMap) -> Value {
         kept.insert(name.to_string(), shown);
     }
     Value::Object(kept)
+}
+
+fn unzipped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    match flate2::read::GzDecoder::new(bytes).read_to_string(&mut text) {
+        Ok(_) => text,
+        Err(error) => format!("cannot be unzipped: {error}"),
+    }
+}
+
+/// How JSON is laid out, which its value does not show.
+fn layout(text: &str) -> &'static str {
+    match (text.contains("\n  "), text.ends_with('\n')) {
+        (true, true) => "indented, with a line break at the end",
+        (true, false) => "indented",
+        (false, true) => "on one line",
+        (false, false) => "on one line, without a line break at the end",
+    }
 }
 
 fn from_hexadecimal(text: &str) -> Bytes {

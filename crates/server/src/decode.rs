@@ -1,6 +1,6 @@
 //! From a request body to an object of the kind that the URL names.
 
-use atoll_meta::{Status, object};
+use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_schema::{Document, TypeId, Types};
 use atoll_wire::WireError;
@@ -132,8 +132,12 @@ struct Expected<'a> {
 
 /// What a body was read into so far.
 enum Source<'t> {
-    /// Text that can be looked at again, for what is wrong with it.
-    Document(Document<'t>),
+    /// JSON, with its text: where something is wrong, that is read again by a slower reader that says exactly what.
+    Json {
+        value: Value,
+        repeats: bool,
+        text: &'t [u8],
+    },
     Value(Value),
 }
 
@@ -200,10 +204,12 @@ fn decode(
 
 fn source(input: Input, body: &[u8]) -> Result<Source<'_>, String> {
     Ok(match input {
-        Input::Json => Source::Document(
-            Document::parse(body)
-                .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?,
-        ),
+        Input::Json => match json::parse(body) {
+            Ok(parsed) => {
+                Source::Json { value: parsed.value, repeats: !parsed.duplicates.is_empty(), text: body }
+            }
+            Err(error) => return Err(format!("couldn't get version/kind; json parse error: {error}")),
+        },
         Input::Protobuf => Source::Value(protobuf(body).map_err(|error| error.to_string())?),
         Input::Yaml => Source::Value(yaml(body).map_err(|error| format!("yaml: {error}"))?),
     })
@@ -212,15 +218,13 @@ fn source(input: Input, body: &[u8]) -> Result<Source<'_>, String> {
 impl Source<'_> {
     fn into_value(self) -> Value {
         match self {
-            Source::Document(document) => document.untyped().value,
-            Source::Value(value) => value,
+            Source::Json { value, .. } | Source::Value(value) => value,
         }
     }
 
     fn value(&self) -> &Value {
         match self {
-            Source::Document(document) => document.value(),
-            Source::Value(value) => value,
+            Source::Json { value, .. } | Source::Value(value) => value,
         }
     }
 }
@@ -285,25 +289,32 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
 /// The value as its type has it, and what strict reading remarks on.
 fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
     let types = Types::get();
-    Ok(match (source, type_id) {
-        (Source::Document(document), Some(id)) if document.value().is_object() => {
-            let decoded = document.decode(types, id).map_err(Unfit::new)?;
-            (decoded.value, decoded.remarks.iter().map(ToString::to_string).collect())
-        }
-        (Source::Document(document), None) if document.value().is_object() => {
-            let decoded = document.untyped();
-            (decoded.value, decoded.remarks.iter().map(ToString::to_string).collect())
-        }
-        (source, type_id) => {
-            let mut value = match source {
-                Source::Value(value) if value.is_object() => value,
-                _ => Value::Object(Map::new()),
-            };
-            let unknown = type_id.map(|id| atoll_schema::normalise(types, id, &mut value)).transpose();
-            let unknown = unknown.map_err(Unfit::new)?.unwrap_or_default();
-            (value, unknown.iter().map(ToString::to_string).collect())
-        }
-    })
+    let (mut value, text) = match source {
+        Source::Json { value, repeats: true, text } if value.is_object() => return exactly(text, type_id),
+        Source::Json { value, text, .. } => (value, Some(text)),
+        Source::Value(value) => (value, None),
+    };
+    if !value.is_object() {
+        value = Value::Object(Map::new());
+    }
+    let Some(id) = type_id else { return Ok((value, Vec::new())) };
+    match (atoll_schema::normalise(types, id, &mut value), text) {
+        (Ok(unknown), _) if unknown.is_empty() => Ok((value, Vec::new())),
+        (_, Some(text)) => exactly(text, type_id),
+        (Ok(unknown), None) => Ok((value, unknown.iter().map(ToString::to_string).collect())),
+        (Err(error), None) => Err(Unfit::new(error)),
+    }
+}
+
+/// The same in the order and the spelling of the text.
+#[cold]
+fn exactly(text: &[u8], type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
+    let document = Document::parse(text).map_err(Unfit::new)?;
+    let decoded = match type_id {
+        Some(id) => document.decode(Types::get(), id).map_err(Unfit::new)?,
+        None => document.untyped(),
+    };
+    Ok((decoded.value, decoded.remarks.iter().map(ToString::to_string).collect()))
 }
 
 fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> Unfit {

@@ -103,13 +103,21 @@ impl Output {
         Output::negotiate(headers, &RequestInfo::default(), &Query::default())
     }
 
-    /// For an error the best that can be done will do.
+    /// For an error the best that can be done will do. Whoever accepts nothing that is there is taken for a person.
     pub fn of_error(headers: &HeaderMap) -> Self {
         let header = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        match clauses(header).first() {
-            Some(clause) if clause.media == "application/yaml" => Output::Yaml,
-            _ => Output::Json { pretty: false },
+        let compact = Output::Json { pretty: false };
+        for clause in clauses(header) {
+            match clause.media {
+                "application/yaml" => return Output::Yaml,
+                "application/json" if clause.is_transformed() && clause.parameter("as").is_none() => {}
+                "application/json" | "application/*" | "*/*" | "application/vnd.kubernetes.protobuf" => {
+                    return compact;
+                }
+                _ => {}
+            }
         }
+        if header.trim().is_empty() { compact } else { Output::Json { pretty: true } }
     }
 
     pub fn content_type(self) -> &'static str {

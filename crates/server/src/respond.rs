@@ -21,11 +21,19 @@ pub const GZIP_FROM: usize = 128 << 10;
 /// An object as it is stored.
 pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
     let body = match output {
-        Output::Json { pretty: false } => Body::from(stored),
+        Output::Json { pretty: false } => Body::from(line(&stored)),
         Output::Json { pretty: true } => Body::from(pretty::indent(&stored)),
         Output::Yaml => Body::from(yaml(&stored)),
     };
     with_type(code, output.content_type(), body)
+}
+
+/// JSON with a line break at its end, which people at a terminal see.
+fn line(json: &[u8]) -> Vec<u8> {
+    let mut line = Vec::with_capacity(json.len() + 1);
+    line.extend_from_slice(json);
+    line.push(b'\n');
+    line
 }
 
 /// A value that was made for this answer.

@@ -1,9 +1,10 @@
 //! `/version`: the Kubernetes version whose API this is.
 
-use http::Response;
+use http::{Response, StatusCode};
 use serde_json::json;
 
 use crate::body::Body;
+use crate::negotiate::Output;
 use crate::respond;
 
 pub fn answer() -> Response<Body> {
@@ -12,7 +13,7 @@ pub fn answer() -> Response<Body> {
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     let previous = minor.parse::<u32>().map_or_else(|_| minor.to_string(), |minor| (minor - 1).to_string());
     let platform = format!("{}/{}", std::env::consts::OS, architecture());
-    respond::json(&json!({
+    let version = json!({
         "major": major,
         "minor": minor,
         "emulationMajor": major,
@@ -26,7 +27,8 @@ pub fn answer() -> Response<Body> {
         "goVersion": "",
         "compiler": "rustc",
         "platform": platform,
-    }))
+    });
+    respond::value(StatusCode::OK, &version, Output::Json { pretty: true })
 }
 
 /// As Go names it, which is what clients expect.
