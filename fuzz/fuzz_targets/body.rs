@@ -22,8 +22,11 @@ fuzz_target!(|bytes: &[u8]| {
     let headers = HeaderMap::new();
     let _ = object(row, &headers, body, FieldValidation::Strict);
     let Ok(decoded) = object(row, &headers, body, FieldValidation::Ignore) else { return };
-    let written = json::to_vec(&decoded.object);
-    let again = object(row, &headers, &written, FieldValidation::Ignore);
-    let again = again.unwrap_or_else(|status| panic!("what was written is refused: {}", status.message()));
-    assert_eq!(json::to_vec(&again.object), written);
+    let again = |written: &[u8]| match object(row, &headers, written, FieldValidation::Ignore) {
+        Ok(decoded) => json::to_vec(&decoded.object),
+        Err(status) => panic!("what was written is refused: {}", status.message()),
+    };
+    // Where anything goes, -0.0 is written as -0, which is the integer 0 the next time, as in Go.
+    let written = again(&json::to_vec(&decoded.object));
+    assert_eq!(again(&written), written);
 });

@@ -10,8 +10,11 @@ fuzz_target!(|bytes: &[u8]| {
     let written = json::to_vec(&parsed.value);
     let again = json::parse(&written).expect("what was written can be read");
     assert!(again.duplicates.is_empty());
-    // A float without a fraction is written as an integer, so the values may differ where the texts may not.
-    assert_eq!(json::to_vec(&again.value), written);
+    // A float without a fraction is written as an integer, so the values may differ where the texts may not; and -0.0
+    // is written as -0, which is the integer 0, as in Go.
+    let rewritten = json::to_vec(&again.value);
+    assert!(rewritten == written || written.windows(2).any(|pair| pair == b"-0"));
+    assert_eq!(json::to_vec(&json::parse(&rewritten).expect("and again").value), rewritten);
     // The other library has a lower limit of nesting.
     if let Err(error) = serde_json::from_slice::<Value>(&written) {
         assert!(error.to_string().contains("recursion limit"), "{error}");

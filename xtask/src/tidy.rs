@@ -59,9 +59,8 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     findings.extend(manifests::check(&metadata, |path| fs::read_to_string(path).ok()));
     findings.extend(dependencies::check(&read(&root, "Cargo.lock")?, |name| is_built(&root, name))?);
     findings.extend(test_command(&read(&root, "README.md")?, &read(&root, ".ci/run")?));
-    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
-        findings.extend(formatting(&root, manifest)?);
-    }
+    findings.extend(formatting(&root, &["--all"])?);
+    findings.extend(formatting(&root, &["--manifest-path", "fuzz/Cargo.toml"])?);
 
     for finding in &findings {
         eprintln!("{finding}");
@@ -127,14 +126,15 @@ fn test_command(readme: &str, script: &str) -> Option<Finding> {
     }
 }
 
-fn formatting(root: &Path, manifest: &str) -> Result<Option<Finding>, String> {
+fn formatting(root: &Path, which: &[&str]) -> Result<Option<Finding>, String> {
     let status = Command::new(cargo())
-        .args(["fmt", "--all", "--check", "--manifest-path", manifest])
+        .args(["fmt", "--check"])
+        .args(which)
         .current_dir(root)
         .status()
-        .map_err(|error| format!("cannot run cargo fmt: {error}; \"rustup component add rustfmt\""))?;
-    let problem = || Finding::error(manifest, format!("run \"cargo fmt --all --manifest-path {manifest}\""));
-    Ok((!status.success()).then(problem))
+        .map_err(|error| format!("cannot run cargo fmt: {error}"))?;
+    let advice = || Finding::error("format", format!("run \"cargo fmt {}\"", which.join(" ")));
+    Ok((!status.success()).then(advice))
 }
 
 /// The cargo that runs this, so that a toolchain chosen on the command line is kept.

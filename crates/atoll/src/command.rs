@@ -52,6 +52,10 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
     pub request_timeout: u64,
 
+    /// Seconds that a client may take to open a connection and to send a request's headers
+    #[arg(long, env = "ATOLL_HEADER_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
+    pub header_timeout: u64,
+
     /// Reading requests under way at once, beyond which clients are asked to come back
     #[arg(long, env = "ATOLL_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_name = "COUNT")]
     pub max_requests_inflight: usize,
@@ -71,6 +75,16 @@ pub struct StartOptions {
     /// Most memory that the past may take, in MiB
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
+
+    /// Empty deleted namespaces and workspaces here; false where another program does it
+    #[arg(
+        long,
+        env = "ATOLL_CONTROLLERS",
+        default_value_t = true,
+        action = clap::ArgAction::Set,
+        value_name = "BOOLEAN"
+    )]
+    pub controllers: bool,
 
     /// How to write the log
     #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]

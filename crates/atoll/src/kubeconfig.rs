@@ -101,10 +101,10 @@ impl Kubeconfig {
 }
 
 fn default_path() -> Result<PathBuf, String> {
-    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
-        if let Some(first) = std::env::split_paths(&paths).find(|path| path.exists()) {
-            return Ok(first);
-        }
+    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty())
+        && let Some(first) = std::env::split_paths(&paths).find(|path| path.exists())
+    {
+        return Ok(first);
     }
     let home = std::env::var_os("HOME").ok_or("no home directory; name a kubeconfig with --kubeconfig")?;
     Ok(Path::new(&home).join(".kube").join("config"))

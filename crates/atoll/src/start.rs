@@ -25,7 +25,7 @@ use crate::command::{LogFormat, ProfileName, StartOptions};
 use crate::kubeconfig;
 
 pub fn run(options: StartOptions) -> Result<(), String> {
-    log_to_stderr(&options);
+    log_to_stderr(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -63,12 +63,14 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     if let Some(events) = server.registry.catalog.stored("", "events") {
         tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
     }
-    let local = Local::new(&server, "system:atoll-controllers");
-    tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
+    if options.controllers {
+        let local = Local::new(&server, "system:atoll-controllers");
+        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
+    }
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
         "Atoll is ready at https://{advertised}. Try: kubectl --kubeconfig {} get namespaces",
-        admin.display()
+        quoted(&admin.display().to_string())
     );
     stop_signal().await?;
     tracing::info!("stopping: finishing what is under way");
@@ -113,10 +115,10 @@ fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
 fn limits(options: &StartOptions) -> Limits {
     Limits {
         request_timeout: Duration::from_secs(options.request_timeout),
+        header_timeout: Duration::from_secs(options.header_timeout),
         reading: options.max_requests_inflight,
         mutating: options.max_mutating_requests_inflight,
         drain: Duration::from_secs(options.shutdown_timeout),
-        ..Limits::default()
     }
 }
 
@@ -182,6 +184,15 @@ async fn stop_signal() -> Result<(), String> {
     Ok(())
 }
 
+/// A word for a shell, whatever is in it.
+fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "/._-+=:@%,".contains(character);
+    match word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// An address that a client on this machine can use.
 fn reachable(listening: IpAddr) -> IpAddr {
     if listening.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listening }
@@ -191,13 +202,19 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     format!("cannot listen on {address}: {error}; choose another with --listen, or stop what uses it")
 }
 
-fn log_to_stderr(options: &StartOptions) {
-    let filter = tracing_subscriber::EnvFilter::try_new(&options.log);
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+fn log_to_stderr(options: &StartOptions) -> Result<(), String> {
+    // A bare level is about Atoll: what its libraries have to say at that level interests nobody.
+    let wanted = match options.log.parse::<tracing::Level>() {
+        Ok(level) => format!("warn,atoll={level}"),
+        Err(_) => options.log.clone(),
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
+        .map_err(|error| format!("--log {:?}: {error}", options.log))?;
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match options.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
+    Ok(())
 }

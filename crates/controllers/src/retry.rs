@@ -6,8 +6,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::sleep;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LAST_DELAY: Duration = Duration::from_secs(10);
@@ -45,16 +45,23 @@ impl<K: Clone + Eq + Hash + Send + 'static> Queue<K> {
         Queue { incoming }
     }
 
-    /// Asks for `key` to be worked on. Asked again while it is, it is done once more afterwards.
+    /// Asks for `key` to be worked on. Asked again while it is, it is done once more afterwards; while it waits
+    /// for its next try, it waits no longer.
     pub fn add(&self, key: K) {
         // Fails only when everything is being torn down.
         let _ = self.incoming.send(key);
     }
 }
 
+struct Running {
+    /// Asked for again since it began.
+    again: bool,
+    asked: Arc<Notify>,
+}
+
 struct Worker<K, W> {
-    /// Keys being worked on or waiting, and whether they were asked for again meanwhile.
-    running: HashMap<K, bool>,
+    /// Keys being worked on or waiting.
+    running: HashMap<K, Running>,
     places: Arc<Semaphore>,
     work: Arc<W>,
 }
@@ -71,13 +78,16 @@ where
             tokio::select! {
                 key = wanted.recv() => match key {
                     Some(key) => match self.running.get_mut(&key) {
-                        Some(again) => *again = true,
+                        Some(running) => {
+                            running.again = true;
+                            running.asked.notify_one();
+                        }
                         None => self.spawn(key, finished.clone()),
                     },
                     None => return,
                 },
                 Some(key) = done.recv() => {
-                    if self.running.remove(&key) == Some(true) {
+                    if self.running.remove(&key).is_some_and(|running| running.again) {
                         self.spawn(key, finished.clone());
                     }
                 }
@@ -86,7 +96,8 @@ where
     }
 
     fn spawn(&mut self, key: K, finished: mpsc::UnboundedSender<K>) {
-        self.running.insert(key.clone(), false);
+        let asked = Arc::new(Notify::new());
+        self.running.insert(key.clone(), Running { again: false, asked: asked.clone() });
         let (places, work) = (self.places.clone(), self.work.clone());
         tokio::spawn(async move {
             let mut delay = FIRST_DELAY;
@@ -97,8 +108,11 @@ where
                 if outcome == Outcome::Done {
                     break;
                 }
-                sleep_until(Instant::now() + delay).await;
-                delay = (delay * 2).min(LAST_DELAY);
+                tokio::select! {
+                    () = sleep(delay) => delay = (delay * 2).min(LAST_DELAY),
+                    // Something has happened, so more may follow soon.
+                    () = asked.notified() => delay = FIRST_DELAY,
+                }
             }
             let _ = finished.send(key);
         });
@@ -108,6 +122,8 @@ where
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -132,5 +148,27 @@ mod tests {
         assert_eq!(tries.load(Ordering::SeqCst), 3);
         queue.add("a");
         assert_eq!(done.recv().await, Some("a"), "done once more when asked again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn asking_again_ends_the_wait_for_the_next_try() {
+        let (sender, mut tried) = mpsc::unbounded_channel();
+        let queue = Queue::start(1, move |key: &str| {
+            let _ = sender.send(key);
+            async { Outcome::Again }
+        });
+        queue.add("a");
+        let mut last = Instant::now();
+        // By now it waits for as long as it ever will.
+        while last.elapsed() < LAST_DELAY {
+            last = Instant::now();
+            tried.recv().await;
+        }
+        let asked = Instant::now();
+        queue.add("a");
+        tried.recv().await;
+        assert!(asked.elapsed() < FIRST_DELAY);
+        tried.recv().await;
+        assert!(asked.elapsed() <= FIRST_DELAY * 2, "and it looks again soon");
     }
 }

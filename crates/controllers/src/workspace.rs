@@ -1,5 +1,6 @@
 //! A workspace that is being deleted goes in order: its children, what it holds, then itself.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,18 +49,25 @@ pub async fn run(client: Client, tree: Arc<Tree>) {
 
 /// Until the watch ends. A new one begins with everything, so nothing is missed.
 async fn follow(mut watch: Watch, tree: &Tree, queue: &Queue<Target>) {
+    let mut deleting: HashMap<String, Target> = HashMap::new();
     while let Some(event) = watch.next().await {
         match event {
             WatchEvent::Added(workspace) | WatchEvent::Modified(workspace) => {
                 let Some(target) = target(&workspace) else { continue };
                 tree.insert(&target.id, &target.parent, &target.name);
                 if object::is_being_deleted(&workspace) {
+                    deleting.insert(target.id.clone(), target.clone());
                     queue.add(target);
                 }
             }
             WatchEvent::Deleted(workspace) => {
                 if let Some(target) = target(&workspace) {
                     tree.remove(&target.id);
+                    deleting.remove(&target.id);
+                    // A parent that waited for this child may go on.
+                    if let Some(parent) = deleting.get(&target.parent) {
+                        queue.add(parent.clone());
+                    }
                 }
             }
             WatchEvent::Bookmark(_) => {}

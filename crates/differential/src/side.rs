@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::mask::Masks;
+use crate::mask;
 use crate::script::{Case, Request, Step, Until, expand};
 
 /// Headers that clients act on.
@@ -30,9 +30,8 @@ const HEADERS: [&str; 12] = [
 
 pub struct Side {
     client: Client,
-    kept: HashMap<String, String>,
+    kept: Vec<(String, String)>,
     watches: HashMap<String, Watch>,
-    masks: Masks,
 }
 
 /// An answer in a form that can be compared with the other side's.
@@ -45,7 +44,7 @@ pub struct Seen {
 
 impl Side {
     pub fn new(client: Client) -> Side {
-        Side { client, kept: HashMap::new(), watches: HashMap::new(), masks: Masks::default() }
+        Side { client, kept: Vec::new(), watches: HashMap::new() }
     }
 
     /// Carries out one case.
@@ -69,7 +68,7 @@ impl Side {
                 let events = self.read(watch, *until).await?;
                 self.keep(case, &events)?;
                 let mut body = events;
-                self.masks.apply(&mut body, &self.kept);
+                mask::apply(&mut body, &self.kept);
                 Ok(Seen { status: 200, headers: Value::Null, body })
             }
         }
@@ -115,16 +114,18 @@ impl Side {
                 Some(other) => other.to_string(),
                 None => return Err(format!("nothing to keep at {pointer} in {body}")),
             };
-            self.kept.insert(variable.clone(), value);
+            self.kept.push((variable.clone(), value));
         }
         Ok(())
     }
 
     fn expand(&self, text: &str) -> Result<String, String> {
-        expand(text, |name| self.kept.get(name).cloned())
+        let kept =
+            |name: &str| self.kept.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+        expand(text, kept)
     }
 
-    fn seen(&mut self, answer: &Answer) -> Seen {
+    fn seen(&self, answer: &Answer) -> Seen {
         let media = answer.header("content-type").unwrap_or_default();
         let text = answer.text();
         let mut body = match media.as_str() {
@@ -141,9 +142,9 @@ impl Side {
             None if answer.header("content-encoding").is_some() => json!("<encoded>"),
             None => json!(text),
         };
-        self.masks.apply(&mut body, &self.kept);
+        mask::apply(&mut body, &self.kept);
         let mut headers = headers(&answer.headers);
-        self.masks.apply(&mut headers, &self.kept);
+        mask::apply(&mut headers, &self.kept);
         Seen { status: answer.status, headers, body }
     }
 }

@@ -3,28 +3,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use atoll_differential::compare::Pairs;
 use atoll_differential::script::Case;
 use atoll_differential::side::Side;
-use atoll_differential::{compare, known, script};
+use atoll_differential::{known, script};
 use atoll_testkit::{Atoll, Upstream};
 
 /// Cases by file, in the order of the files' names.
 fn cases() -> Vec<(String, Vec<Case>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(&directory).expect("there are cases");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("the directory can be read").path()).collect();
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = std::fs::read_to_string(&path).expect("cases are text");
         let cases = script::parse(&text).unwrap_or_else(|problem| panic!("{}: {problem}", path.display()));
-        files.push((path.file_stem().unwrap().to_string_lossy().into_owned(), cases));
+        files.push((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), cases));
     }
     files
 }
 
 fn known_differences() -> BTreeMap<String, String> {
-    known::parse(include_str!("../known.txt")).unwrap()
+    known::parse(include_str!("../known.txt")).unwrap_or_else(|problem| panic!("known.txt: {problem}"))
 }
 
 #[test]
@@ -44,8 +45,10 @@ fn names_are_unique_and_known_ones_exist() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn atoll_answers_as_kube_apiserver_does() {
     let Some(real) = Upstream::shared() else { return };
-    let atoll = Atoll::start();
+    // Like kube-apiserver, which has its controllers elsewhere.
+    let atoll = Atoll::start_with(&["--controllers=false"]);
     let (mut ours, mut theirs) = (Side::new(atoll.client()), Side::new(real.client()));
+    let mut pairs = Pairs::default();
     let known = known_differences();
     let (mut same, mut expected, mut wrong) = (0, 0, Vec::new());
     let only = std::env::var("DIFFERENTIAL_FILE").ok();
@@ -57,7 +60,7 @@ async fn atoll_answers_as_kube_apiserver_does() {
         for case in cases {
             let (own, their) = tokio::join!(ours.play(&case), theirs.play(&case));
             let differences = match (own, their) {
-                (Ok(own), Ok(their)) => compare::differences(case.comparison, &own, &their),
+                (Ok(own), Ok(their)) => pairs.differences(case.comparison, &own, &their),
                 (own, their) => vec![format!("{own:?} instead of {their:?}")],
             };
             match (differences.is_empty(), known.get(&case.name)) {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, random};
+use crate::{Answer, Refused, Registry, parse, random};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -23,9 +23,6 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
-        if !object::resource_version(&object).is_empty() {
-            return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
-        }
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
             return self.create_once(row, place, object, dry_run, admit).await;
@@ -49,6 +46,7 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
+        let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object)?;
         let errors = row.strategy.check_create(&object, row.namespaced);
         let name = object::name(&object).to_string();
@@ -59,13 +57,18 @@ impl Registry {
         let key = row.key(&Place { name: &name, ..*place });
         let taken = || Status::already_exists(&row.group, &row.resource, &name);
         let snapshot = self.snapshot();
-        if snapshot.get(&key).is_some() {
-            return Err(taken());
+        if let Some(existing) = snapshot.get(&key) {
+            let dying = object::is_being_deleted(&parse(&existing.json)?);
+            let message = format!("object is being deleted: {}", taken().message());
+            return Err(if dying { taken().with_message(message) } else { taken() });
         }
-        let (encoded, facts) = self.encode(row, &object);
         if dry_run {
-            return Ok(Answer { json: encoded });
+            return Ok(Answer { json: self.encode(row, &object).0 });
         }
+        if revision != 0 {
+            return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
+        }
+        let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => Ok(Answer { json: Bytes::from(splice_resource_version(&encoded, revision)) }),
             Err(Refused::Changed) => Err(taken()),
@@ -78,8 +81,16 @@ impl Registry {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
+        (row.strategy.defaults)(object);
         let fields = object::metadata_mut(object);
-        for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"] {
+        // Whoever manages which field is not kept yet, so what a client says about it is not either.
+        for unset in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "resourceVersion",
+            "selfLink",
+            "managedFields",
+        ] {
             fields.remove(unset);
         }
         fields.insert("uid".into(), uid.into());

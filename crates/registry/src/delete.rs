@@ -102,8 +102,7 @@ impl Registry {
                 fields.insert("generation".into(), (generation + 1).into());
             }
         }
-        // Only finalizers leave a mark of the grace period; what holds a Namespace is in its spec.
-        if !finalizers.is_empty() {
+        if !row.strategy.own_deletion {
             fields.insert("deletionGracePeriodSeconds".into(), 0.into());
         }
         (row.strategy.begin_delete)(&mut marked);
@@ -136,6 +135,9 @@ fn finalizers(object: &Value, propagation: Option<Propagation>) -> Vec<String> {
 
 fn check_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
     let (name, uid, revision) = (object::name(old), object::uid(old), object::resource_version(old));
+    if row.strategy.own_deletion {
+        return check_own_preconditions(row, old, options);
+    }
     let conflict = |message: String| Err(Status::conflict(&row.group, &row.kind, name, message));
     match (&options.uid, &options.resource_version) {
         (Some(wanted), _) if wanted != uid => conflict(format!(
@@ -148,6 +150,22 @@ fn check_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> Resul
         )),
         _ => Ok(()),
     }
+}
+
+fn check_own_preconditions(row: &Row, old: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    let conditions = [
+        ("UID", &options.uid, object::uid(old)),
+        ("ResourceVersion", &options.resource_version, object::resource_version(old)),
+    ];
+    for (name, wanted, actual) in conditions {
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
+            let message = format!(
+                "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {actual}"
+            );
+            return Err(Status::conflict(&row.group, &row.resource, object::name(old), message));
+        }
+    }
+    Ok(())
 }
 
 fn gone(row: &Row, old: &Value, json: Bytes) -> Deleted {

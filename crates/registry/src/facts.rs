@@ -50,7 +50,10 @@ pub fn of(row: &Row, object: &Value) -> Arc<Facts> {
         .fields
         .iter()
         .filter_map(|field| {
-            let value = match strategy::at(object, field.path) {
+            let is_empty = |value: &Value| value.as_str().is_some_and(str::is_empty);
+            let own = strategy::at(object, field.path).filter(|value| !is_empty(value));
+            let found = own.or_else(|| strategy::at(object, field.otherwise?));
+            let value = match found {
                 Some(Value::String(text)) => text.clone(),
                 Some(Value::Bool(flag)) => flag.to_string(),
                 Some(Value::Number(number)) => number.to_string(),

@@ -65,9 +65,13 @@ impl Registry {
             return Listing { objects: found.collect(), revision, next: None, remaining: None };
         }
         let objects: Vec<_> = found.by_ref().take(limit).collect();
-        let more = objects.len() == limit && found.next().is_some();
-        let next = objects.last().filter(|_| more).map(|last| scope.relative(&last.key).to_string());
-        let remaining = (more && everything).then(|| found.count() + 1);
+        drop(found);
+        let last = objects.last().filter(|_| objects.len() == limit).map(|last| scope.relative(&last.key));
+        // Whether what follows is selected is only seen when it is asked for, as upstream has it.
+        let mut rest = last.map(|last| snapshot.list(scope, Some(last)));
+        let more = rest.as_mut().is_some_and(|rest| rest.next().is_some());
+        let next = last.filter(|_| more).map(str::to_string);
+        let remaining = rest.filter(|_| more && everything).map(|rest| rest.count() + 1);
         if more {
             self.cache.pin(snapshot);
         }

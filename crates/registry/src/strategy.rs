@@ -27,12 +27,33 @@ pub struct Strategy {
     pub fields: &'static [Selectable],
     pub prepare_create: fn(&mut Value, &Context),
     pub prepare_update: fn(&mut Value, &Value),
+    /// What goes without saying about an object that comes in, whichever part of it is to be written.
+    pub defaults: fn(&mut Value),
     pub validate: fn(&Value) -> Vec<FieldError>,
+    /// What may not change.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
+    /// The same for a subresource, which is named first.
+    pub validate_subresource: fn(&str, &Value, &Value) -> Vec<FieldError>,
+    /// How often the metadata of a change is looked at.
+    pub metadata_checks: MetadataChecks,
+    /// What of the metadata a write of the status cannot change.
+    pub status_keeps: &'static [&'static str],
+    /// Deletion is a matter of its own: it always marks first, and speaks of preconditions in other words (Namespaces).
+    pub own_deletion: bool,
     /// Whether something other than `metadata.finalizers` still keeps a deleted object.
     pub is_held: fn(&Value) -> bool,
     /// What changes about an object, other than its metadata, when its deletion begins.
     pub begin_delete: fn(&mut Value),
+}
+
+/// Upstream checks the metadata of a changed object for all kinds, most kinds do so again, and some check the whole
+/// object once more. Every cause is then listed as often, and clients see the same from us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataChecks {
+    Once,
+    Twice,
+    /// Twice, and then everything as for a new object.
+    WithTheWhole,
 }
 
 /// What preparing a new object may need to know.
@@ -49,6 +70,8 @@ pub struct Selectable {
     pub path: &'static str,
     /// What it counts as when it is absent.
     pub absent: &'static str,
+    /// The way to what stands in for it when it is empty.
+    pub otherwise: Option<&'static str>,
 }
 
 impl Strategy {
@@ -61,8 +84,13 @@ impl Strategy {
         fields: &[],
         prepare_create: |_, _| {},
         prepare_update: |_, _| {},
+        defaults: |_| {},
         validate: |_| Vec::new(),
         validate_update: |_, _| Vec::new(),
+        validate_subresource: |_, _, _| Vec::new(),
+        metadata_checks: MetadataChecks::Twice,
+        status_keeps: &[],
+        own_deletion: false,
         is_held: |_| false,
         begin_delete: |_| {},
     };
@@ -70,33 +98,87 @@ impl Strategy {
     /// All that is wrong with a new object, its metadata first.
     pub fn check_create(&self, new: &Value, namespaced: bool) -> Vec<FieldError> {
         let mut errors = object::validate_object_meta(new, namespaced, self.name_rule, &metadata());
+        errors.extend(finalizer_names(new));
         errors.extend((self.validate)(new));
         errors
     }
 
-    /// All that is wrong with a changed object. Upstream checks the metadata once for all kinds and once
-    /// more for each, so that every such cause is listed twice: clients see the same from us.
-    pub fn check_update(&self, new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError> {
+    /// All that is wrong with a changed object, or with a subresource of it.
+    pub fn check_update(
+        &self,
+        subresource: &str,
+        new: &Value,
+        old: &Value,
+        namespaced: bool,
+    ) -> Vec<FieldError> {
         let mut errors =
             object::validate_object_meta(new, namespaced, names::name_is_path_segment, &metadata());
         let update = object::validate_object_meta_update(new, old, &metadata());
         errors.extend(update.iter().cloned());
-        errors.extend(update);
+        if self.metadata_checks != MetadataChecks::Once {
+            errors.extend(update);
+            errors.extend(finalizer_names(new));
+        }
+        if !subresource.is_empty() {
+            errors.extend((self.validate_subresource)(subresource, new, old));
+            return errors;
+        }
         errors.extend((self.validate_update)(new, old));
+        if self.metadata_checks == MetadataChecks::WithTheWhole {
+            errors.extend(self.check_create(new, namespaced));
+        }
         errors
     }
 }
 
+/// Built-in kinds want finalizers that say whose they are, besides the few that everybody knows.
+fn finalizer_names(object: &Value) -> Vec<FieldError> {
+    let path = metadata().child("finalizers");
+    let names = object::finalizers(object).enumerate();
+    names.filter_map(|(position, name)| unknown_finalizer(name, &path.index(position))).collect()
+}
+
+pub(crate) fn unknown_finalizer(name: &str, path: &FieldPath) -> Option<FieldError> {
+    let known = name.contains('/') || matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
+    let message = "name is neither a standard finalizer name nor is it fully qualified";
+    (!known).then(|| FieldError::invalid(path, name, message))
+}
+
 const fn field(label: &'static str) -> Selectable {
-    Selectable { label, path: label, absent: "" }
+    counted(label, label, "")
+}
+
+const fn counted(label: &'static str, path: &'static str, absent: &'static str) -> Selectable {
+    Selectable { label, path, absent, otherwise: None }
 }
 
 const WITH_GENERATION: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
 
+/// Where a status comes from somebody who is not to be trusted with the rest.
+const ONLY_STATUS: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+
 static GENERIC: Strategy = Strategy::GENERIC;
+static DEPLOYMENTS: Strategy = Strategy { status_keeps: &["labels"], ..WITH_GENERATION };
+static ADMISSION_POLICIES: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
+    generation: true,
+    unconditional_update: false,
+    ..Strategy::GENERIC
+};
+static VOLUME_ATTACHMENTS: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
+    unconditional_update: false,
+    returns_deleted: true,
+    ..Strategy::GENERIC
+};
+static RESOURCE_CLAIMS: Strategy =
+    Strategy { status_keeps: ONLY_STATUS, returns_deleted: true, ..Strategy::GENERIC };
+static SERVICE_RANGES: Strategy = Strategy { status_keeps: ONLY_STATUS, ..Strategy::GENERIC };
 static GENERATION: Strategy = WITH_GENERATION;
 static PATH_SEGMENT_NAMES: Strategy =
     Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..Strategy::GENERIC };
+static SERVICE_ACCOUNTS: Strategy =
+    Strategy { returns_deleted: true, metadata_checks: MetadataChecks::WithTheWhole, ..Strategy::GENERIC };
 static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
 static SERVICES: Strategy = Strategy {
     name_rule: names::name_is_dns1035_label,
@@ -106,6 +188,7 @@ static SERVICES: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 static PODS: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
     generation: true,
     returns_deleted: true,
     fields: &[
@@ -113,25 +196,19 @@ static PODS: Strategy = Strategy {
         field("spec.restartPolicy"),
         field("spec.schedulerName"),
         field("spec.serviceAccountName"),
-        Selectable { label: "spec.hostNetwork", path: "spec.hostNetwork", absent: "false" },
+        counted("spec.hostNetwork", "spec.hostNetwork", "false"),
         field("status.phase"),
         field("status.podIP"),
         field("status.nominatedNodeName"),
     ],
     ..Strategy::GENERIC
 };
-static NODES: Strategy = Strategy {
-    fields: &[Selectable { label: "spec.unschedulable", path: "spec.unschedulable", absent: "false" }],
-    ..Strategy::GENERIC
-};
-static REPLICATED: Strategy = Strategy {
-    fields: &[Selectable { label: "status.replicas", path: "status.replicas", absent: "0" }],
-    ..WITH_GENERATION
-};
-static JOBS: Strategy = Strategy {
-    fields: &[Selectable { label: "status.successful", path: "status.succeeded", absent: "0" }],
-    ..WITH_GENERATION
-};
+static NODES: Strategy =
+    Strategy { fields: &[counted("spec.unschedulable", "spec.unschedulable", "false")], ..Strategy::GENERIC };
+static REPLICATED: Strategy =
+    Strategy { fields: &[counted("status.replicas", "status.replicas", "0")], ..WITH_GENERATION };
+static JOBS: Strategy =
+    Strategy { fields: &[counted("status.successful", "status.succeeded", "0")], ..WITH_GENERATION };
 static CERTIFICATE_REQUESTS: Strategy = Strategy { fields: &[field("spec.signerName")], ..Strategy::GENERIC };
 static CREATE_ON_UPDATE: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
 static CONDITIONAL_UPDATE: Strategy = Strategy { unconditional_update: false, ..Strategy::GENERIC };
@@ -154,21 +231,25 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "pods") => &PODS,
         ("", "nodes") => &NODES,
         ("", "services") => &SERVICES,
-        ("", "replicationcontrollers") | ("apps", "replicasets") => &REPLICATED,
+        ("", "replicationcontrollers") => &REPLICATED,
         ("batch", "jobs") => &JOBS,
         ("", "endpoints" | "limitranges") => &CREATE_ON_UPDATE,
-        ("", "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas" | "serviceaccounts") => {
-            &RETURNS_DELETED
-        }
+        ("", "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas") => &RETURNS_DELETED,
+        ("", "serviceaccounts") => &SERVICE_ACCOUNTS,
         ("", "podtemplates") => &GENERATION_RETURNS_DELETED,
         ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &RETURNS_DELETED,
-        ("storage.k8s.io", "csidrivers" | "csinodes" | "volumeattachments") => &CONDITIONAL_RETURNS_DELETED,
+        ("storage.k8s.io", "volumeattachments") => &VOLUME_ATTACHMENTS,
+        ("storage.k8s.io", "csidrivers" | "csinodes") => &CONDITIONAL_RETURNS_DELETED,
         ("storage.k8s.io", "csistoragecapacities") => &CONDITIONAL_UPDATE,
         ("resource.k8s.io", "deviceclasses" | "resourceslices") => &GENERATION_RETURNS_DELETED,
+        ("resource.k8s.io", "resourceclaims" | "devicetaintrules") => &RESOURCE_CLAIMS,
         ("resource.k8s.io", _) => &RETURNS_DELETED,
         ("rbac.authorization.k8s.io", _) => &PATH_SEGMENT_NAMES,
         ("certificates.k8s.io", "certificatesigningrequests") => &CERTIFICATE_REQUESTS,
         ("node.k8s.io", "runtimeclasses") => &RUNTIME_CLASSES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &ADMISSION_POLICIES,
+        ("apps", "deployments") => &DEPLOYMENTS,
+        ("networking.k8s.io", "servicecidrs") => &SERVICE_RANGES,
         ("policy", "poddisruptionbudgets") | ("admissionregistration.k8s.io", _) => &CONDITIONAL_GENERATION,
         ("apps", "controllerrevisions") => &GENERIC,
         ("apps" | "batch" | "flowcontrol.apiserver.k8s.io", _)

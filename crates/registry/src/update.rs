@@ -60,8 +60,11 @@ impl Registry {
             let step = self.step(row, place, update, &old, &existing)?;
             let (value, answer) = match step {
                 Step::Unchanged => return Ok((Answer { json: existing.json.clone() }, false)),
-                Step::Put(new) => {
-                    let (encoded, facts) = self.encode(row, &new);
+                Step::Put(mut new) => {
+                    let (encoded, facts) = match update.dry_run {
+                        true => self.encode(row, &new),
+                        false => self.encode_stored(row, &mut new),
+                    };
                     let same = splice_resource_version(&encoded, existing.revision);
                     if same == existing.json || update.dry_run {
                         return Ok((Answer { json: Bytes::from(same) }, false));
@@ -71,7 +74,8 @@ impl Registry {
                 Step::Delete(last) => (None, self.encode(row, &last).0),
             };
             if update.dry_run {
-                return Ok((Answer { json: answer }, false));
+                let json = splice_resource_version(&answer, existing.revision);
+                return Ok((Answer { json: Bytes::from(json) }, false));
             }
             let deleted = value.is_none();
             if deleted && row.group == ATOLL && row.resource == "workspaces" {
@@ -127,7 +131,7 @@ impl Registry {
         if new == *old {
             return Ok(Step::Unchanged);
         }
-        let errors = row.strategy.check_update(&new, old, row.namespaced);
+        let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced);
         if !errors.is_empty() {
             return Err(Status::invalid(&row.group, &row.kind, object::name(&new), errors));
         }
@@ -149,9 +153,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
             Ok(revision) if revision == existing.revision => Ok(()),
             Ok(_) => Err(Status::conflict(&row.group, &row.resource, place.name, STALE)),
             Err(_) => {
-                let path = FieldPath::new("metadata").child("resourceVersion");
-                let error = FieldError::invalid(&path, wanted, "must be an unsigned integer");
-                Err(Status::invalid(&row.group, &row.kind, place.name, vec![error]))
+                Err(Status::plain_internal(format!("strconv.ParseUint: parsing {wanted:?}: invalid syntax")))
             }
         },
     }
@@ -159,9 +161,13 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
+    (row.strategy.defaults)(new);
     keep(new, old, "generation");
     match subresource {
-        "status" => keep_all_but(new, old, "status"),
+        "status" => {
+            keep_all_but(new, old, "status");
+            row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
+        }
         "finalize" => {
             keep_all_but(new, old, "spec");
         }
@@ -178,14 +184,18 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
     let fields = object::metadata_mut(new);
     fields.insert("resourceVersion".into(), object::resource_version(old).into());
     fields.remove("selfLink");
+    fields.remove("managedFields");
     if fields.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
         fields.insert("uid".into(), object::uid(old).into());
     }
-    for kept in ["namespace", "creationTimestamp", "deletionTimestamp"] {
+    for kept in ["namespace", "creationTimestamp"] {
         keep(new, old, kept);
     }
-    if new["metadata"].get("deletionGracePeriodSeconds").is_none() {
-        keep(new, old, "deletionGracePeriodSeconds");
+    // Nobody has to repeat these, and nobody may change them.
+    for kept in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if new["metadata"].get(kept).is_none_or(Value::is_null) {
+            keep(new, old, kept);
+        }
     }
     if row.strategy.generation && subresource.is_empty() && spec_differs(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;

@@ -93,11 +93,11 @@ impl<B: Builder> Reader<'_, '_, B> {
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<B::Built, String>) -> Result<B::Built, String> {
-        self.at += 1;
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err("exceeded max depth".to_owned());
+            return Err(self.invalid("exceeded max depth"));
         }
+        self.at += 1;
         let value = read(self)?;
         self.depth -= 1;
         Ok(value)

@@ -62,7 +62,12 @@ where
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => respond::status(&status, output),
         Ok(Err(panic)) => {
-            tracing::error!(request = ?id, path = info.path, panic, "a request panicked");
+            tracing::error!(
+                request = id.to_str().unwrap_or_default(),
+                path = info.path,
+                panic,
+                "a request panicked"
+            );
             respond::status(
                 &Status::internal_error("this request caused a panic in the server; see its log"),
                 output,
@@ -79,8 +84,12 @@ where
         tracer.record(&info, &headers, id, response.status(), started.elapsed());
     }
     tracing::debug!(
-        request = ?id, verb = info.verb, path = info.path, code = response.status().as_u16(),
-        micros = started.elapsed().as_micros() as u64, "request"
+        request = id.to_str().unwrap_or_default(),
+        verb = info.verb,
+        path = info.path,
+        code = response.status().as_u16(),
+        micros = started.elapsed().as_micros() as u64,
+        "request"
     );
     finish(response, id)
 }
@@ -100,7 +109,16 @@ where
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let user = server.authenticator.authenticate(peer.certificate.as_deref(), authorization);
     let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
-    atoll_authz::authorize(&Attributes { user: &user, verb: info.verb, target: info.target() })?;
+    let attributes = Attributes { user: &user, verb: info.verb, target: info.target() };
+    if let Err(status) = atoll_authz::authorize(&attributes) {
+        return Ok(respond::forbidden(&status, Output::of_error(request.headers())));
+    }
+    if info.is_malformed {
+        let known = info.is_resource
+            && !info.path.starts_with("//")
+            && server.registry.catalog.has_group_version(&info.group, &info.version);
+        return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
+    }
     let _place = server.inflight.enter(info)?;
     let workspace = workspace::resolve(&server.registry, info.workspace.as_deref())?;
     let (parts, body) = request.into_parts();
@@ -111,12 +129,18 @@ where
         let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
         return verbs::dispatch(server, call).await;
     }
+    let is_get = parts.method == Method::GET;
     match info.path.as_str() {
+        "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => Ok(version::answer()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
-        path => discovery::answer(server, path, &parts.headers),
+        path => {
+            let answer = discovery::answer(server, path, &parts.headers)?;
+            let is_document = answer.status() == StatusCode::OK;
+            if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
+        }
     }
 }
 
@@ -141,7 +165,7 @@ where
 fn finish(mut response: Response<Body>, id: HeaderValue) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, id);
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().remove(CACHE_CONTROL);
     }

@@ -1,8 +1,8 @@
 //! From a request body to an object of the kind that the URL names.
 
-use atoll_meta::{Status, json, object};
+use atoll_meta::{Status, object};
 use atoll_registry::Row;
-use atoll_schema::Types;
+use atoll_schema::{Document, TypeId, Types};
 use atoll_wire::WireError;
 use http::HeaderMap;
 use serde_json::{Map, Value};
@@ -16,6 +16,37 @@ pub struct Decoded {
     pub warnings: Vec<String>,
 }
 
+/// The same for options.
+const OPTIONS_SCHEME: &str = "pkg/apis/meta/internalversion/scheme/register.go:27";
+
+/// Versions that upstream knows and does not serve, of groups with a `v1`.
+const RETIRED: [(&str, &str); 24] = [
+    ("admissionregistration.k8s.io", "v1alpha1"),
+    ("admissionregistration.k8s.io", "v1beta1"),
+    ("apps", "v1beta1"),
+    ("apps", "v1beta2"),
+    ("authentication.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1beta1"),
+    ("authorization.k8s.io", "v1beta1"),
+    ("batch", "v1beta1"),
+    ("certificates.k8s.io", "v1alpha1"),
+    ("certificates.k8s.io", "v1beta1"),
+    ("coordination.k8s.io", "v1alpha2"),
+    ("coordination.k8s.io", "v1beta1"),
+    ("discovery.k8s.io", "v1beta1"),
+    ("events.k8s.io", "v1beta1"),
+    ("networking.k8s.io", "v1beta1"),
+    ("node.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1beta1"),
+    ("policy", "v1beta1"),
+    ("rbac.authorization.k8s.io", "v1alpha1"),
+    ("rbac.authorization.k8s.io", "v1beta1"),
+    ("scheduling.k8s.io", "v1alpha1"),
+    ("scheduling.k8s.io", "v1beta1"),
+    ("storage.k8s.io", "v1alpha1"),
+    ("storage.k8s.io", "v1beta1"),
+];
+
 /// Where the scheme stands that upstream says a kind is not registered in.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
@@ -26,8 +57,7 @@ pub fn object(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let expected = Expected { kind: &row.kind, group: &row.group, version: &row.version, row: Some(row) };
-    decode(&expected, Input::negotiate(headers)?, body, validation)
+    decode(&Expected::of(row), Input::negotiate(headers)?, body, validation)
 }
 
 /// Reads the body of a subresource whose kind is not its object's.
@@ -42,10 +72,55 @@ pub fn other_kind(
     decode(&expected, Input::negotiate(headers)?, body, FieldValidation::Ignore).map(|decoded| decoded.object)
 }
 
-/// Puts a value that was made by a patch into the form of its kind.
-pub fn settle(row: &Row, object: Value, validation: FieldValidation) -> Result<Decoded, Status> {
-    let expected = Expected { kind: &row.kind, group: &row.group, version: &row.version, row: Some(row) };
-    typed(&expected, object, Vec::new(), validation)
+/// Reads options that come as a body. Any group may have sent them.
+pub fn options(
+    group: &str,
+    version: &str,
+    kind: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Value, Status> {
+    let source = source(Input::negotiate(headers)?, body).map_err(Status::bad_request)?;
+    check_head(source.value()).map_err(Status::bad_request)?;
+    let given = object::kind(source.value());
+    if !given.is_empty() && given != kind {
+        let api_version = given_or(object::api_version(source.value()), version);
+        return Err(Status::bad_request(format!(
+            "no kind {given:?} is registered for version {api_version:?} in scheme {OPTIONS_SCHEME:?}"
+        )));
+    }
+    let Some(id) = Types::get().by_kind(group, version, kind) else { return Ok(source.into_value()) };
+    let read = read(source, Some(id)).map_err(|error| Status::bad_request(error.words));
+    read.map(|(value, _)| value)
+}
+
+/// Puts a value that was made by a patch into the form of its kind. What is wrong comes as upstream words it.
+pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String> {
+    if object::kind(&object).is_empty() && object::api_version(&object).is_empty() {
+        // Upstream then reads into a form of its own, in which it finds none of these fields.
+        let fields = object.as_object().into_iter().flat_map(Map::keys);
+        let fields = fields.filter(|field| !matches!(field.as_str(), "kind" | "apiVersion"));
+        let remarks = fields.map(|field| format!("unknown field {field:?}")).collect();
+        return Ok((Value::Object(Map::new()), remarks));
+    }
+    typed(&Expected::of(row), Source::Value(object)).map_err(|error| error.words)
+}
+
+/// The same for a Scale.
+pub fn patched_scale(scale: Value) -> Result<Value, String> {
+    let expected = Expected { kind: "Scale", group: "autoscaling", version: "v1", row: None };
+    typed(&expected, Source::Value(scale)).map(|(scale, _)| scale).map_err(|error| error.words)
+}
+
+/// Whether strict reading has remarks: an error, something to warn about, or nothing to speak of.
+pub fn heed(remarks: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
+    match validation {
+        FieldValidation::Strict if !remarks.is_empty() => {
+            Err(format!("strict decoding error: {}", remarks.join(", ")))
+        }
+        FieldValidation::Warn => Ok(remarks),
+        _ => Ok(Vec::new()),
+    }
 }
 
 struct Expected<'a> {
@@ -55,7 +130,31 @@ struct Expected<'a> {
     row: Option<&'a Row>,
 }
 
-impl Expected<'_> {
+/// What a body was read into so far.
+enum Source<'t> {
+    /// Text that can be looked at again, for what is wrong with it.
+    Document(Document<'t>),
+    Value(Value),
+}
+
+/// What is wrong with an object, and how the answer puts it.
+struct Unfit {
+    words: String,
+    /// The whole message is `words`; otherwise they say why one kind cannot be handled as another.
+    alone: bool,
+}
+
+impl Unfit {
+    fn new(words: impl ToString) -> Self {
+        Unfit { words: words.to_string(), alone: false }
+    }
+}
+
+impl<'a> Expected<'a> {
+    fn of(row: &'a Row) -> Self {
+        Expected { kind: &row.kind, group: &row.group, version: &row.version, row: Some(row) }
+    }
+
     fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
@@ -78,105 +177,160 @@ fn decode(
             summary(body)
         ))
     };
-    let (value, duplicates) = match input {
-        Input::Json => {
-            let parsed = json::parse(body).map_err(|error| {
-                unrecognized(format!("couldn't get version/kind; json parse error: {error}"))
-            })?;
-            (parsed.value, parsed.duplicates)
-        }
-        Input::Protobuf => (protobuf(body).map_err(|error| unrecognized(error.to_string()))?, Vec::new()),
-        Input::Yaml => {
-            let value = yaml(body).map_err(|error| unrecognized(format!("yaml: {error}")))?;
-            (value, Vec::new())
-        }
+    let source = source(input, body).map_err(&unrecognized)?;
+    check_head(source.value()).map_err(&unrecognized)?;
+    let api_version = object::api_version(source.value()).to_string();
+    if api_version.matches('/').count() > 1 {
+        return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
+    }
+    let kind = given_or(object::kind(source.value()), expected.kind).to_string();
+    let unhandled = |words: String| {
+        let version =
+            given_or(&api_version, expected.version).rsplit('/').next().unwrap_or_default().to_string();
+        let wanted = expected.kind;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {words}"))
     };
-    if !value.is_object() {
-        let found = match &value {
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Number(_) => "number",
-            Value::Bool(_) => "bool",
-            _ => return typed(expected, Value::Object(Map::new()), duplicates, validation),
-        };
-        return Err(unrecognized(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type \
-             struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-             \"json:\\\"kind,omitempty\\\"\" }}"
-        )));
-    }
-    for (field, name) in [("apiVersion", "apiVersion"), ("kind", "kind")] {
-        if let Some(found) = value.get(field).and_then(kind_of_non_string) {
-            return Err(unrecognized(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field \
-                 .{name} of type string"
-            )));
-        }
-    }
-    typed(expected, value, duplicates, validation)
+    let (object, remarks) = typed(expected, source).map_err(|error| match error.alone {
+        true => Status::bad_request(error.words),
+        false => unhandled(error.words),
+    })?;
+    let warnings = heed(remarks, validation).map_err(unhandled)?;
+    Ok(Decoded { object, warnings })
 }
 
-fn typed(
-    expected: &Expected<'_>,
-    mut value: Value,
-    duplicates: Vec<String>,
-    validation: FieldValidation,
-) -> Result<Decoded, Status> {
-    let own = expected.api_version();
-    let api_version =
-        Some(object::api_version(&value)).filter(|text| !text.is_empty()).unwrap_or(&own).to_string();
-    let kind =
-        Some(object::kind(&value)).filter(|text| !text.is_empty()).unwrap_or(expected.kind).to_string();
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let unhandled = |message: String| {
-        let wanted = expected.kind;
-        Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {wanted}: {message}"
-        ))
-    };
-    let types = Types::get();
-    if api_version != own || kind != expected.kind {
-        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        if types.by_kind(group, version, &kind).is_none() {
-            return Err(unhandled(format!(
-                "no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
-            )));
+fn source(input: Input, body: &[u8]) -> Result<Source<'_>, String> {
+    Ok(match input {
+        Input::Json => Source::Document(
+            Document::parse(body)
+                .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?,
+        ),
+        Input::Protobuf => Source::Value(protobuf(body).map_err(|error| error.to_string())?),
+        Input::Yaml => Source::Value(yaml(body).map_err(|error| format!("yaml: {error}"))?),
+    })
+}
+
+impl Source<'_> {
+    fn into_value(self) -> Value {
+        match self {
+            Source::Document(document) => document.untyped().value,
+            Source::Value(value) => value,
         }
-        if kind != expected.kind {
-            let package = if expected.group.is_empty() {
-                "core"
-            } else {
-                expected.group.split('.').next().unwrap_or_default()
-            };
-            return Err(unhandled(format!(
-                "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
-                expected.kind
-            )));
-        }
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({own})"
-        )));
     }
-    let mut remarks = Vec::new();
+
+    fn value(&self) -> &Value {
+        match self {
+            Source::Document(document) => document.value(),
+            Source::Value(value) => value,
+        }
+    }
+}
+
+/// Whether kind and version can be read off a body at all.
+fn check_head(value: &Value) -> Result<(), String> {
+    let problem = "couldn't get version/kind; json parse error: json: cannot unmarshal";
+    let found = match value {
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Null | Value::Object(_) => {
+            return match ["apiVersion", "kind"]
+                .iter()
+                .find_map(|name| Some((name, kind_of_non_string(value.get(*name)?)?)))
+            {
+                Some((name, found)) => {
+                    Err(format!("{problem} {found} into Go struct field .{name} of type string"))
+                }
+                None => Ok(()),
+            };
+        }
+    };
+    Err(format!(
+        "{problem} {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
+         string \"json:\\\"kind,omitempty\\\"\" }}"
+    ))
+}
+
+fn given_or<'a>(given: &'a str, otherwise: &'a str) -> &'a str {
+    if given.is_empty() { otherwise } else { given }
+}
+
+/// The object in the form of its kind, and what strict reading remarks on.
+fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<String>), Unfit> {
+    let own = expected.api_version();
+    let types = Types::get();
+    {
+        let api_version = given_or(object::api_version(source.value()), &own);
+        let kind = given_or(object::kind(source.value()), expected.kind);
+        if api_version != own || kind != expected.kind {
+            let unfit = wrong_kind(expected, api_version, kind);
+            // Upstream first reads the kind that it is given, and only then finds that it wants another.
+            let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+            let given = types.by_kind(group, version, kind);
+            return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(unfit));
+        }
+    }
     let type_id = match expected.row {
         Some(row) => row.type_id,
         None => types.by_kind(expected.group, expected.version, expected.kind),
     };
-    if let Some(id) = type_id {
-        let unknown =
-            atoll_schema::normalise(types, id, &mut value).map_err(|error| unhandled(error.to_string()))?;
-        remarks.extend(unknown.iter().map(ToString::to_string));
-    }
-    remarks.extend(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
-    if !remarks.is_empty() && validation == FieldValidation::Strict {
-        return Err(unhandled(format!("strict decoding error: {}", remarks.join(", "))));
-    }
+    let (mut value, remarks) = read(source, type_id)?;
     if !value["metadata"].is_object() {
         value["metadata"] = Value::Object(Map::new());
     }
     object::set_type(&mut value, &own, expected.kind);
-    let warnings = if validation == FieldValidation::Warn { remarks } else { Vec::new() };
-    Ok(Decoded { object: value, warnings })
+    Ok((value, remarks))
+}
+
+/// The value as its type has it, and what strict reading remarks on.
+fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<String>), Unfit> {
+    let types = Types::get();
+    Ok(match (source, type_id) {
+        (Source::Document(document), Some(id)) if document.value().is_object() => {
+            let decoded = document.decode(types, id).map_err(Unfit::new)?;
+            (decoded.value, decoded.remarks.iter().map(ToString::to_string).collect())
+        }
+        (Source::Document(document), None) if document.value().is_object() => {
+            let decoded = document.untyped();
+            (decoded.value, decoded.remarks.iter().map(ToString::to_string).collect())
+        }
+        (source, type_id) => {
+            let mut value = match source {
+                Source::Value(value) if value.is_object() => value,
+                _ => Value::Object(Map::new()),
+            };
+            let unknown = type_id.map(|id| atoll_schema::normalise(types, id, &mut value)).transpose();
+            let unknown = unknown.map_err(Unfit::new)?.unwrap_or_default();
+            (value, unknown.iter().map(ToString::to_string).collect())
+        }
+    })
+}
+
+fn wrong_kind(expected: &Expected<'_>, api_version: &str, kind: &str) -> Unfit {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let types = Types::get();
+    // Upstream can still read versions that it no longer serves.
+    let retired = RETIRED.contains(&(group, version)) && types.by_kind(group, "v1", kind).is_some();
+    if types.by_kind(group, version, kind).is_none() && !retired {
+        return Unfit::new(format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
+        ));
+    }
+    if kind != expected.kind {
+        let package = match expected.group {
+            "" => "core",
+            group => group.split('.').next().unwrap_or_default(),
+        };
+        return Unfit::new(format!(
+            "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+            expected.kind
+        ));
+    }
+    let own = expected.api_version();
+    let words = format!(
+        "the API version in the data ({api_version}) does not match the expected API version ({own})"
+    );
+    Unfit { words, alone: true }
 }
 
 fn kind_of_non_string(value: &Value) -> Option<&'static str> {

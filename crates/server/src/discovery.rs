@@ -6,13 +6,13 @@ use atoll_meta::Status;
 use atoll_registry::{Catalog, Row};
 use aws_lc_rs::digest;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::body::Body;
-use crate::negotiate::clauses;
+use crate::negotiate::{Output, clauses};
 use crate::respond::{self, GZIP_FROM, accepts_gzip, gzipped};
 
 /// All documents, made once: what is served does not change while the server runs.
@@ -27,8 +27,8 @@ struct Document {
     etag: String,
 }
 
-/// Versions of the aggregated format, newest first.
-const FORMATS: [&str; 2] = ["v2", "v2beta1"];
+/// Versions of the aggregated format.
+const FORMATS: [&str; 1] = ["v2"];
 
 impl Documents {
     pub fn new(catalog: &Catalog, advertised: &str) -> Self {
@@ -229,11 +229,14 @@ pub fn answer(server: &Server, path: &str, headers: &HeaderMap) -> Result<Respon
     {
         return Ok(aggregated(document, format, headers));
     }
-    let Some(document) = documents.legacy.get(path) else { return Ok(respond::not_found_page()) };
-    let mut response =
-        respond::with_type(StatusCode::OK, "application/json", Body::from(document.body.clone()));
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-    Ok(response)
+    let Some(document) = documents.legacy.get(path) else {
+        // Within a group that is served, what is missing is missing the way a resource is.
+        let group = path.rsplit_once('/').map_or("", |(group, _)| group);
+        let known = group == "/api" || (group != "/apis" && documents.legacy.contains_key(group));
+        return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
+    };
+    let output = Output::of_document(headers)?;
+    Ok(respond::compress(respond::object(StatusCode::OK, document.body.clone(), output), headers))
 }
 
 fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Response<Body> {
@@ -251,9 +254,12 @@ fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Respons
     };
     let content_type = format!("application/json;g=apidiscovery.k8s.io;v={format};as=APIGroupDiscoveryList");
     let own = response.headers_mut();
-    for (name, value) in
-        [(CONTENT_TYPE, content_type.as_str()), (ETAG, document.etag.as_str()), (VARY, "Accept")]
-    {
+    for (name, value) in [
+        (CONTENT_TYPE, content_type.as_str()),
+        (ETAG, document.etag.as_str()),
+        (VARY, "Accept"),
+        (CACHE_CONTROL, "public"),
+    ] {
         if let Ok(value) = HeaderValue::from_str(value) {
             own.insert(name, value);
         }

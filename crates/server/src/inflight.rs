@@ -5,6 +5,7 @@ use std::sync::Arc;
 use atoll_meta::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::health;
 use crate::request::RequestInfo;
 
 pub struct InFlight {
@@ -23,9 +24,9 @@ impl InFlight {
     }
 
     /// A place for this request, or the advice to come back later. Requests that last for as long as their
-    /// client wants take none.
+    /// client wants take none; nor do probes, or a busy server would be taken for a dead one.
     pub fn enter(&self, request: &RequestInfo) -> Result<Place, Status> {
-        if request.is_long_running() {
+        if request.is_long_running() || (!request.is_resource && health::is_check(&request.path)) {
             return Ok(Place { _permit: None });
         }
         let reads = matches!(request.verb, "get" | "list" | "head");
@@ -51,6 +52,8 @@ mod tests {
         assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
         assert!(inflight.enter(&write).is_ok(), "writes have places of their own");
         assert!(inflight.enter(&watch).is_ok());
+        let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
+        assert!(inflight.enter(&probe).is_ok());
         drop(place);
         assert!(inflight.enter(&read).is_ok());
     }

@@ -1,5 +1,7 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
+mod patience;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -8,16 +10,18 @@ use std::time::Duration;
 
 use atoll_authn::certificate;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use self::patience::{Heard, Patience};
 use crate::Server;
 use crate::chain::{Peer, handle};
 
@@ -25,6 +29,12 @@ use crate::chain::{Peer, handle};
 const MAX_STREAMS: u32 = 250;
 /// Size of a request's headers.
 const MAX_HEADERS: u32 = 64 << 10;
+/// How long a connection may rest between requests, as upstream.
+const REST: Duration = Duration::from_secs(90);
+/// Length of what every HTTP/2 connection begins with.
+const HTTP2_OPENING: usize = 24;
+/// As Go's server, which people search the web for.
+const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// TLS 1.2 and 1.3, HTTP/2 first, client certificates of `authority` welcome but not required.
 pub fn tls(
@@ -89,30 +99,74 @@ async fn connection(
     stream: TcpStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
-    let stream = tokio::time::timeout(server.limits.header_timeout, acceptor.accept(stream)).await??;
-    let certificates = stream.get_ref().1.peer_certificates();
+    let limit = server.limits.header_timeout;
+    let accepting = async {
+        // No record of TLS begins with a letter, and every request does.
+        let mut first = [0];
+        stream.peek(&mut first).await?;
+        if first[0].is_ascii_uppercase() {
+            return refuse_plain(stream).await.map(|()| None);
+        }
+        acceptor.accept(stream).await.map(Some)
+    };
+    let Some(stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
+    let (_, session) = stream.get_ref();
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let certificates = session.peer_certificates();
     let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| certificate::user(leaf));
     let peer = Peer { certificate: user.map(Arc::new) };
+    let patience = Patience::new(limit);
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (server, peer) = (server.clone(), peer.clone());
-        async move { Ok::<_, Infallible>(handle(&server, &peer, request).await) }
+        let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());
+        async move {
+            let response = handle(&server, &peer, request).await;
+            drop(answering);
+            Ok::<_, Infallible>(response)
+        }
     });
-    let builder = builder(server.limits.header_timeout);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        outcome = connection.as_mut() => return outcome,
-        () = server.stopped() => {}
+    // Driven until it ends, the client tries our patience, or the server stops.
+    macro_rules! drive {
+        ($connection:expr) => {{
+            let mut connection = std::pin::pin!($connection);
+            tokio::select! {
+                outcome = connection.as_mut() => return Ok(outcome?),
+                () = patience.ended() => return Err("its headers took too long".into()),
+                () = server.stopped() => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                outcome = connection => Ok(outcome?),
+                () = patience.ended() => Err("its headers took too long".into()),
+            }
+        }};
     }
-    connection.as_mut().graceful_shutdown();
-    connection.await
+    if is_http2 {
+        let stream = TokioIo::new(Heard::opening(stream, patience.clone(), HTTP2_OPENING));
+        drive!(http2_builder().serve_connection(stream, service))
+    } else {
+        let stream = TokioIo::new(Heard::every_request(stream, patience.clone()));
+        drive!(http1_builder().serve_connection(stream, service).with_upgrades())
+    }
 }
 
-fn builder(header_timeout: Duration) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout).max_buf_size(256 << 10);
+/// Tells someone who forgot TLS what is wrong.
+async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(NOT_TLS).await?;
+    stream.shutdown().await?;
+    // What was sent is read, within bounds, or closing would take the answer with it.
+    let mut rest = stream.take(64 << 10);
+    tokio::io::copy(&mut rest, &mut tokio::io::sink()).await.map(|_| ())
+}
+
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(REST).max_buf_size(256 << 10);
     builder
-        .http2()
+}
+
+fn http2_builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(15))

@@ -30,7 +30,8 @@ const AVAILABLE: [&str; 5] = [
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
-const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// The first of them are for whole answers, the last for watches.
+const WHOLE: usize = 3;
 
 /// One clause of an Accept header.
 pub struct Clause<'a> {
@@ -45,7 +46,7 @@ impl Clause<'_> {
 
     /// A clause that asks for another form of the object than the object itself.
     pub fn is_transformed(&self) -> bool {
-        self.parameter("as").is_some()
+        ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
     }
 }
 
@@ -64,10 +65,12 @@ pub fn clauses(header: &str) -> Vec<Clause<'_>> {
         })
         .collect();
     clauses.sort_by(|one, other| other.0.total_cmp(&one.0));
-    clauses.into_iter().filter(|(quality, _)| *quality > 0.0).map(|(_, clause)| clause).collect()
+    // Upstream takes what is not wanted at all for what is wanted least.
+    clauses.into_iter().map(|(_, clause)| clause).collect()
 }
 
 impl Output {
+    /// As upstream in two steps: what the route can produce at all, then what the kind can be written as.
     pub fn negotiate(headers: &HeaderMap, info: &RequestInfo, query: &Query) -> Result<Self, Status> {
         let json = Output::Json { pretty: wants_pretty(headers, query) };
         let Some(header) = headers.get(ACCEPT) else { return Ok(json) };
@@ -75,15 +78,29 @@ impl Output {
         if header.trim().is_empty() {
             return Ok(json);
         }
+        let clauses = clauses(header);
+        let produced =
+            |clause: &Clause<'_>| clause.media == "*/*" || AVAILABLE[..WHOLE].contains(&clause.media);
+        if !clauses.iter().any(produced) {
+            // A collection is listed and watched by the same route.
+            let listed = matches!(info.verb, "list" | "watch");
+            return Err(Status::not_acceptable(&AVAILABLE[..if listed { AVAILABLE.len() } else { WHOLE }]));
+        }
         let streams = info.verb == "watch";
-        for clause in clauses(header).iter().filter(|clause| !clause.is_transformed()) {
+        for clause in clauses.iter().filter(|clause| !clause.is_transformed()) {
             match clause.media {
                 "application/json" | "application/*" | "*/*" => return Ok(json),
                 "application/yaml" if !streams => return Ok(Output::Yaml),
                 _ => {}
             }
         }
-        Err(Status::not_acceptable(&AVAILABLE))
+        let (whole, watches) = AVAILABLE.split_at(WHOLE);
+        Err(Status::not_acceptable_types(if streams { watches } else { whole }))
+    }
+
+    /// The media type of a discovery document, which is not there in other forms.
+    pub fn of_document(headers: &HeaderMap) -> Result<Self, Status> {
+        Output::negotiate(headers, &RequestInfo::default(), &Query::default())
     }
 
     /// For an error the best that can be done will do.
@@ -106,10 +123,10 @@ impl Output {
 impl Input {
     pub fn negotiate(headers: &HeaderMap) -> Result<Self, Status> {
         match media_type(headers).as_deref() {
-            None | Some("" | "application/json") => Ok(Input::Json),
+            None | Some("application/json") => Ok(Input::Json),
             Some("application/yaml") => Ok(Input::Yaml),
             Some("application/vnd.kubernetes.protobuf") => Ok(Input::Protobuf),
-            _ => Err(Status::unsupported_media_type(&ACCEPTED)),
+            _ => Err(Status::unsupported_media_type(&AVAILABLE[..WHOLE])),
         }
     }
 }
@@ -117,6 +134,9 @@ impl Input {
 /// The media type of the body, without parameters, in lower case.
 pub fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE)?.to_str().unwrap_or("?");
+    if value.is_empty() {
+        return None;
+    }
     Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
@@ -155,7 +175,9 @@ mod tests {
             ("application/vnd.kubernetes.protobuf", "get", Err(406)),
             ("application/yaml", "watch", Err(406)),
             ("text/plain", "get", Err(406)),
-            ("application/json;q=0", "get", Err(406)),
+            ("application/json;q=0", "get", Ok(json)),
+            ("application/*", "get", Err(406)),
+            ("application/json;v=v9", "get", Err(406)),
         ];
         for (accept, verb, expected) in cases {
             assert_eq!(negotiate(accept, verb), expected, "{accept} {verb}");

@@ -159,6 +159,7 @@ impl ListOptions {
             }
             // Kinds with fields of their own have another wording upstream than those without.
             let message = match row.strategy.fields.is_empty() {
+                _ if row.kind == "Job" => format!("field label {:?} not supported for Job", term.field),
                 true => {
                     format!(
                         "{:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

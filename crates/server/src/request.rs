@@ -25,6 +25,10 @@ pub struct RequestInfo {
     pub name: String,
     /// What stands behind the subresource, for those that take a path.
     pub rest: String,
+    /// Whether the path says `namespaces/…` before the resource; a Namespace's own path does not.
+    pub in_namespace: bool,
+    /// Whether there is a segment in it that no path has: an empty one, one that climbs, one with a slash in it.
+    pub is_malformed: bool,
 }
 
 /// Paths that cannot be understood at all.
@@ -47,9 +51,10 @@ impl RequestInfo {
         };
         // Each segment is decoded on its own: an encoded slash never becomes a separator.
         let segments: Vec<String> = below.split('/').skip(1).map(decode).collect::<Result<_, _>>()?;
-        if segments.iter().any(|segment| segment == "." || segment == ".." || segment.contains('/')) {
-            return Err(BadPath);
-        }
+        // Only the last may be empty: a path may end with a slash.
+        let odd = |segment: &String| matches!(segment.as_str(), "." | "..") || segment.contains('/');
+        let inner = segments.len().saturating_sub(1);
+        info.is_malformed = segments.iter().any(odd) || segments[..inner].iter().any(String::is_empty);
         info.path = format!("/{}", segments.join("/"));
         info.resource_of(&segments, query, method);
         Ok(info)
@@ -71,6 +76,7 @@ impl RequestInfo {
         if deprecated_watch {
             parts.remove(0);
         }
+        let total = parts.len();
         let (namespace, parts) = match parts[..] {
             [] => return,
             ["namespaces", namespace, resource, ..] if !NAMESPACE_SUBRESOURCES.contains(&resource) => {
@@ -81,6 +87,7 @@ impl RequestInfo {
             _ => ("", &parts[..]),
         };
         self.is_resource = true;
+        self.in_namespace = parts.len() + 2 == total;
         self.group = group.to_string();
         self.version = version.to_string();
         self.namespace = namespace.to_string();
@@ -221,15 +228,19 @@ mod tests {
 
     #[test]
     fn path_tricks_are_refused() {
-        let bad = [
+        let odd = [
             "/clusters/root/../x/api/v1/pods",
             "/api/v1/namespaces/a%2Fb/pods",
             "/api/v1/%2e%2e/pods",
-            "/api/%ff",
+            "/api//v1/pods",
+            "//api/v1/pods",
         ];
-        for path in bad {
-            assert_eq!(RequestInfo::parse(&Method::GET, path, &Query::parse("")), Err(BadPath), "{path}");
+        for path in odd {
+            assert!(parse("GET", path).is_malformed, "{path}");
         }
+        assert!(!parse("GET", "/api/v1/pods/").is_malformed);
+        let bad = RequestInfo::parse(&Method::GET, "/api/%ff", &Query::parse(""));
+        assert_eq!(bad, Err(BadPath));
         // A doubled prefix is just an unknown path.
         assert!(!parse("GET", "/clusters/root/clusters/other/api/v1/pods").is_resource);
     }

@@ -46,6 +46,13 @@ pub fn status(status: &Status, output: Output) -> Response<Body> {
     response
 }
 
+/// What authorization refuses; no browser shall read anything else into it.
+pub fn forbidden(status: &Status, output: Output) -> Response<Body> {
+    let mut response = self::status(status, output);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// What paths get that mean nothing here.
 pub fn not_found_page() -> Response<Body> {
     let mut response = with_type(
@@ -73,6 +80,20 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
 /// Speed before size, as upstream chooses.
 pub fn gzip() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::new(1))
+}
+
+/// A large body in fewer bytes, if the client can read that.
+pub fn compress(mut response: Response<Body>, request: &HeaderMap) -> Response<Body> {
+    let Body::Full(Some(bytes)) = response.body() else { return response };
+    if bytes.len() < GZIP_FROM || !accepts_gzip(request) {
+        return response;
+    }
+    let Some(zipped) = gzipped(bytes) else { return response };
+    *response.body_mut() = Body::from(zipped);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    response
 }
 
 pub fn gzipped(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -13,50 +13,53 @@ mod watch;
 use std::sync::Arc;
 
 use atoll_admission::{Operation, Request};
-use atoll_meta::Status;
+use atoll_meta::{Status, names};
 use atoll_registry::{Place, Row};
-use http::{HeaderValue, Response, header};
+use http::{HeaderValue, Method, Response, header};
 use serde_json::Value;
 
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
+use crate::negotiate::Output;
 use crate::request::RequestInfo;
 use crate::respond;
 
 /// Carries out a request on a resource.
 pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>, Status> {
     let info = &call.info;
+    if call.method == Method::HEAD {
+        return Err(Status::method_not_supported_generic());
+    }
     let Some(row) = server.registry.catalog.find(&info.group, &info.version, &info.resource) else {
-        return match server.registry.catalog.has_group_version(&info.group, &info.version) {
+        // A group that is served at all answers for all that is not in it.
+        return match server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),
         };
     };
     let row = row.clone();
     check_path(&row, info)?;
-    if info.subresource == "scale" {
-        return scale::answer(server, &row, &call).await;
-    }
-    match info.verb {
-        "create" => create::answer(server, &row, &call).await,
-        "get" => get::answer(server, &row, &call).await,
-        "list" => list::answer(server, &row, &call).await,
-        "watch" => watch::answer(server, &row, &call).await,
-        "update" => update::answer(server, &row, &call).await,
-        "patch" => patch::answer(server, &row, &call).await,
-        "delete" => delete::answer(server, &row, &call).await,
-        "deletecollection" => delete_collection::answer(server, &row, &call).await,
+    let answer = match (info.subresource.as_str(), info.verb) {
+        ("scale", _) => scale::answer(server, &row, &call).await,
+        (_, "create") => create::answer(server, &row, &call).await,
+        (_, "get") => get::answer(server, &row, &call).await,
+        (_, "list") => list::answer(server, &row, &call).await,
+        (_, "watch") => watch::answer(server, &row, &call).await,
+        (_, "update") => update::answer(server, &row, &call).await,
+        (_, "patch") => patch::answer(server, &row, &call).await,
+        (_, "delete") => delete::answer(server, &row, &call).await,
+        (_, "deletecollection") => delete_collection::answer(server, &row, &call).await,
         _ => Err(Status::method_not_supported_generic()),
-    }
+    };
+    answer.map(|response| respond::compress(response, &call.headers))
 }
 
 /// Whether this row is served under such a path and with this verb.
 fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
-    let is_namespaces = row.group.is_empty() && row.resource == "namespaces";
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
-        false => !info.namespace.is_empty() && !is_namespaces,
+        false => info.in_namespace,
     };
     if misplaced || !info.rest.is_empty() {
         return Err(Status::not_found_generic());
@@ -68,7 +71,8 @@ fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
     let whole_collection = matches!(info.verb, "create" | "deletecollection");
     let needs_namespace = row.namespaced && info.namespace.is_empty() && whole_collection;
     let names_what_is_new = info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty();
-    if needs_namespace || names_what_is_new || !verbs.iter().any(|verb| verb == info.verb) {
+    let names_nothing = matches!(info.verb, "update" | "patch") && info.name.is_empty();
+    if needs_namespace || names_what_is_new || names_nothing || !verbs.iter().any(|verb| verb == info.verb) {
         return Err(Status::method_not_supported_generic());
     }
     Ok(())
@@ -76,6 +80,11 @@ fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
 
 /// The object that a request names.
 fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
+    let wrong = names::name_is_path_segment(&call.info.name, false);
+    if !wrong.is_empty() {
+        let message = format!("Name parameter invalid: {:?}: {}", call.info.name, wrong.join(";"));
+        return Err(Status::bad_request(message));
+    }
     let namespace = if row.namespaced { call.info.namespace.as_str() } else { "" };
     Ok(Place { workspace: call.workspace.id()?, namespace, name: &call.info.name })
 }
@@ -113,8 +122,10 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
     ))
 }
 
-/// Adds what a lenient reader remarked to the answer.
-fn warn(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+/// Adds what a lenient reader remarked to the answer, be it good or bad.
+fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call) -> Response<Body> {
+    let mut response =
+        answer.unwrap_or_else(|status| respond::status(&status, Output::of_error(&call.headers)));
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
@@ -122,4 +133,28 @@ fn warn(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
         }
     }
     response
+}
+
+/// Owners that are listed twice count once, and the client is told.
+fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> {
+    let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated = Vec::new();
+    for owner in std::mem::take(owners) {
+        if kept.contains(&owner) {
+            repeated.push(owner["uid"].as_str().unwrap_or_default().to_string());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    // Upstream looks at a patched object only later, and says so.
+    let when = if patched { " after mutating admission happens" } else { "" };
+    (!repeated.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        )
+    })
 }

@@ -13,6 +13,7 @@ mod atoll;
 mod client;
 mod process;
 mod upstream;
+pub mod wait;
 
 pub use crate::atoll::{Atoll, TOKEN, binary};
 pub use crate::client::{Answer, Client, Error, Watch, request};

@@ -3,12 +3,17 @@
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
-use super::Strategy;
+use super::{MetadataChecks, Strategy};
 
 /// All data of a ConfigMap or Secret together.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 
-pub static STRATEGY: Strategy = Strategy { validate, validate_update, ..Strategy::GENERIC };
+pub static STRATEGY: Strategy = Strategy {
+    validate,
+    validate_update: |new, old| immutable(new, old, &["data", "binaryData"]),
+    metadata_checks: MetadataChecks::WithTheWhole,
+    ..Strategy::GENERIC
+};
 
 fn validate(config_map: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -37,14 +42,9 @@ fn validate(config_map: &Value) -> Vec<FieldError> {
         total += decoded_len(value);
     }
     if total > MAX_BYTES {
-        errors.push(FieldError::too_long(&FieldPath::new(""), MAX_BYTES));
+        // The path of nothing in particular, as upstream prints it.
+        errors.push(FieldError::too_long(&FieldPath::nil().key(""), MAX_BYTES));
     }
-    errors
-}
-
-fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = immutable(new, old, &["data", "binaryData"]);
-    errors.extend(validate(new));
     errors
 }
 

@@ -3,7 +3,7 @@
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
-use super::{Selectable, Strategy, at, field, text};
+use super::{MetadataChecks, Selectable, Strategy, at, field, text};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_path_segment,
@@ -18,11 +18,17 @@ pub static STRATEGY: Strategy = Strategy {
         field("involvedObject.fieldPath"),
         field("reason"),
         field("reportingComponent"),
-        Selectable { label: "source", path: "source.component", absent: "" },
+        Selectable {
+            label: "source",
+            path: "source.component",
+            absent: "",
+            otherwise: Some("reportingComponent"),
+        },
         field("type"),
     ],
     validate,
     validate_update: |new, _| validate(new),
+    metadata_checks: MetadataChecks::Once,
     ..Strategy::GENERIC
 };
 

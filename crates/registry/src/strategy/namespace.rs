@@ -1,16 +1,20 @@
 //! Namespaces: their own label, the `kubernetes` finalizer in the spec, and the phase.
 
-use atoll_meta::names;
+use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, field};
+use super::{Context, Strategy, field, text, unknown_finalizer};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
     returns_deleted: true,
     fields: &[field("status.phase")],
+    defaults: label,
     prepare_create,
     prepare_update,
+    validate: |namespace| finalizers(namespace, false),
+    validate_subresource,
+    own_deletion: true,
     is_held,
     begin_delete,
     ..Strategy::GENERIC
@@ -36,7 +40,34 @@ fn prepare_create(namespace: &mut Value, _: &Context) {
 fn prepare_update(new: &mut Value, old: &Value) {
     // The spec holds only finalizers, and those have a subresource of their own.
     new["spec"] = old["spec"].clone();
-    label(new);
+}
+
+/// What is wrong with the finalizers of the spec.
+fn finalizers(namespace: &Value, numbered: bool) -> Vec<FieldError> {
+    let list = FieldPath::new("spec").child("finalizers");
+    let names = namespace["spec"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut errors = Vec::new();
+    for (position, name) in names.enumerate() {
+        let path = if numbered { list.index(position) } else { list.clone() };
+        let wrong = names::qualified_name(name).into_iter();
+        errors.extend(wrong.map(|message| FieldError::invalid(&path, name, message)));
+        errors.extend(unknown_finalizer(name, &path));
+    }
+    errors
+}
+
+fn validate_subresource(subresource: &str, new: &Value, _: &Value) -> Vec<FieldError> {
+    if subresource == "finalize" {
+        return finalizers(new, true);
+    }
+    let phase = text(new, "status.phase");
+    let path = FieldPath::new("status").child("Phase");
+    let wrong = |message: &str| vec![FieldError::invalid(&path, phase, message)];
+    match (new["metadata"]["deletionTimestamp"].is_string(), phase) {
+        (false, "Active") | (true, "Terminating") => Vec::new(),
+        (false, _) => wrong("may only be 'Active' if `deletionTimestamp` is empty"),
+        (true, _) => wrong("may only be 'Terminating' if `deletionTimestamp` is not empty"),
+    }
 }
 
 /// Every namespace can be selected by its name.

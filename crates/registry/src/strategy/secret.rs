@@ -1,35 +1,23 @@
 //! Secrets: `stringData`, the type, what each type must contain, and immutability.
 
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::{FieldError, FieldPath, json, names};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::config_map::{MAX_BYTES, decoded_len, entries, immutable};
-use super::{Context, Strategy, field, text};
+use super::{MetadataChecks, Strategy, field, text};
 
 pub static STRATEGY: Strategy = Strategy {
     fields: &[field("type")],
-    prepare_create,
-    prepare_update,
+    defaults: settle,
     validate,
     validate_update,
+    metadata_checks: MetadataChecks::WithTheWhole,
     ..Strategy::GENERIC
 };
 
 const OPAQUE: &str = "Opaque";
-
-fn prepare_create(secret: &mut Value, _: &Context) {
-    settle(secret);
-}
-
-fn prepare_update(new: &mut Value, old: &Value) {
-    // An update that leaves the type out keeps it.
-    if text(new, "type").is_empty() && !text(old, "type").is_empty() {
-        new["type"] = old["type"].clone();
-    }
-    settle(new);
-}
 
 /// Moves `stringData` into `data` and names the type.
 fn settle(secret: &mut Value) {
@@ -84,15 +72,42 @@ fn missing_for_type(secret: &Value) -> Vec<FieldError> {
                 FieldPath::new("metadata").child("annotations").key("kubernetes.io/service-account.name");
             if annotation.is_empty() { vec![FieldError::required(&path, "")] } else { Vec::new() }
         }
-        "kubernetes.io/dockercfg" => all(&[".dockercfg"]),
-        "kubernetes.io/dockerconfigjson" => all(&[".dockerconfigjson"]),
+        "kubernetes.io/dockercfg" => registry_credentials(secret, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => registry_credentials(secret, ".dockerconfigjson"),
         "kubernetes.io/tls" => all(&["tls.crt", "tls.key"]),
-        "kubernetes.io/ssh-auth" => all(&["ssh-privatekey"]),
+        "kubernetes.io/ssh-auth" if decoded(secret, "ssh-privatekey").is_none_or(|key| key.is_empty()) => {
+            vec![required("ssh-privatekey")]
+        }
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             vec![required("username"), required("password")]
         }
         _ => Vec::new(),
     }
+}
+
+/// The bytes of one entry.
+fn decoded(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    let value = entries(secret, "data")?.get(key)?;
+    Some(STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default())
+}
+
+/// Credentials of registries are a JSON object, whatever is in it.
+fn registry_credentials(secret: &Value, key: &str) -> Vec<FieldError> {
+    let path = FieldPath::new("data").key(key);
+    let Some(bytes) = decoded(secret, key) else { return vec![FieldError::required(&path, "")] };
+    let found = match json::parse(&bytes).map(|parsed| parsed.value) {
+        Ok(Value::Object(_) | Value::Null) => return Vec::new(),
+        Ok(Value::Array(_)) => "array",
+        Ok(Value::String(_)) => "string",
+        Ok(Value::Number(_)) => "number",
+        Ok(Value::Bool(_)) => "bool",
+        Err(error) => {
+            let message = error.standard_library_message();
+            return vec![FieldError::invalid(&path, "<secret contents redacted>", message)];
+        }
+    };
+    let message = format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}");
+    vec![FieldError::invalid(&path, "<secret contents redacted>", message)]
 }
 
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
@@ -102,6 +117,5 @@ fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.push(FieldError::invalid(&path, text(new, "type"), "field is immutable"));
     }
     errors.extend(immutable(new, old, &["data"]));
-    errors.extend(validate(new));
     errors
 }

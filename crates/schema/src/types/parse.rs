@@ -86,14 +86,8 @@ impl Reader {
     }
 
     fn make(&mut self, text: &'static str) -> Result<TypeRef, Damage> {
-        if let Some(element) = text.strip_prefix("[]") {
-            let element = self.kind(element)?;
-            return Ok(TypeRef::List(keep(List { key: None, element, message: false })));
-        }
-        if let Some(rest) = text.strip_prefix("map[") {
-            let (index, value) = rest.split_once(']').ok_or_else(|| format!("{text}: no value type"))?;
-            let (index, value) = (self.kind(index)?, self.kind(value)?);
-            return Ok(TypeRef::Map(keep(Map { key: None, index, value })));
+        if let Some(collection) = self.collection(None, text, false)? {
+            return Ok(collection);
         }
         Ok(match text {
             "string" => TypeRef::String,
@@ -127,14 +121,25 @@ impl Reader {
             let values = facts.strip_prefix("enum=").map(|values| values.split('|').collect());
             return Ok(TypeRef::Named(keep(Scalar { key, values })));
         }
-        let key = Some(key);
-        match self.make(text)? {
-            TypeRef::List(list) => {
-                Ok(TypeRef::List(keep(List { key, element: list.element, message: facts == "message" })))
-            }
-            TypeRef::Map(map) => Ok(TypeRef::Map(keep(Map { key, index: map.index, value: map.value }))),
-            other => Err(format!("{text}: a named {other:?} is not expected")),
+        let collection = self.collection(Some(key), text, facts == "message")?;
+        collection.ok_or_else(|| format!("{text}: it has a name and is no collection"))
+    }
+
+    /// A list or map type, which may have a name.
+    fn collection(
+        &mut self,
+        key: Option<&'static str>,
+        text: &'static str,
+        message: bool,
+    ) -> Result<Option<TypeRef>, Damage> {
+        if let Some(element) = text.strip_prefix("[]") {
+            let element = self.kind(element)?;
+            return Ok(Some(TypeRef::List(keep(List { key, element, message }))));
         }
+        let Some(rest) = text.strip_prefix("map[") else { return Ok(None) };
+        let (index, value) = rest.split_once(']').ok_or_else(|| format!("{text}: no value type"))?;
+        let (index, value) = (self.kind(index)?, self.kind(value)?);
+        Ok(Some(TypeRef::Map(keep(Map { key, index, value }))))
     }
 
     fn field(&mut self, line: &'static str) -> Result<Field, Damage> {

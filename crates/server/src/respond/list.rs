@@ -52,8 +52,8 @@ pub fn answer(row: &Row, listing: Listing, token: Option<&str>, call: &Call) -> 
     let mut response = super::with_type(StatusCode::OK, output.content_type(), Body::List(Box::new(body)));
     if zipped {
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 

@@ -6,21 +6,39 @@ use atoll_admission::Operation;
 use atoll_meta::{Status, object};
 use atoll_registry::Row;
 use http::{Response, StatusCode};
+use serde_json::Value;
 
-use super::{admit, check_namespace, place, warn};
+use super::{admit, check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
+use crate::decode::Decoded;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
-    check_namespace(row, call, &decoded.object)?;
-    call.workspace.check_create(&row.group, &row.resource, &decoded.object)?;
+    let Decoded { mut object, mut warnings } = decoded;
+    warnings.extend(without_repeated_owners(&mut object, false));
+    let created = create(server, row, call, object, options.dry_run).await;
+    Ok(warn(created, &warnings, call))
+}
+
+async fn create(
+    server: &Arc<Server>,
+    row: &Row,
+    call: &Call,
+    object: Value,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
+    check_namespace(row, call, &object)?;
+    call.workspace.check_create(&row.group, &row.resource, &object)?;
     let place = place(row, call)?;
-    admit(server, row, call, &place, Operation::Create, object::name(&decoded.object))?;
-    let created = server.registry.create(row, &place, decoded.object, options.dry_run, &|_| Ok(())).await?;
-    Ok(warn(respond::object(StatusCode::CREATED, created.json, call.output), &decoded.warnings))
+    // What is yet to be named is known by what its name shall begin with.
+    let name = Some(object::name(&object)).filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
+    admit(server, row, call, &place, Operation::Create, &name)?;
+    let created = server.registry.create(row, &place, object, dry_run, &|_| Ok(())).await?;
+    Ok(respond::object(StatusCode::CREATED, created.json, call.output))
 }

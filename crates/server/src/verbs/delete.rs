@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atoll_admission::Operation;
-use atoll_meta::{Status, json, object};
+use atoll_meta::Status;
 use atoll_registry::{DeleteOptions, Deleted, Row};
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -12,9 +12,7 @@ use super::{admit, place};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::decode::{protobuf, yaml};
-use crate::negotiate::Input;
-use crate::{options, respond};
+use crate::{decode, options, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = read_options(call)?;
@@ -34,18 +32,7 @@ pub fn read_options(call: &Call) -> Result<DeleteOptions, Status> {
     if call.body.is_empty() {
         return options::delete(&call.query, None);
     }
-    let body = match Input::negotiate(&call.headers)? {
-        Input::Json => {
-            let parsed = json::parse(&call.body);
-            let failed =
-                |error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"));
-            parsed.map_err(failed)?.value
-        }
-        Input::Protobuf => protobuf(&call.body).map_err(|error| Status::bad_request(error.to_string()))?,
-        Input::Yaml => yaml(&call.body).map_err(|error| Status::bad_request(format!("yaml: {error}")))?,
-    };
-    if !matches!(object::kind(&body), "" | "DeleteOptions") {
-        return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
-    }
+    let (group, version) = ("meta.k8s.io", "v1");
+    let body = decode::options(group, version, "DeleteOptions", &call.headers, &call.body)?;
     options::delete(&call.query, Some(&body))
 }

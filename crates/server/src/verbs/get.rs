@@ -14,7 +14,8 @@ use crate::chain::Call;
 use crate::respond;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let revision = parse_revision(call.query.get("resourceVersion").unwrap_or_default())?;
+    let revision = parse_revision(call.query.get("resourceVersion").unwrap_or_default());
+    let revision = revision.map_err(|error| Status::plain_internal(error.to_string()))?;
     fresh_enough(server, revision).await?;
     let object = server.registry.get(row, &place(row, call)?)?;
     Ok(respond::object(StatusCode::OK, object.json.clone(), call.output))

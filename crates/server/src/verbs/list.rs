@@ -28,7 +28,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let scope = scope(row, call, &options);
     let (snapshot, after) = position(server, &scope, &options).await?;
     let registry = &server.registry;
-    let listing = registry.list(&snapshot, &scope, &options.selection, after.as_deref(), options.limit);
+    // Whoever takes any revision takes all of it: upstream answers that from its cache, which does not page.
+    let limit = if options.resource_version == "0" { 0 } else { options.limit };
+    let listing = registry.list(&snapshot, &scope, &options.selection, after.as_deref(), limit);
     let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
     Ok(respond::list::answer(row, listing, token.as_deref(), call))
 }
@@ -37,7 +39,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
 pub fn scope(row: &Row, call: &Call, options: &ListOptions) -> Scope {
     let workspace = call.workspace.scope();
     let namespace = if row.namespaced { call.info.namespace.as_str() } else { "" };
-    let name = options.selection.fields.required_exact("metadata.name");
+    let named = Some(call.info.name.as_str()).filter(|name| !name.is_empty());
+    let name = named.or_else(|| options.selection.fields.required_exact("metadata.name"));
     let one_place = !row.namespaced || !namespace.is_empty();
     match (workspace, name) {
         (Some(workspace), Some(name)) if one_place && !name.is_empty() => {
@@ -72,7 +75,9 @@ pub async fn position(
         };
         return Ok((snapshot, Some(token.after)));
     }
-    let revision = parse_revision(&options.resource_version)?;
+    let revision = parse_revision(&options.resource_version);
+    let revision =
+        revision.map_err(|error| Status::bad_request(format!("invalid resource version: {error}")))?;
     let exact = match options.resource_version_match {
         Some(Match::Exact) => true,
         Some(Match::NotOlderThan) => false,
@@ -107,14 +112,13 @@ fn too_large(requested: u64, current: u64) -> Status {
 }
 
 /// 0 if there is none.
-pub fn parse_revision(text: &str) -> Result<u64, Status> {
+pub fn parse_revision(text: &str) -> Result<u64, FieldError> {
     if text.is_empty() {
         return Ok(0);
     }
     let wrong = |problem: &str| {
         let message = format!("strconv.ParseUint: parsing {text:?}: {problem}");
-        let error = FieldError::invalid(&FieldPath::new("resourceVersion"), text, message);
-        Status::bad_request(format!("invalid resource version: {error}"))
+        FieldError::invalid(&FieldPath::new("resourceVersion"), text, message)
     };
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(wrong("invalid syntax"));

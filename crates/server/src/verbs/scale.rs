@@ -8,7 +8,7 @@ use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::patch::{Patch, PatchKind, options as patch_options};
+use super::patch::{Patch, PatchKind, options as patch_options, unreadable};
 use super::update::check_name;
 use super::{admit, check_namespace, place};
 use crate::Server;
@@ -47,6 +47,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             Wanted::Patched(patch) => {
                 let mut current = scale::of(row, existing);
                 patch.apply(&mut current)?;
+                let read = decode::patched_scale(current.clone());
+                let current = read.map_err(|error| unreadable(&json::to_string(&current), &error))?;
+                check_name(&current, &call.info.name)?;
                 scale::apply(existing, &current)
             }
         }

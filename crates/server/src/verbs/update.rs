@@ -8,20 +8,33 @@ use atoll_registry::{Row, Update};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::{admit, check_namespace, place, warn};
+use super::{admit, check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
+use crate::decode::Decoded;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
-    check_namespace(row, call, &decoded.object)?;
-    check_name(&decoded.object, &call.info.name)?;
+    let Decoded { mut object, mut warnings } = decoded;
+    warnings.extend(without_repeated_owners(&mut object, false));
+    let updated = update(server, row, call, &object, options.dry_run).await;
+    Ok(warn(updated, &warnings, call))
+}
+
+async fn update(
+    server: &Arc<Server>,
+    row: &Row,
+    call: &Call,
+    wanted: &Value,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
+    check_namespace(row, call, wanted)?;
+    check_name(wanted, &call.info.name)?;
     let place = place(row, call)?;
-    let wanted = &decoded.object;
     let uid = Some(object::uid(wanted)).filter(|uid| !uid.is_empty());
     let update = Update {
         subresource: &call.info.subresource,
@@ -35,11 +48,11 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         },
         uid,
         create_missing: false,
-        dry_run: options.dry_run,
+        dry_run,
     };
     let (updated, created) = server.registry.update(row, &place, &update).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(warn(respond::object(code, updated.json, call.output), &decoded.warnings))
+    Ok(respond::object(code, updated.json, call.output))
 }
 
 /// The object must be the one that the URL names.
@@ -47,7 +60,7 @@ pub fn check_name(wanted: &Value, name: &str) -> Result<(), Status> {
     match object::name(wanted) {
         given if given == name => Ok(()),
         "" => Err(Status::bad_request(format!(
-            "name must be provided: the name of the object () does not match the name on the URL ({name})"
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         ))),
         given => Err(Status::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({name})"

@@ -38,13 +38,12 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
-    let wanted = parse_revision(&options.resource_version)?;
+    let wanted = parse_revision(&options.resource_version);
+    let wanted = wanted.map_err(|error| Status::plain_internal(error.to_string()))?;
     let scope = scope(row, call, &options);
     // Without a revision to start from, a watch begins with everything that is there.
     let initial = options.send_initial_events.unwrap_or(wanted == 0);
-    if initial || wanted == 0 {
-        fresh_enough(server, wanted).await?;
-    }
+    let too_new = if initial { fresh_enough(server, wanted).await.err() } else { None };
     let (sender, receiver) = mpsc::channel(WAITING);
     let response = respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver));
     let start = if initial || wanted == 0 { None } else { Some(wanted) };
@@ -56,7 +55,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         selection: options.selection,
         origin: call.workspace == Workspace::All,
         bookmarks: options.allow_bookmarks,
-        announce_end: options.send_initial_events == Some(true) && options.allow_bookmarks,
+        announce_end: options.allow_bookmarks && initial,
+        too_new,
         initial,
         not_before: wanted,
         deadline: Instant::now() + timeout.unwrap_or_else(default_timeout),
@@ -83,6 +83,8 @@ struct Stream {
     /// Say when the initial events are over.
     announce_end: bool,
     initial: bool,
+    /// The revision that was asked for is still to come: that ends the watch before it began.
+    too_new: Option<Status>,
     /// Events up to this revision are not wanted, even if they are yet to happen.
     not_before: u64,
     deadline: Instant,
@@ -103,6 +105,9 @@ impl Stream {
     }
 
     async fn send_all(&self, scope: &Scope, start: Option<u64>) -> Result<(), Ended> {
+        if let Some(status) = &self.too_new {
+            return self.error(status).await;
+        }
         let cache = &self.server.registry.cache;
         let snapshot = cache.snapshot();
         let after = start.unwrap_or(snapshot.revision).min(snapshot.revision);
@@ -193,6 +198,10 @@ impl Stream {
             Some(id) => Types::get().zero(TypeRef::Struct(id)),
             None => json!({}),
         };
+        // In upstream's own form of these the number is always there.
+        if self.row.group == "apps" && self.row.subresource("scale").is_some() {
+            object["spec"]["replicas"] = 0.into();
+        }
         object["kind"] = self.row.kind.as_str().into();
         object["apiVersion"] = self.row.api_version().into();
         object["metadata"] = json!({ "resourceVersion": revision.to_string() });

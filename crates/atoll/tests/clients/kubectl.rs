@@ -1,0 +1,289 @@
+//! kubectl 1.36, the one that `upstream/build` makes. Without Go these tests say so and pass.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::PATIENCE;
+use crate::support::process::{Atoll, Setup, atoll};
+use crate::support::programs::{self, fail, succeed};
+
+struct Kubectl {
+    directory: PathBuf,
+    kubeconfig: PathBuf,
+    /// Caches go here and not into the home of whoever runs the tests.
+    home: TempDir,
+}
+
+impl Kubectl {
+    /// `None` where kubectl cannot be had; the reason has been printed.
+    fn of(atoll: &Atoll) -> Option<Kubectl> {
+        let directory = programs::kubectl()?;
+        Some(Kubectl { directory, kubeconfig: atoll.admin_kubeconfig(), home: tempfile::tempdir().unwrap() })
+    }
+
+    /// `line` is split at spaces.
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(self.directory.join("kubectl"));
+        command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig).args(line.split(' '));
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, line: &str) -> String {
+        succeed(&mut self.command(line))
+    }
+
+    #[track_caller]
+    fn refuse(&self, line: &str) -> String {
+        fail(&mut self.command(line))
+    }
+
+    #[track_caller]
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.run(&format!("{line} -o json"))).unwrap()
+    }
+
+    /// Runs a command with `object` as the file that it reads.
+    #[track_caller]
+    fn give(&self, line: &str, object: &Value) -> String {
+        let mut command = self.command(&format!("{line} --validate=false -f -"));
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(object.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// One object of every kind that this suite goes through, and a field of it that can change.
+fn kinds() -> Vec<(&'static str, Value, &'static str)> {
+    let object = |version: &str, kind: &str, rest: Value| {
+        let mut object = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "one", "labels": { "a": "1" } } });
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object
+    };
+    let involved = json!({ "kind": "ConfigMap", "name": "one", "namespace": "default" });
+    let event = json!({ "involvedObject": involved, "reason": "Tested", "message": "old", "type": "Normal" });
+    vec![
+        ("namespace", object("v1", "Namespace", json!({})), "/metadata/annotations"),
+        ("configmap", object("v1", "ConfigMap", json!({ "data": { "key": "old" } })), "/data/key"),
+        ("secret", object("v1", "Secret", json!({ "data": { "key": "b2xk" } })), "/data/key"),
+        ("event", object("v1", "Event", event), "/message"),
+        (
+            "lease.coordination.k8s.io",
+            object("coordination.k8s.io/v1", "Lease", json!({ "spec": { "holderIdentity": "old" } })),
+            "/spec/holderIdentity",
+        ),
+    ]
+}
+
+#[test]
+fn every_kind_goes_through_its_life() {
+    let atoll = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    for (kind, mut object, field) in kinds() {
+        assert_eq!(kubectl.give("create", &object), format!("{kind}/one created\n"));
+        let created = kubectl.json(&format!("get {kind} one"));
+        assert_eq!(created["kind"], object["kind"]);
+        assert_eq!(created["metadata"]["labels"]["a"], "1");
+
+        // Annotated, labelled, and seen by selectors.
+        let line = kubectl.run(&format!("label {kind} one a=2 b=3 --overwrite"));
+        assert_eq!(line, format!("{kind}/one labeled\n"));
+        let line = kubectl.run(&format!("annotate {kind} one note=x"));
+        assert_eq!(line, format!("{kind}/one annotated\n"));
+        assert_eq!(kubectl.run(&format!("get {kind} -l a=2,b -o name")), format!("{kind}/one\n"));
+        assert_eq!(kubectl.run(&format!("get {kind} -l a!=2,b -o name")), "");
+        let selected = kubectl.run(&format!("get {kind} --field-selector metadata.name=one -o name"));
+        assert_eq!(selected, format!("{kind}/one\n"));
+
+        // Patched both ways.
+        let patch = json!([{ "op": "replace", "path": "/metadata/labels/b", "value": "4" }]);
+        kubectl.run(&format!("patch {kind} one --type json -p {patch}"));
+        let patch = json!({ "metadata": { "labels": { "c": "5" }, "annotations": null } });
+        let line = kubectl.run(&format!("patch {kind} one --type merge -p {patch}"));
+        assert_eq!(line, format!("{kind}/one patched\n"));
+        let line = kubectl.run(&format!("patch {kind} one --type merge -p {patch}"));
+        assert_eq!(line, format!("{kind}/one patched (no change)\n"));
+        let patched = kubectl.json(&format!("get {kind} one"));
+        let labels = patched["metadata"]["labels"].as_object().unwrap();
+        let labels: Vec<String> = ["a", "b", "c"].map(|name| labels[name].to_string()).to_vec();
+        assert_eq!(labels.join(""), "\"2\"\"4\"\"5\"");
+        assert!(patched["metadata"]["annotations"].is_null(), "{patched}");
+
+        // Replaced with what was read, changed.
+        object = patched.clone();
+        match field {
+            "/metadata/annotations" => object["metadata"]["annotations"] = json!({ "new": "bmV3" }),
+            field => *object.pointer_mut(field).unwrap() = "bmV3".into(),
+        }
+        assert_eq!(kubectl.give("replace", &object), format!("{kind}/one replaced\n"));
+        let replaced = kubectl.json(&format!("get {kind} one"));
+        assert_eq!(replaced.pointer(field), object.pointer(field));
+        assert_eq!(replaced["metadata"]["uid"], created["metadata"]["uid"]);
+
+        // What YAML says is what JSON says.
+        let yaml = kubectl.run(&format!("get {kind} one -o yaml"));
+        let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+        assert_eq!(yaml, replaced);
+
+        // kubectl returns once it is gone.
+        let line = kubectl.run(&format!("delete {kind} one"));
+        assert!(line.starts_with(kind) && line.contains("\"one\" deleted"), "{line}");
+        let refused = kubectl.refuse(&format!("get {kind} one"));
+        assert!(refused.contains("(NotFound)") && refused.contains("\"one\" not found"), "{refused}");
+    }
+}
+
+#[test]
+fn get_watches_what_happens() {
+    let atoll = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    kubectl.run("create configmap first");
+    let lines = Lines::of(kubectl.command("get configmaps -w --output-watch-events -o json -l app!=other"));
+    assert_eq!(lines.event(), "ADDED first");
+    kubectl.run("create configmap second");
+    assert_eq!(lines.event(), "ADDED second");
+    kubectl.run("label configmap first x=y");
+    assert_eq!(lines.event(), "MODIFIED first");
+    // Out of the selection, and in again.
+    kubectl.run("label configmap second app=other");
+    assert_eq!(lines.event(), "DELETED second");
+    kubectl.run("label configmap second app=this --overwrite");
+    assert_eq!(lines.event(), "ADDED second");
+    kubectl.run("delete configmap first");
+    assert_eq!(lines.event(), "DELETED first");
+}
+
+/// What a running kubectl prints, as it prints it.
+struct Lines {
+    child: Child,
+    receiver: mpsc::Receiver<String>,
+}
+
+impl Lines {
+    fn of(mut command: Command) -> Lines {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Lines { child, receiver }
+    }
+
+    fn line(&self) -> String {
+        self.receiver.recv_timeout(PATIENCE).expect("kubectl goes on printing")
+    }
+
+    /// The next watch event.
+    fn event(&self) -> String {
+        let event: Value = serde_json::from_str(&self.line()).unwrap();
+        let name = &event["object"]["metadata"]["name"];
+        format!("{} {}", event["type"].as_str().unwrap(), name.as_str().unwrap())
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn wait_returns_when_it_has_come_true() {
+    let atoll = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    kubectl.run("create configmap slow --from-literal=state=begun");
+    let refused = kubectl.refuse("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=1s");
+    assert!(refused.contains("timed out waiting for the condition"), "{refused}");
+
+    let waiting =
+        Lines::of(kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=60s"));
+    kubectl.run(r#"patch configmap slow --type merge -p {"data":{"state":"done"}}"#);
+    assert_eq!(waiting.line(), "configmap/slow condition met");
+
+    let waiting = Lines::of(kubectl.command("wait configmap/slow --for=delete --timeout=60s"));
+    kubectl.run("delete configmap slow");
+    assert_eq!(waiting.line(), "configmap/slow condition met");
+}
+
+#[test]
+fn raw_paths_and_discovery_answer() {
+    let atoll = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    assert_eq!(kubectl.run("get --raw /readyz"), "ok");
+    assert!(kubectl.run("get --raw /readyz?verbose").ends_with("readyz check passed\n"));
+    let version: Value = serde_json::from_str(&kubectl.run("get --raw /version")).unwrap();
+    assert_eq!((&version["major"], &version["minor"]), (&"1".into(), &"36".into()));
+    let list: Value =
+        serde_json::from_str(&kubectl.run("get --raw /api/v1/namespaces/default/configmaps?limit=1"))
+            .unwrap();
+    assert_eq!(list["kind"], "ConfigMapList");
+    assert!(kubectl.refuse("get --raw /no/such/path").contains("NotFound"));
+
+    let versions = kubectl.run("api-versions");
+    for expected in ["v1", "apps/v1", "coordination.k8s.io/v1", "atoll.dev/v1alpha1"] {
+        assert!(versions.lines().any(|line| line == expected), "{versions}");
+    }
+    let resources = kubectl.run("api-resources --no-headers");
+    let shown =
+        |line: &[&str]| resources.lines().any(|found| found.split_whitespace().eq(line.iter().copied()));
+    assert!(shown(&["configmaps", "cm", "v1", "true", "ConfigMap"]), "{resources}");
+    assert!(shown(&["namespaces", "ns", "v1", "false", "Namespace"]), "{resources}");
+    assert!(shown(&["leases", "coordination.k8s.io/v1", "true", "Lease"]), "{resources}");
+    assert!(shown(&["workspaces", "ws", "atoll.dev/v1alpha1", "false", "Workspace"]), "{resources}");
+    let names = kubectl.run("api-resources -o name --namespaced=false --verbs=watch");
+    assert!(names.lines().any(|line| line == "namespaces") && !names.contains("configmaps"), "{names}");
+}
+
+#[test]
+fn the_command_in_the_announcement_works_as_printed() {
+    // A directory that needs quoting, as people have them.
+    let place = tempfile::tempdir().unwrap();
+    let atoll = Setup::new().directory(&place.path().join("it's my data")).start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let (_, command) = atoll.announcement.split_once("Try: ").unwrap();
+    assert!(command.starts_with("kubectl "), "{command}");
+    let path = std::env::join_paths(
+        std::iter::once(kubectl.directory.clone())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(command).env("PATH", path.unwrap()).env("HOME", kubectl.home.path());
+    let output = succeed(shell.env_remove("KUBECONFIG"));
+    let names: Vec<&str> = output.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
+}
+
+#[test]
+fn kubectl_follows_the_workspace_that_was_entered() {
+    let server = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&server) else { return };
+    let enter = |path: &str| {
+        succeed(atoll(&["workspace", "use", path]).env("KUBECONFIG", &kubectl.kubeconfig));
+    };
+    kubectl.run("create configmap in-root");
+    succeed(atoll(&["workspace", "create", "team", "--use"]).env("KUBECONFIG", &kubectl.kubeconfig));
+    assert_eq!(kubectl.run("get configmaps -o name"), "");
+    let namespaces = kubectl.run("get namespaces -o name");
+    assert_eq!(namespaces.lines().count(), 4, "{namespaces}");
+    kubectl.run("create configmap in-team");
+    assert_eq!(kubectl.run("get configmaps -o name"), "configmap/in-team\n");
+    enter("..");
+    assert_eq!(kubectl.run("get configmaps -o name"), "configmap/in-root\n");
+    assert_eq!(kubectl.run("get workspaces -o name"), "workspace.atoll.dev/team\n");
+    enter("root:team");
+    assert_eq!(kubectl.run("get configmaps -o name"), "configmap/in-team\n");
+}

@@ -1,0 +1,10 @@
+//! What people already have, pointed at a real server: kube-rs, kubectl and the Python client.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod kube_rs;
+mod kubectl;
+mod python;
+#[path = "../support/support.rs"]
+mod support;

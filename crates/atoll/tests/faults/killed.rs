@@ -1,0 +1,219 @@
+//! kill -9 under load: what was acknowledged is there, and nobody who watched can tell.
+//!
+//! `cargo test` kills the server 20 times; `ATOLL_KILL_ROUNDS=200 cargo test -p atoll --test faults killed` is the
+//! long run.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use atoll_testkit::wait::Waiting;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::access::{Access, Body, revision};
+use crate::support::process::Atoll;
+use crate::support::watching::{Next, Watch};
+use crate::support::{CONFIG_MAPS, config_map, eventually};
+
+const WRITERS: usize = 32;
+const ROUNDS: usize = 20;
+/// Every so many writes of a writer is a creation; the others change what it has created.
+const CREATE_EVERY: u64 = 8;
+
+/// The state of an object: how often it was changed, and when last.
+type State = (u64, u64);
+
+/// Which write each revision was, by everyone who was told: writers, lists and watchers.
+#[derive(Default)]
+struct Ledger(Mutex<HashMap<u64, (String, u64)>>);
+
+impl Ledger {
+    fn enter(&self, revision: u64, name: &str, count: u64) {
+        let mut known = self.0.lock().unwrap();
+        let entry = known.entry(revision).or_insert_with(|| (name.to_string(), count));
+        assert_eq!((entry.0.as_str(), entry.1), (name, count), "revision {revision} is two different writes");
+    }
+}
+
+struct Writer {
+    number: usize,
+    writes: u64,
+    /// What it knows to be stored.
+    objects: BTreeMap<String, State>,
+    /// The write that was not answered: it happened, or it did not.
+    unanswered: Option<(String, u64)>,
+}
+
+fn object(name: &str, count: u64, revision: Option<u64>) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name },
+        "data": { "count": count.to_string(), "filling": "x".repeat(500) },
+    });
+    if let Some(revision) = revision {
+        object["metadata"]["resourceVersion"] = revision.to_string().into();
+    }
+    object
+}
+
+fn count(object: &Value) -> u64 {
+    object["data"]["count"].as_str().unwrap().parse().unwrap()
+}
+
+impl Writer {
+    /// Writes on one connection until it breaks.
+    async fn write(mut self, access: Access, ledger: Arc<Ledger>, acknowledged: Arc<AtomicUsize>) -> Writer {
+        let Ok(mut http) = access.http1().await else { return self };
+        loop {
+            let (method, name, state) = self.choose();
+            let (next, expected) = state.map_or((0, None), |(count, revision)| (count + 1, Some(revision)));
+            self.unanswered = Some((name.clone(), next));
+            let path = if state.is_some() { config_map(&name) } else { CONFIG_MAPS.to_string() };
+            let body = Body::Json(object(&name, next, expected));
+            let Ok(answer) = http.request(method, &path, body).await else { return self };
+            let stored = answer.expect(if state.is_some() { 200 } else { 201 });
+            assert_eq!(count(&stored), next);
+            ledger.enter(revision(&stored), &name, next);
+            self.objects.insert(name, (next, revision(&stored)));
+            self.unanswered = None;
+            acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn choose(&mut self) -> (Method, String, Option<State>) {
+        self.writes += 1;
+        if self.writes % CREATE_EVERY == 1 {
+            let name = format!("writer-{}-{}", self.number, self.writes);
+            return (Method::POST, name, None);
+        }
+        let position = self.writes as usize % self.objects.len();
+        let (name, state) = self.objects.iter().nth(position).unwrap();
+        (Method::PUT, name.clone(), Some(*state))
+    }
+
+    /// Compares what this writer knows with what is stored, and takes the latter over.
+    fn check(&mut self, stored: &mut BTreeMap<String, State>, ledger: &Ledger) {
+        let unanswered = self.unanswered.take();
+        if let Some((name, next)) = unanswered
+            && let Some((found, revision)) = stored.get(&name).filter(|(found, _)| *found == next)
+        {
+            ledger.enter(*revision, &name, *found);
+            self.objects.insert(name, (*found, *revision));
+        }
+        for (name, known) in &self.objects {
+            assert_eq!(stored.remove(name).as_ref(), Some(known), "{name} is not what was acknowledged");
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Protocol {
+    One,
+    Two,
+}
+
+/// Watches for as long as the test lasts, resuming where it was.
+struct Follower {
+    last: AtomicUsize,
+    objects: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Follower {
+    async fn follow(self: Arc<Self>, access: Access, protocol: Protocol, ledger: Arc<Ledger>) {
+        loop {
+            let waiting = Waiting::until("the server takes a connection");
+            let mut http = loop {
+                let connection = match protocol {
+                    Protocol::One => access.http1().await,
+                    Protocol::Two => access.http2().await,
+                };
+                match connection {
+                    Ok(http) => break http,
+                    Err(_) => waiting.again().await,
+                }
+            };
+            let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", self.last.load(Ordering::Relaxed));
+            let Ok(mut watch) = Watch::on(&mut http, &path).await else { continue };
+            while let Next::Event(event) = watch.next().await {
+                self.see(&event.kind, &event.object, &ledger);
+            }
+        }
+    }
+
+    fn see(&self, kind: &str, object: &Value, ledger: &Ledger) {
+        assert!(kind == "ADDED" || kind == "MODIFIED", "{kind} {object}");
+        let (revision, count) = (revision(object), count(object));
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let last = self.last.swap(revision as usize, Ordering::Relaxed) as u64;
+        assert!(revision > last, "{name} at {revision} after {last}: seen twice, or out of order");
+        ledger.enter(revision, name, count);
+        let before = self.objects.lock().unwrap().insert(name.to_string(), count);
+        // Each write counts up by one: a gap would show.
+        match before {
+            None => assert_eq!((kind, count), ("ADDED", 0), "{name} has a gap"),
+            Some(before) => assert_eq!((kind, count), ("MODIFIED", before + 1), "{name} has a gap"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_no_revision_is_reused_and_watchers_see_no_gap() {
+    let rounds = std::env::var("ATOLL_KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let mut atoll = Atoll::start();
+    let ledger = Arc::new(Ledger::default());
+    let start = revision(&atoll.admin().get(CONFIG_MAPS).await.expect(200));
+    // The authority stays the same; the administrator's certificate is made anew at each start and both are good.
+    let access = atoll.admin();
+
+    let followers: Vec<Arc<Follower>> = (0..3)
+        .map(|_| Arc::new(Follower { last: AtomicUsize::new(start as usize), objects: Mutex::default() }))
+        .collect();
+    let mut following = tokio::task::JoinSet::new();
+    for (position, follower) in followers.iter().enumerate() {
+        let protocol = if position == 0 { Protocol::One } else { Protocol::Two };
+        following.spawn(follower.clone().follow(access.clone(), protocol, ledger.clone()));
+    }
+
+    let mut writers: Vec<Writer> = (0..WRITERS)
+        .map(|number| Writer { number, writes: 0, objects: BTreeMap::new(), unanswered: None })
+        .collect();
+    for round in 0..rounds {
+        let acknowledged = Arc::new(AtomicUsize::new(0));
+        let mut writing = tokio::task::JoinSet::new();
+        for writer in writers.drain(..) {
+            writing.spawn(writer.write(access.clone(), ledger.clone(), acknowledged.clone()));
+        }
+        // A different number of writes each time, so that the blow falls at different moments.
+        let enough = 100 + round * 53 % 400;
+        eventually("enough has been written", async || acknowledged.load(Ordering::Relaxed) >= enough).await;
+        atoll.kill();
+        while let Some(writer) = writing.join_next().await {
+            writers.push(writer.unwrap());
+        }
+        atoll.restart();
+
+        let list = access.get(CONFIG_MAPS).await.expect(200);
+        let items = list["items"].as_array().unwrap().iter().filter(|item| item["data"]["count"].is_string());
+        let mut stored: BTreeMap<String, State> = items
+            .map(|item| (item["metadata"]["name"].as_str().unwrap().into(), (count(item), revision(item))))
+            .collect();
+        let latest = stored.values().map(|(_, revision)| *revision).max().unwrap_or(start) as usize;
+        for writer in &mut writers {
+            writer.check(&mut stored, &ledger);
+        }
+        assert!(stored.is_empty(), "nobody wrote {stored:?}");
+        eventually("all followers have caught up", async || {
+            if let Some(outcome) = following.try_join_next() {
+                outcome.unwrap();
+            }
+            followers.iter().all(|follower| follower.last.load(Ordering::Relaxed) >= latest)
+        })
+        .await;
+    }
+    let written = ledger.0.lock().unwrap().len();
+    println!(
+        "{rounds} rounds, {written} writes, revision {}",
+        revision(&access.get(CONFIG_MAPS).await.json())
+    );
+    following.abort_all();
+}

@@ -1,0 +1,79 @@
+//! SIGTERM: what is under way comes to its end, and then the server does.
+
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use crate::support::access::{Access, Body};
+use crate::support::process::{Atoll, Setup};
+use crate::support::raw::Raw;
+use crate::support::watching::{Next, Watch};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+
+/// A creation whose body is still to come.
+async fn begin(admin: &Access, body: &str) -> Raw {
+    let mut raw = Raw::open(admin).await;
+    let lines = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let head = raw.head("POST", CONFIG_MAPS, &lines);
+    raw.send(head).await.unwrap();
+    raw.send(&body[..10]).await.unwrap();
+    raw
+}
+
+/// Whether a load balancer would still send requests here.
+async fn is_ready(admin: &Access) -> bool {
+    let Ok(mut http) = admin.http1().await else { return false };
+    http.request(Method::GET, "/readyz", Body::None).await.is_ok_and(|answer| answer.status == 200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_finish_and_watches_end_properly() {
+    let mut atoll = Atoll::start();
+    let admin = atoll.admin();
+    let mut first = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1")).await;
+    let mut multiplexed = admin.http2().await.unwrap();
+    let mut second = Watch::on(&mut multiplexed, &format!("{CONFIG_MAPS}?watch=1")).await.unwrap();
+    admin.post(CONFIG_MAPS, config_map_with("before", "1")).await.expect(201);
+    assert_eq!(first.event().await.name(), "before");
+    assert_eq!(second.event().await.name(), "before");
+    // Connections that nobody uses must not hold it up.
+    let mut idle = admin.http1().await.unwrap();
+    idle.request(Method::GET, "/readyz", Body::None).await.unwrap();
+    let body = config_map_with("during", "1").to_string();
+    let mut creation = begin(&admin, &body).await;
+    assert!(is_ready(&admin).await);
+
+    let started = Instant::now();
+    atoll.terminate();
+    assert!(matches!(first.next().await, Next::End));
+    assert!(matches!(second.next().await, Next::End));
+    eventually("it takes no new requests", async || !is_ready(&admin).await).await;
+    creation.send(&body[10..]).await.unwrap();
+    assert_eq!(creation.answer().await.unwrap().status, 201);
+    drop(creation);
+    let status = atoll.wait();
+    assert_eq!(status.code(), Some(0), "{}", atoll.log());
+    assert!(started.elapsed() < Duration::from_secs(9), "it waited for someone who was done");
+    assert!(!atoll.log().contains("cut off"), "{}", atoll.log());
+
+    atoll.restart();
+    atoll.admin().get(&config_map("during")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_never_ends_does_not_hold_it_up_for_longer_than_allowed() {
+    let mut atoll = Setup::new().flag("--shutdown-timeout", 1).start();
+    let admin = atoll.admin();
+    let mut creation = begin(&admin, &config_map_with("never", "1").to_string()).await;
+    // Its head has been read when something that was sent later has been answered.
+    admin.get(CONFIG_MAPS).await.expect(200);
+    let started = Instant::now();
+    atoll.terminate();
+    let status = atoll.wait();
+    assert_eq!(status.code(), Some(0), "{}", atoll.log());
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    assert!(creation.answer().await.is_none_or(|head| head.status >= 500));
+    atoll.restart();
+    atoll.admin().get(&config_map("never")).await.expect_status(404, "NotFound");
+}

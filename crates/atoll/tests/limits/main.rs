@@ -1,0 +1,16 @@
+//! What a server does with more than it can take, with nonsense, and with too little time.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod bodies;
+mod connections;
+mod drain;
+mod flood;
+mod inflight;
+mod selectors;
+#[path = "../support/support.rs"]
+mod support;
+mod timeouts;
+mod unharmed;
+mod watchers;

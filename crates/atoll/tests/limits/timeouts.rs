@@ -1,0 +1,39 @@
+//! Requests that take too long.
+
+use std::time::{Duration, Instant};
+
+use crate::support::process::Setup;
+use crate::support::raw::Raw;
+use crate::support::watching::{Next, Watch};
+use crate::support::{CONFIG_MAPS, config_map_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_does_not_come_to_an_end_is_given_up() {
+    let atoll = Setup::new().flag("--request-timeout", 1).start();
+    let admin = atoll.admin();
+    let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1")).await;
+    let mut raw = Raw::open(&admin).await;
+    let head = raw.head("POST", CONFIG_MAPS, "Content-Type: application/json\r\nContent-Length: 100\r\n");
+    let started = Instant::now();
+    raw.send(head).await.unwrap();
+    let answer = raw.answer().await.unwrap();
+    assert_eq!(answer.status, 504, "{}", answer.text);
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    // The rest of the body will never come, so the connection is of no more use.
+    let body = String::from_utf8(raw.rest().await).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&status["kind"], &status["reason"]), (&"Status".into(), &"Timeout".into()), "{status}");
+
+    // Watches last for as long as they were asked to.
+    admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    assert_eq!(watch.event().await.name(), "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_when_its_time_is_up() {
+    let atoll = Setup::new().start();
+    let started = Instant::now();
+    let mut watch = Watch::open(&atoll.admin(), &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")).await;
+    assert!(matches!(watch.next().await, Next::End));
+    assert!(started.elapsed() >= Duration::from_secs(1));
+}

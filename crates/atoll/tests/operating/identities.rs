@@ -1,0 +1,98 @@
+//! Who gets in, and how far.
+
+use crate::support::process::{Atoll, Setup};
+use crate::support::watching::Watch;
+use crate::support::{CONFIG_MAPS, config_map_with};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_say_who_someone_is() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("tokens.csv");
+    std::fs::write(&file, "master,root,1,\"system:masters,ops\"\nplain,ann,2,ops\nalone,bob,3\n").unwrap();
+    let atoll = Setup::new().flag("--token-auth-file", file.display()).start();
+    let admin = atoll.admin();
+    admin.token("master").post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    Watch::open(&admin.token("master"), &format!("{CONFIG_MAPS}?watch=1")).await.event().await;
+    for (token, user) in [("plain", "ann"), ("alone", "bob")] {
+        let message = admin.token(token).get(CONFIG_MAPS).await.expect_status(403, "Forbidden");
+        let expected = format!(
+            "configmaps is forbidden: User \"{user}\" cannot list resource \"configmaps\" in API group \"\" in the \
+             namespace \"default\""
+        );
+        assert_eq!(message, expected);
+        assert_eq!(admin.token(token).get("/readyz").await.text(), "ok");
+    }
+    // A token that nobody has is wrong everywhere, even where none is needed.
+    for token in ["wrong", "maste", "master2"] {
+        let answer = admin.token(token).get(CONFIG_MAPS).await;
+        assert_eq!(answer.expect_status(401, "Unauthorized"), "Unauthorized", "{token:?}");
+    }
+    admin.token("wrong").get("/readyz").await.expect_status(401, "Unauthorized");
+    // No token at all is nobody.
+    admin.token("").get(CONFIG_MAPS).await.expect_status(403, "Forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_learn_only_that_the_server_is_there() {
+    let atoll = Atoll::start();
+    atoll.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    let stranger = atoll.admin().anonymous();
+    for open in ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz?verbose", "/version"] {
+        assert_eq!(stranger.get(open).await.status, 200, "{open}");
+    }
+    let workspaces = "/apis/atoll.dev/v1alpha1/workspaces";
+    let closed = [
+        "/",
+        "/api",
+        "/apis",
+        "/api/v1",
+        "/apis/apps/v1",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/metrics",
+        "/atoll/snapshot",
+        CONFIG_MAPS,
+        "/api/v1/namespaces/default",
+        workspaces,
+        "/clusters/root/api/v1/namespaces",
+        "/clusters/*/api/v1/secrets",
+        "/clusters/root:unknown/api/v1/namespaces",
+        "/no/such/path",
+        "/healthzz",
+        "/version/x",
+        "/clusters/root/metrics",
+    ];
+    for path in closed {
+        let answer = stranger.get(path).await;
+        // Whether something exists is not told either.
+        assert_eq!(answer.status, 403, "{path}: {}", answer.text());
+        let message = answer.expect_status(403, "Forbidden");
+        assert!(message.contains("system:anonymous"), "{message}");
+    }
+    stranger.post(CONFIG_MAPS, config_map_with("b", "1")).await.expect_status(403, "Forbidden");
+    stranger.post("/version", serde_json::json!({})).await.expect_status(403, "Forbidden");
+    stranger.delete("/api/v1/namespaces/default").await.expect_status(403, "Forbidden");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_another_authority_are_strangers_or_turned_away() {
+    let (first, second) = (Atoll::start(), Atoll::start());
+    // The first one's administrator knocks at the second.
+    let intruder = second.admin().with_identity_of(&first.admin());
+    if let Ok(mut http) = intruder.http1().await {
+        let answer = http.request(http::Method::GET, CONFIG_MAPS, crate::support::access::Body::None).await;
+        assert!(answer.as_ref().is_err() || answer.is_ok_and(|answer| answer.status == 401), "it was let in");
+    }
+    second.admin().get(CONFIG_MAPS).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubeconfigs_from_before_a_restart_still_open_the_door() {
+    let mut atoll = Atoll::start();
+    let before = atoll.admin();
+    atoll.terminate();
+    assert!(atoll.wait().success());
+    atoll.restart();
+    before.get(CONFIG_MAPS).await.expect(200);
+    atoll.admin().get(CONFIG_MAPS).await.expect(200);
+}

@@ -1,0 +1,12 @@
+//! A server as its operator meets it: settings, identities, workspaces, snapshots and the commands for them.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod identities;
+mod settings;
+mod snapshots;
+#[path = "../support/support.rs"]
+mod support;
+mod workspaces;

@@ -1,0 +1,209 @@
+//! Flags, environment and config file, in that order; and what they change.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::support::process::{Atoll, Failed, Setup, atoll};
+use crate::support::programs::succeed;
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
+
+/// The address that a server tells its clients to use.
+fn advertised(setup: Setup) -> String {
+    let atoll = setup.start();
+    let (_, behind) = atoll.announcement.split_once("https://").unwrap();
+    behind.split_once(':').unwrap().0.to_string()
+}
+
+#[test]
+fn flags_come_before_the_environment_and_that_before_the_file() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("config.yaml");
+    std::fs::write(&file, "advertise-address: 127.0.0.4\nlog-format: json\nhistory: 60\n").unwrap();
+    let from_file = Setup::new().flag("--config", file.display());
+    assert_eq!(advertised(Setup::new()), "127.0.0.1");
+    assert_eq!(advertised(from_file.clone()), "127.0.0.4");
+    let from_environment = from_file.variable("ATOLL_ADVERTISE_ADDRESS", "127.0.0.3");
+    assert_eq!(advertised(from_environment.clone()), "127.0.0.3");
+    assert_eq!(advertised(from_environment.flag("--advertise-address", "127.0.0.2")), "127.0.0.2");
+    // The file itself can be named by the environment.
+    let named = Setup::new().variable("ATOLL_CONFIG", file.display());
+    assert_eq!(advertised(named), "127.0.0.4");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_can_stand_in_the_file() {
+    let place = tempfile::tempdir().unwrap();
+    let tokens = place.path().join("tokens.csv");
+    std::fs::write(&tokens, "secret,ann,1,\"system:masters\"\n").unwrap();
+    let file = place.path().join("config.yaml");
+    let text = format!(
+        "# what this server does\nprofile: minimal\ntoken-auth-file: {}\nrequest-timeout: 5\nlog: debug\n\
+         log-format: json\nmax-requests-inflight: 10\n",
+        tokens.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let atoll = Setup::new().flag("--config", file.display()).start();
+    let ann = atoll.admin().token("secret");
+    ann.get(CONFIG_MAPS).await.expect(200);
+    ann.get("/apis/apps/v1/deployments").await.expect_status_code(404);
+    let log = atoll.log();
+    let line =
+        log.lines().find(|line| line.contains(CONFIG_MAPS)).unwrap_or_else(|| panic!("not logged: {log}"));
+    let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+    assert_eq!((&line["code"], &line["verb"]), (&200.into(), &"list".into()), "{line}");
+    assert!(line["request"].as_str().is_some_and(|id| !id.is_empty()), "{line}");
+}
+
+#[test]
+fn mistakes_in_settings_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("config.yaml");
+    let refused = |setup: Setup| -> String {
+        let Failed { status, errors } = setup.try_start().err().expect("a refusal");
+        assert!(status.code().is_some_and(|code| code == 1 || code == 2), "{status} {errors}");
+        errors
+    };
+    let with_file = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        refused(Setup::new().flag("--config", file.display()))
+    };
+    let shown = file.display().to_string();
+    assert!(with_file("no-such-flag: 1\n").contains("no-such-flag"));
+    assert!(with_file("profile: tiny\n").contains("minimal"), "the values that there are");
+    assert!(with_file("profile: [\n").contains(&shown));
+    assert!(with_file("- profile\n").contains(&shown));
+    let missing = place.path().join("missing.yaml").display().to_string();
+    assert!(refused(Setup::new().flag("--config", &missing)).contains(&missing));
+    assert!(refused(Setup::new().flag("--token-auth-file", &missing)).contains(&missing));
+    assert!(refused(Setup::new().flag("--advertise-address", "nowhere")).contains("nowhere"));
+    assert!(refused(Setup::new().variable("ATOLL_PROFILE", "tiny")).contains("tiny"));
+    let tokens = place.path().join("tokens.csv");
+    std::fs::write(&tokens, "secret-token,ann\n").unwrap();
+    let errors = refused(Setup::new().flag("--token-auth-file", tokens.display()));
+    assert!(errors.contains("line 1 has 2 columns") && !errors.contains("secret-token"), "{errors}");
+}
+
+#[test]
+fn the_program_says_what_it_is() {
+    assert!(succeed(&mut atoll(&["--version"])).starts_with("atoll "));
+    let help = succeed(&mut atoll(&["start", "--help"]));
+    for flag in ["--data-dir", "--listen", "--profile", "--config", "ATOLL_DATA_DIR"] {
+        assert!(help.contains(flag), "{help}");
+    }
+}
+
+/// `group/version resource` of everything in legacy and in aggregated discovery.
+async fn discovered(atoll: &Atoll) -> BTreeSet<String> {
+    let admin = atoll.admin();
+    let mut versions = vec![("/api/v1".to_string(), "v1".to_string())];
+    for group in admin.get("/apis").await.expect(200)["groups"].as_array().unwrap() {
+        for version in group["versions"].as_array().unwrap() {
+            let version = version["groupVersion"].as_str().unwrap();
+            versions.push((format!("/apis/{version}"), version.to_string()));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for (path, version) in versions {
+        for resource in admin.get(&path).await.expect(200)["resources"].as_array().unwrap() {
+            found.insert(format!("{version} {}", resource["name"].as_str().unwrap()));
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_minimal_profile_serves_what_it_says_and_nothing_else() {
+    let atoll = Setup::new().flag("--profile", "minimal").start();
+    let expected = [
+        "apiextensions.k8s.io/v1 customresourcedefinitions",
+        "apiextensions.k8s.io/v1 customresourcedefinitions/status",
+        "atoll.dev/v1alpha1 workspaces",
+        "atoll.dev/v1alpha1 workspaces/status",
+        "coordination.k8s.io/v1 leases",
+        "rbac.authorization.k8s.io/v1 clusterrolebindings",
+        "rbac.authorization.k8s.io/v1 clusterroles",
+        "rbac.authorization.k8s.io/v1 rolebindings",
+        "rbac.authorization.k8s.io/v1 roles",
+        "v1 configmaps",
+        "v1 events",
+        "v1 namespaces",
+        "v1 namespaces/finalize",
+        "v1 namespaces/status",
+        "v1 secrets",
+        "v1 serviceaccounts",
+    ];
+    let found = discovered(&atoll).await;
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    // Aggregated discovery says the same.
+    let mut aggregated = BTreeSet::new();
+    for path in ["/api", "/apis"] {
+        let mut http = atoll.admin().http1().await.unwrap();
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let list = http.get_accepting(path, accept).await.unwrap().expect(200);
+        for group in list["items"].as_array().unwrap() {
+            let name = group["metadata"]["name"].as_str().unwrap_or_default();
+            for version in group["versions"].as_array().unwrap() {
+                let version = version["version"].as_str().unwrap();
+                let prefix = if name.is_empty() { version.to_string() } else { format!("{name}/{version}") };
+                for resource in version_resources(&group["versions"], version) {
+                    aggregated.insert(format!("{prefix} {resource}"));
+                }
+            }
+        }
+    }
+    assert_eq!(aggregated, found);
+}
+
+/// Resources and their subresources of one version in an aggregated group.
+fn version_resources(versions: &Value, wanted: &str) -> Vec<String> {
+    let version = versions.as_array().unwrap().iter().find(|version| version["version"] == wanted).unwrap();
+    let mut names = Vec::new();
+    for resource in version["resources"].as_array().unwrap() {
+        let name = resource["resource"].as_str().unwrap();
+        names.push(name.to_string());
+        for subresource in resource["subresources"].as_array().into_iter().flatten() {
+            names.push(format!("{name}/{}", subresource["subresource"].as_str().unwrap()));
+        }
+    }
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_stored_under_the_full_profile_is_kept_under_the_minimal_one() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("data");
+    let full = Setup::new().directory(&directory).start();
+    let service = serde_json::json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "kept" }, "spec": { "limits": [] },
+    });
+    let path = "/api/v1/namespaces/default/limitranges";
+    full.admin().post(path, service).await.expect(201);
+    drop(full);
+    let minimal = Setup::new().directory(&directory).flag("--profile", "minimal").start();
+    minimal.admin().get(path).await.expect_status_code(404);
+    minimal.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    drop(minimal);
+    let full = Setup::new().directory(&directory).start();
+    full.admin().get(&format!("{path}/kept")).await.expect(200);
+    full.admin().get(&config_map("a")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_secret_is_readable_by_its_owner_only() {
+    let atoll = Atoll::start();
+    atoll.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(atoll.directory.join(name)).unwrap();
+        format!("{name} {:o}", metadata.permissions().mode() & 0o777)
+    };
+    assert_eq!(mode("."), ". 700");
+    for entry in std::fs::read_dir(&atoll.directory).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        // The certificate of the authority is for everyone.
+        if name != "ca.crt" {
+            assert_eq!(mode(&name), format!("{name} 600"));
+        }
+    }
+}

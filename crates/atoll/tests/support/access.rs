@@ -1,0 +1,301 @@
+//! Who asks, and how: certificates or tokens, over HTTP/1.1 or HTTP/2, on connections that tests can hold.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::within;
+
+pub const JSON: &str = "application/json";
+pub const MERGE: &str = "application/merge-patch+json";
+
+/// An identity at a server.
+#[derive(Clone)]
+pub struct Access {
+    authority: String,
+    /// Put before every path: `/clusters/…`, or nothing for the root workspace.
+    base: String,
+    token: Option<String>,
+    roots: Arc<RootCertStore>,
+    identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// A connection that is kept from request to request.
+pub struct Http {
+    access: Access,
+    accept: &'static str,
+    sender: Sender,
+}
+
+#[derive(Clone)]
+pub enum Body {
+    None,
+    Json(Value),
+    Raw(&'static str, Bytes),
+}
+
+enum Sender {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Access {
+    pub fn from_kubeconfig(path: &Path) -> Access {
+        let text = std::fs::read_to_string(path).unwrap();
+        let config: Value = serde_saphyr::from_str(&text).unwrap();
+        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+        let data = |holder: &Value, name: &str| STANDARD.decode(holder[name].as_str().unwrap()).unwrap();
+        let server: http::Uri = cluster["server"].as_str().unwrap().parse().unwrap();
+        let mut roots = RootCertStore::empty();
+        let authority = data(cluster, "certificate-authority-data");
+        roots.add(CertificateDer::from_pem_slice(&authority).unwrap()).unwrap();
+        Access {
+            authority: server.authority().unwrap().to_string(),
+            base: server.path().trim_end_matches('/').to_string(),
+            token: None,
+            roots: Arc::new(roots),
+            identity: Some((data(user, "client-certificate-data"), data(user, "client-key-data"))),
+        }
+    }
+
+    /// The same server, with no credentials at all.
+    pub fn anonymous(&self) -> Access {
+        Access { identity: None, token: None, ..self.clone() }
+    }
+
+    /// The same server, with a token instead of a certificate.
+    pub fn token(&self, token: &str) -> Access {
+        Access { identity: None, token: Some(token.into()), ..self.clone() }
+    }
+
+    /// The same identity in another workspace.
+    pub fn workspace(&self, path: &str) -> Access {
+        Access { base: format!("/clusters/{path}"), ..self.clone() }
+    }
+
+    /// The same server, with someone else's certificate.
+    pub fn with_identity_of(&self, other: &Access) -> Access {
+        Access { identity: other.identity.clone(), ..self.clone() }
+    }
+
+    /// What stands before every path.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    pub fn tls(&self, protocols: &[&str]) -> ClientConfig {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(self.roots.clone());
+        let mut config = match &self.identity {
+            Some((certificate, key)) => {
+                let chain = CertificateDer::pem_slice_iter(certificate).map(Result::unwrap).collect();
+                builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key).unwrap()).unwrap()
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config
+    }
+
+    /// A TLS connection without any HTTP on it yet.
+    pub async fn stream(&self, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(&self.authority).await?;
+        stream.set_nodelay(true)?;
+        let host = self.authority.rsplit_once(':').unwrap().0.trim_matches(['[', ']']).to_string();
+        let name = ServerName::try_from(host).unwrap();
+        TlsConnector::from(Arc::new(self.tls(protocols))).connect(name, stream).await
+    }
+
+    pub async fn http1(&self) -> std::io::Result<Http> {
+        let stream = self.stream(&["http/1.1"]).await?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(std::io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(Http { access: self.clone(), accept: JSON, sender: Sender::One(sender) })
+    }
+
+    pub async fn http2(&self) -> std::io::Result<Http> {
+        let stream = self.stream(&["h2"]).await?;
+        let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+        let (sender, connection) = handshake.map_err(std::io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(Http { access: self.clone(), accept: JSON, sender: Sender::Two(sender) })
+    }
+
+    /// One request on a connection of its own, which has to be answered.
+    pub async fn request(&self, method: Method, path: &str, body: Body) -> Answer {
+        let mut http = within("the server takes a connection", self.http1()).await.unwrap();
+        let sending = http.request(method.clone(), path, body);
+        match within(&format!("{method} {path} is answered"), sending).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.request(Method::GET, path, Body::None).await
+    }
+
+    pub async fn post(&self, path: &str, object: Value) -> Answer {
+        self.request(Method::POST, path, Body::Json(object)).await
+    }
+
+    pub async fn put(&self, path: &str, object: Value) -> Answer {
+        self.request(Method::PUT, path, Body::Json(object)).await
+    }
+
+    pub async fn merge(&self, path: &str, patch: Value) -> Answer {
+        let body = Bytes::from(patch.to_string());
+        self.request(Method::PATCH, path, Body::Raw(MERGE, body)).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.request(Method::DELETE, path, Body::None).await
+    }
+}
+
+impl Http {
+    /// Sends a request and gives back its head; the body is the caller's to read.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Body,
+    ) -> hyper::Result<Response<Incoming>> {
+        let path = format!("{}{path}", self.access.base);
+        let uri = match self.sender {
+            Sender::One(_) => path,
+            Sender::Two(_) => format!("https://{}{path}", self.access.authority),
+        };
+        let mut request = Request::builder().method(method).uri(uri).header(header::ACCEPT, self.accept);
+        if let Sender::One(_) = self.sender {
+            request = request.header(header::HOST, &self.access.authority);
+        }
+        if let Some(token) = &self.access.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let content = match body {
+            Body::None => Bytes::new(),
+            Body::Json(value) => {
+                request = request.header(header::CONTENT_TYPE, JSON);
+                Bytes::from(value.to_string())
+            }
+            Body::Raw(kind, content) => {
+                request = request.header(header::CONTENT_TYPE, kind);
+                content
+            }
+        };
+        let request = request.body(Full::new(content)).unwrap();
+        match &mut self.sender {
+            Sender::One(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+            Sender::Two(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await
+            }
+        }
+    }
+
+    pub async fn request(&mut self, method: Method, path: &str, body: Body) -> hyper::Result<Answer> {
+        let response = self.send(method, path, body).await?;
+        Answer::read(response).await
+    }
+
+    pub async fn get_accepting(&mut self, path: &str, accept: &'static str) -> hyper::Result<Answer> {
+        self.accept = accept;
+        let answer = self.request(Method::GET, path, Body::None).await;
+        self.accept = JSON;
+        answer
+    }
+}
+
+impl Answer {
+    async fn read(response: Response<Incoming>) -> hyper::Result<Answer> {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        match serde_json::from_slice(&self.body) {
+            Ok(value) => value,
+            Err(error) => panic!("{error} in {}", self.text()),
+        }
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The JSON of an answer that must have this code.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.json()
+    }
+
+    /// Fails unless the answer, whatever it says, has this code.
+    #[track_caller]
+    pub fn expect_status_code(&self, status: u16) {
+        assert_eq!(self.status, status, "{}", self.text());
+    }
+
+    /// The message of a Status that must have this code and reason.
+    #[track_caller]
+    pub fn expect_status(&self, code: u16, reason: &str) -> String {
+        let value = self.expect(code);
+        assert_eq!((&value["kind"], &value["code"]), (&"Status".into(), &code.into()), "{value}");
+        assert_eq!(value["reason"], reason, "{value}");
+        value["message"].as_str().unwrap().to_string()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// The revision that an object or a list is at.
+#[track_caller]
+pub fn revision(value: &Value) -> u64 {
+    let text = value["metadata"]["resourceVersion"].as_str();
+    text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no revision in {value}"))
+}
+
+/// The names of a list's items.
+pub fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("no items in {list}"));
+    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_string()).collect()
+}

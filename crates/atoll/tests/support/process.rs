@@ -1,0 +1,250 @@
+//! `atoll start` as a child process: started, watched, killed and started again.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+
+use super::access::Access;
+use super::{PATIENCE, eventually_blocking};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_atoll");
+
+/// How a server shall be started.
+#[derive(Clone, Default)]
+pub struct Setup {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    directory: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+}
+
+impl Setup {
+    pub fn new() -> Self {
+        Setup::default()
+    }
+
+    pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
+        self.arguments.push(format!("{name}={}", value.to_string()));
+        self
+    }
+
+    pub fn variable(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.push((name.into(), value.to_string()));
+        self
+    }
+
+    pub fn directory(mut self, directory: &Path) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = Some(address);
+        self
+    }
+
+    /// Starts a server and waits until it says that it is ready.
+    pub fn start(self) -> Atoll {
+        match self.try_start() {
+            Ok(atoll) => atoll,
+            Err(failed) => panic!("the server ended with {}: {}", failed.status, failed.errors),
+        }
+    }
+
+    /// As `start`, for servers that may refuse to.
+    pub fn try_start(self) -> Result<Atoll, Failed> {
+        let (directory, temporary) = match &self.directory {
+            Some(directory) => (directory.clone(), None),
+            None => {
+                let temporary = tempfile::tempdir().unwrap();
+                (temporary.path().join("data"), Some(temporary))
+            }
+        };
+        Atoll::spawn(self, directory, temporary.map(Arc::new))
+    }
+}
+
+/// A server that did not start.
+#[derive(Debug)]
+pub struct Failed {
+    pub status: ExitStatus,
+    pub errors: String,
+}
+
+/// A running server; it ends with this value.
+pub struct Atoll {
+    pub address: SocketAddr,
+    pub directory: PathBuf,
+    /// What it said when it was ready.
+    pub announcement: String,
+    child: Child,
+    log: Arc<Mutex<String>>,
+    setup: Setup,
+    temporary: Option<Arc<TempDir>>,
+}
+
+impl Atoll {
+    pub fn start() -> Atoll {
+        Setup::new().start()
+    }
+
+    fn spawn(setup: Setup, directory: PathBuf, temporary: Option<Arc<TempDir>>) -> Result<Atoll, Failed> {
+        let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());
+        let mut command = Command::new(PROGRAM);
+        command.arg("start").arg("--data-dir").arg(&directory);
+        command.arg("--listen").arg(&listen).args(&setup.arguments);
+        command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = collect(child.stderr.take().unwrap());
+        match first_line(child.stdout.take().unwrap()) {
+            Some(announcement) => {
+                let address = announced(&announcement);
+                Ok(Atoll { address, directory, announcement, child, log: log.0, setup, temporary })
+            }
+            None => {
+                let status = child.wait().unwrap();
+                log.1.join().unwrap();
+                let errors = log.0.lock().unwrap().clone();
+                Err(Failed { status, errors })
+            }
+        }
+    }
+
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.directory.join("admin.kubeconfig")
+    }
+
+    /// As the administrator, in the root workspace.
+    pub fn admin(&self) -> Access {
+        Access::from_kubeconfig(&self.admin_kubeconfig())
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Everything that the server has logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Ends the server as a power cut would, were it not for the disk.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks the server to end.
+    pub fn terminate(&self) {
+        let process = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    }
+
+    /// How the server ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut ended = None;
+        eventually_blocking("the server has ended", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
+    }
+
+    /// Starts a server that has ended again: same directory, same address.
+    pub fn restart(&mut self) {
+        let setup = self.setup.clone().listen(self.address);
+        let mut again = None;
+        eventually_blocking("the port is free again", || {
+            again = match Atoll::spawn(setup.clone(), self.directory.clone(), self.temporary.clone()) {
+                Ok(atoll) => Some(atoll),
+                // Another program's connection may have been given our port as its own end; it will pass.
+                Err(failed) if failed.errors.contains("cannot listen") => None,
+                Err(failed) => panic!("the server does not start again: {}", failed.errors),
+            };
+            again.is_some()
+        });
+        *self = again.unwrap();
+    }
+
+    /// Memory that the server has in use, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// Files and sockets that the server has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.process())).unwrap().count()
+    }
+
+    /// Time that the server has spent on processors so far, in hundredths of a second.
+    pub fn processor_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap();
+        // Behind the name in parentheses: the state is field 3, user and system time are 14 and 15.
+        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+}
+
+impl Drop for Atoll {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- the server's log\n{}", self.log());
+        }
+    }
+}
+
+/// A command of the program under test that ends by itself.
+pub fn atoll(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_remove("KUBECONFIG");
+    command
+}
+
+/// The first line that a child prints, or `None` if it ends without one. What follows is read and dropped.
+fn first_line(output: impl Read + Send + 'static) -> Option<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            let Ok(line) = line else { return };
+            // Only the first one is waited for.
+            let _ = sender.send(line);
+        }
+    });
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(line) => Some(line),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => panic!("the server is neither ready nor ended after {PATIENCE:?}"),
+    }
+}
+
+fn announced(line: &str) -> SocketAddr {
+    let behind = line.split("https://").nth(1).unwrap_or_else(|| panic!("no address in {line:?}"));
+    let end = behind.find(|c: char| !(c.is_ascii_digit() || ".:[]".contains(c))).unwrap_or(behind.len());
+    behind[..end].trim_end_matches('.').parse().unwrap_or_else(|_| panic!("no address in {line:?}"))
+}
+
+fn collect(mut output: impl Read + Send + 'static) -> (Arc<Mutex<String>>, std::thread::JoinHandle<()>) {
+    let log = Arc::new(Mutex::new(String::new()));
+    let kept = log.clone();
+    let reading = std::thread::spawn(move || {
+        let mut piece = [0; 4096];
+        while let Ok(count) = output.read(&mut piece) {
+            if count == 0 {
+                return;
+            }
+            kept.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..count]));
+        }
+    });
+    (log, reading)
+}

@@ -1,0 +1,45 @@
+//! Programs from elsewhere that drive the server: kubectl, Python.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The directory of the pinned kubectl, or a printed reason why this machine has none.
+pub fn kubectl() -> Option<PathBuf> {
+    /// What `upstream/build` exits with where there is no Go to build with.
+    const NO_GO: i32 = 3;
+    let output = Command::new(root().join("upstream/build")).arg("kubectl").output().unwrap();
+    if output.status.code() == Some(NO_GO) {
+        let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
+        assert!(!required, "kubectl is required here: {}", String::from_utf8_lossy(&output.stderr));
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+        return None;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(PathBuf::from(text.lines().last().unwrap()))
+}
+
+/// What a command printed; it must succeed.
+#[track_caller]
+pub fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}\n{}", errors(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What a command complained of; it must fail.
+#[track_caller]
+pub fn fail(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stdout));
+    errors(&output)
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

@@ -1,0 +1,84 @@
+//! Bytes on a TLS connection, for requests that no proper client sends.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use super::access::Access;
+use super::within;
+
+pub struct Raw {
+    pub stream: TlsStream<TcpStream>,
+    host: String,
+    received: Vec<u8>,
+}
+
+/// The first line and headers of an answer.
+#[derive(Debug)]
+pub struct Head {
+    pub status: u16,
+    pub text: String,
+}
+
+impl Raw {
+    pub async fn open(access: &Access) -> Raw {
+        Raw::speaking(access, "http/1.1").await
+    }
+
+    pub async fn speaking(access: &Access, protocol: &str) -> Raw {
+        let stream = within("the server takes a connection", access.stream(&[protocol])).await.unwrap();
+        Raw { stream, host: access.authority().to_string(), received: Vec::new() }
+    }
+
+    /// Sends all of `bytes`, unless the server has closed the connection, which it may.
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        let sending = async {
+            self.stream.write_all(bytes.as_ref()).await?;
+            self.stream.flush().await
+        };
+        within("the server reads what is sent", sending).await
+    }
+
+    /// A request line and headers, with whatever lines are given behind them.
+    pub fn head(&self, method: &str, path: &str, lines: &str) -> String {
+        format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n{lines}\r\n", self.host)
+    }
+
+    /// The head of the next answer, or `None` if the connection ends first.
+    pub async fn answer(&mut self) -> Option<Head> {
+        loop {
+            if let Some(end) = self.received.windows(4).position(|window| window == b"\r\n\r\n") {
+                let text = String::from_utf8_lossy(&self.received[..end]).into_owned();
+                self.received.drain(..end + 4);
+                let status = text.split(' ').nth(1).and_then(|code| code.parse().ok());
+                return Some(Head {
+                    status: status.unwrap_or_else(|| panic!("no status in {text:?}")),
+                    text,
+                });
+            }
+            if !within("the server answers", self.receive()).await {
+                return None;
+            }
+        }
+    }
+
+    /// Everything until the server closes the connection.
+    pub async fn rest(&mut self) -> Vec<u8> {
+        while within("the server closes the connection", self.receive()).await {}
+        std::mem::take(&mut self.received)
+    }
+
+    /// Whether anything came before the end. Closing without ceremony is an end as well.
+    async fn receive(&mut self) -> bool {
+        let mut piece = [0; 16 << 10];
+        match self.stream.read(&mut piece).await {
+            Ok(0) | Err(_) => false,
+            Ok(count) => {
+                self.received.extend_from_slice(&piece[..count]);
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! A real server in a process of its own, and ways to talk to it.
+#![allow(dead_code, reason = "every suite uses a part of this")]
+
+pub mod access;
+pub mod process;
+pub mod programs;
+pub mod raw;
+pub mod watching;
+
+pub use atoll_testkit::wait::{PATIENCE, eventually, eventually_blocking, within};
+
+/// Where a `ConfigMap` of the namespace `default` is.
+pub fn config_map(name: &str) -> String {
+    format!("{CONFIG_MAPS}/{name}")
+}
+
+pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A `ConfigMap` with one datum.
+pub fn config_map_with(name: &str, value: &str) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
+    })
+}
