@@ -7,9 +7,8 @@
 //!   Layer (shared, read-only) lies under every workspace and shows through wherever nothing was written.
 //! ```
 //!
-//! Invariants: a snapshot never changes; its revision is durable; an event reaches the history and the
-//! watchers before the snapshot that contains it is shown, so a reader that has seen revision N can watch
-//! from N and miss nothing. Reads take no lock.
+//! Invariants: a snapshot never changes; its revision is durable; whoever has been told of an event finds it
+//! when they look; whoever has looked at revision N can watch from N and miss nothing. Reads take no lock.
 
 pub mod event;
 mod fanout;
@@ -204,17 +203,21 @@ impl Cache {
 
     fn apply(&self, batch: &Batch) {
         let mut next = Snapshot::clone(&self.current.load());
+        let raised = batch.changes.is_empty() && batch.revision > next.revision;
+        let events: Vec<_> =
+            batch.changes.iter().map(|change| Arc::new(self.change(&mut next, change))).collect();
+        next.revision = batch.revision;
+        // Shown first, so that whoever hears of an event finds it when they look. The lock is held from before
+        // until the history has it too: a watch that begins in between waits, and then misses nothing.
         let mut tail = self.tail();
-        for change in &batch.changes {
-            let event = Arc::new(self.change(&mut next, change));
+        self.current.store(Arc::new(next));
+        for event in events {
             tail.index.dispatch(&event);
             tail.history.push(event);
         }
-        if batch.changes.is_empty() && batch.revision > next.revision {
+        if raised {
             tail.history.raise(batch.revision);
         }
-        next.revision = batch.revision;
-        self.current.store(Arc::new(next));
         drop(tail);
         self.advanced.send_replace(batch.revision);
     }

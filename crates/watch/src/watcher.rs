@@ -58,11 +58,12 @@ impl Watcher {
 
     /// Up to which revision this watcher has seen everything, for a bookmark.
     pub fn progress(&mut self) -> Revision {
-        // Events are queued before the snapshot that contains them is shown: read in the opposite order.
-        let current = self.cache.revision();
+        // Under the lock no event can be shown and not queued yet.
+        let tail = self.cache.tail();
         if self.queue.is_drained() {
-            self.seen = self.seen.max(current);
+            self.seen = self.seen.max(self.cache.revision());
         }
+        drop(tail);
         self.seen
     }
 

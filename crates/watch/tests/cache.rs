@@ -311,3 +311,25 @@ async fn raising_the_revision_makes_older_ones_meaningless() {
     assert!(matches!(world.cache.watch(everything(), before), Err(RevisionError::Expired { .. })));
     assert!(world.put("b", "x").await > before + 1000);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_hears_of_an_event_finds_it() {
+    let world = World::new().await;
+    let mut watcher = world.watch(everything(), world.cache.revision());
+    let cache = world.cache.clone();
+    const WRITES: u64 = 20_000;
+    let listening = tokio::spawn(async move {
+        let mut heard = 0;
+        while heard < WRITES {
+            for event in watcher.next().await.unwrap() {
+                let found = cache.snapshot().get(&event.key).map(|object| object.revision);
+                assert!(found >= Some(event.revision), "told of {}, found {found:?}", event.revision);
+                heard += 1;
+            }
+        }
+    });
+    for _ in 0..WRITES {
+        world.put("one", "a").await;
+    }
+    listening.await.unwrap();
+}
