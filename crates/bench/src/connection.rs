@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CipherSuite, ClientConfig, RootCertStore, SupportedCipherSuite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -49,8 +49,12 @@ impl Target {
     }
 
     fn trusting(address: SocketAddr, token: &str, roots: RootCertStore) -> Outcome<Self> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut tls = ClientConfig::builder_with_provider(provider)
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        // As Go's client asks, which is what most clients of Kubernetes are: else the two servers would choose
+        // different ciphers, and that would be measured.
+        let wanted = |suite: &SupportedCipherSuite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256;
+        provider.cipher_suites.sort_by_key(|suite| !wanted(suite));
+        let mut tls = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| BenchError::Start(error.to_string()))?
             .with_root_certificates(roots)

@@ -7,7 +7,7 @@ use std::time::Instant;
 use atoll_authn::User;
 use atoll_authz::Attributes;
 use atoll_meta::Status;
-use http::header::{AUTHORIZATION, CACHE_CONTROL};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
@@ -31,7 +31,7 @@ pub struct Peer {
 
 /// A request that has been read and may be carried out.
 pub struct Call {
-    pub info: RequestInfo,
+    pub info: Arc<RequestInfo>,
     pub query: Query,
     pub method: Method,
     pub headers: HeaderMap,
@@ -54,13 +54,18 @@ where
     let Ok(info) = parsed else {
         return finish(respond::not_found_page(), id);
     };
-    let output = Output::of_error(request.headers());
+    let info = Arc::new(info);
+    let accept = request.headers().get(ACCEPT).cloned();
+    let failed = |status: &Status| {
+        let headers: HeaderMap = accept.into_iter().map(|accept| (ACCEPT, accept)).collect();
+        respond::status(status, Output::of_error(&headers))
+    };
     let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
     let timeout = server.limits.request_timeout;
     let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
     let response = match outcome {
         Ok(Ok(Ok(response))) => response,
-        Ok(Ok(Err(status))) => respond::status(&status, output),
+        Ok(Ok(Err(status))) => failed(&status),
         Ok(Err(panic)) => {
             tracing::error!(
                 request = id.to_str().unwrap_or_default(),
@@ -68,14 +73,11 @@ where
                 panic,
                 "a request panicked"
             );
-            respond::status(
-                &Status::internal_error("this request caused a panic in the server; see its log"),
-                output,
-            )
+            failed(&Status::internal_error("this request caused a panic in the server; see its log"))
         }
         Err(_elapsed) => {
             let message = "request did not complete within the allotted timeout";
-            respond::status(&Status::timeout(message, 0), output)
+            failed(&Status::timeout(message, 0))
         }
     };
     server.metrics.request(&server.registry.catalog, &info, response.status(), started.elapsed());
@@ -99,7 +101,7 @@ async fn route<B>(
     server: &Arc<Server>,
     peer: &Peer,
     request: Request<B>,
-    info: &RequestInfo,
+    info: &Arc<RequestInfo>,
     query: Query,
 ) -> Result<Response<Body>, Status>
 where

@@ -1,13 +1,15 @@
 //! `/metrics`: what upstream's dashboards know, by resource and never by workspace, namespace or name.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_registry::{Catalog, Registry};
+use atoll_registry::{Catalog, Registry, SharedRow};
 use atoll_store::{BoxFuture, Page, Range, ReadError, Revision, Sink, Store, Write, WriteError};
 use http::{Response, StatusCode};
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -18,22 +20,91 @@ use crate::body::Body;
 use crate::request::RequestInfo;
 use crate::respond;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+/// Labels name the row itself, so that counting a request copies no text; they are equal if what they show is.
+#[derive(Clone, Debug)]
 struct RequestLabels {
     verb: &'static str,
-    group: String,
-    version: String,
-    resource: String,
+    row: Option<SharedRow>,
     subresource: String,
     scope: &'static str,
     code: u16,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+#[derive(Clone, Debug)]
 struct DurationLabels {
     verb: &'static str,
-    group: String,
-    resource: String,
+    row: Option<SharedRow>,
+}
+
+impl RequestLabels {
+    fn shown(&self) -> (&str, [&str; 3], &str, &str, u16) {
+        (self.verb, names(&self.row), &self.subresource, self.scope, self.code)
+    }
+}
+
+impl DurationLabels {
+    fn shown(&self) -> (&str, [&str; 2]) {
+        // Versions of one resource are counted together.
+        let [group, _, resource] = names(&self.row);
+        (self.verb, [group, resource])
+    }
+}
+
+/// Group, version and resource.
+fn names(row: &Option<SharedRow>) -> [&str; 3] {
+    row.as_ref().map_or([""; 3], |row| [&row.group, &row.version, &row.resource])
+}
+
+impl PartialEq for RequestLabels {
+    fn eq(&self, other: &Self) -> bool {
+        self.shown() == other.shown()
+    }
+}
+
+impl Eq for RequestLabels {}
+
+impl Hash for RequestLabels {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.shown().hash(state);
+    }
+}
+
+impl PartialEq for DurationLabels {
+    fn eq(&self, other: &Self) -> bool {
+        self.shown() == other.shown()
+    }
+}
+
+impl Eq for DurationLabels {}
+
+impl Hash for DurationLabels {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.shown().hash(state);
+    }
+}
+
+impl EncodeLabelSet for RequestLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        let (verb, [group, version, resource], subresource, scope, code) = self.shown();
+        let code = code.to_string();
+        let labels = [
+            ("verb", verb),
+            ("group", group),
+            ("version", version),
+            ("resource", resource),
+            ("subresource", subresource),
+            ("scope", scope),
+            ("code", &code),
+        ];
+        labels.encode(encoder)
+    }
+}
+
+impl EncodeLabelSet for DurationLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        let (verb, [group, resource]) = self.shown();
+        [("verb", verb), ("group", group), ("resource", resource)].encode(encoder)
+    }
 }
 
 pub struct Metrics {
@@ -104,8 +175,6 @@ impl Metrics {
     /// Counts a request. What is not served is counted under no resource, so that clients cannot make labels up.
     pub fn request(&self, catalog: &Catalog, info: &RequestInfo, code: StatusCode, took: Duration) {
         let row = catalog.find(&info.group, &info.version, &info.resource);
-        let known = row.map(|row| (row.group.clone(), row.version.clone(), row.resource.clone()));
-        let (group, version, resource) = known.unwrap_or_default();
         let subresource = row.and_then(|row| row.subresource(&info.subresource));
         let verb = if row.is_some() { info.verb } else { "other" };
         let scope = match (info.name.is_empty(), info.namespace.is_empty()) {
@@ -115,12 +184,11 @@ impl Metrics {
             (true, true) => "cluster",
         };
         if verb != "watch" {
-            let labels = DurationLabels { verb, group: group.clone(), resource: resource.clone() };
+            let labels = DurationLabels { verb, row: row.cloned() };
             self.durations.get_or_create(&labels).observe(took.as_secs_f64());
         }
         let subresource = subresource.map(|subresource| subresource.name.clone()).unwrap_or_default();
-        let labels =
-            RequestLabels { verb, group, version, resource, subresource, scope, code: code.as_u16() };
+        let labels = RequestLabels { verb, row: row.cloned(), subresource, scope, code: code.as_u16() };
         self.requests.get_or_create(&labels).inc();
     }
 
@@ -185,5 +253,50 @@ impl Store for Measured {
 
     fn raise(&self, to: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
         self.store.raise(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_registry::Profile;
+    use http::Method;
+
+    use super::*;
+    use crate::query::Query;
+
+    #[test]
+    fn requests_are_counted_by_what_is_served_and_never_by_name() {
+        let (metrics, catalog) = (Metrics::new(), Catalog::new(Profile::Minimal));
+        let request = |path: &str, code: StatusCode| {
+            let info = RequestInfo::parse(&Method::GET, path, &Query::default()).unwrap();
+            metrics.request(&catalog, &info, code, Duration::from_millis(2));
+        };
+        request("/api/v1/namespaces/a/configmaps/x", StatusCode::OK);
+        request("/clusters/root:org/api/v1/namespaces/b/configmaps/y", StatusCode::OK);
+        request("/api/v1/namespaces/a/configmaps/x", StatusCode::NOT_FOUND);
+        request("/apis/made.up/v1/things/x", StatusCode::NOT_FOUND);
+        request("/apis/another.made.up/v1/others/x", StatusCode::NOT_FOUND);
+        let mut text = String::new();
+        encode(&mut text, &metrics.exposed).unwrap();
+        let mut counted: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("apiserver_request_total{")).collect();
+        counted.sort_unstable();
+        let line = |verb: &str, version: &str, resource: &str, code: u16, count: u64| {
+            format!(
+                "apiserver_request_total{{verb=\"{verb}\",group=\"\",version=\"{version}\",resource=\"{resource}\",\
+                 subresource=\"\",scope=\"resource\",code=\"{code}\"}} {count}"
+            )
+        };
+        assert_eq!(
+            counted,
+            [
+                line("get", "v1", "configmaps", 200, 2),
+                line("get", "v1", "configmaps", 404, 1),
+                line("other", "", "", 404, 2),
+            ]
+        );
+        let durations =
+            "apiserver_request_duration_seconds_count{verb=\"get\",group=\"\",resource=\"configmaps\"} 3";
+        assert!(text.contains(durations), "{text}");
     }
 }

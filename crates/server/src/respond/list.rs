@@ -18,6 +18,8 @@ use crate::workspace::Workspace;
 
 /// Pieces are about this long: several TLS records, few system calls.
 const CHUNK: usize = 128 << 10;
+/// What an item, and the end of the list, may need besides the object's own JSON; an origin comes on top.
+const ROOM: usize = 8;
 
 pub struct ListBody {
     head: Vec<u8>,
@@ -103,17 +105,21 @@ impl ListBody {
     fn piece(&mut self) -> Vec<u8> {
         let mut piece = std::mem::take(&mut self.head);
         piece.reserve(CHUNK.saturating_sub(piece.len()));
-        while piece.len() < CHUNK {
-            match self.objects.next() {
-                Some(object) => self.item(&object, &mut piece),
-                None => {
-                    piece.extend_from_slice(b"]}\n");
-                    self.done = true;
-                    break;
-                }
+        loop {
+            let Some(next) = self.objects.as_slice().first() else {
+                piece.extend_from_slice(b"]}\n");
+                self.done = true;
+                return piece;
+            };
+            // What does not fit waits for the next piece: growing would copy all that is in this one.
+            let fits = piece.len() + next.json.len() + ROOM <= piece.capacity();
+            if !fits && !piece.is_empty() {
+                return piece;
+            }
+            if let Some(object) = self.objects.next() {
+                self.item(&object, &mut piece);
             }
         }
-        piece
     }
 
     fn whole(mut self, size: usize) -> Vec<u8> {
@@ -143,6 +149,61 @@ impl ListBody {
             piece.extend_from_slice(&json[json::prefix_len(json)..]);
         } else {
             piece.extend_from_slice(json);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_store::Key;
+    use atoll_watch::Facts;
+
+    use super::*;
+
+    fn body(sizes: &[usize]) -> ListBody {
+        let object = |(number, size): (usize, &usize)| {
+            let data = "x".repeat(*size);
+            let stored =
+                format!(r#"{{"kind":"K","apiVersion":"v1","metadata":{{"name":"{number}"}},"d":"{data}"}}"#);
+            let key = Key::object("", "things", "root", "n", &number.to_string());
+            Arc::new(Object::new(key, 7, stored.as_bytes(), Facts::none()))
+        };
+        ListBody {
+            head: b"{\"items\":[".to_vec(),
+            objects: sizes.iter().enumerate().map(object).collect::<Vec<_>>().into_iter(),
+            typed: true,
+            origin: false,
+            first: true,
+            done: false,
+            gzip: None,
+        }
+    }
+
+    #[test]
+    fn pieces_make_up_the_list_and_never_grow() {
+        let most = CHUNK - 100;
+        for sizes in [
+            vec![],
+            vec![1000; 500],
+            vec![most, most, 10, most],
+            vec![10, 3 * CHUNK, 10],
+            (0..300).map(|number| number * 17 % 5000).collect(),
+        ] {
+            let mut pieces = Vec::new();
+            let mut list = body(&sizes);
+            while let Some(piece) = list.next_chunk() {
+                let whole_object = sizes.iter().any(|size| piece.len() > *size && *size >= most);
+                assert!(piece.len() <= CHUNK || whole_object, "{} bytes", piece.len());
+                pieces.extend_from_slice(&piece);
+            }
+            let mut whole = body(&sizes).whole(0);
+            whole.push(b'\n');
+            assert_eq!(pieces, whole);
+            let list: serde_json::Value = serde_json::from_slice(&pieces).unwrap();
+            let items = list["items"].as_array().unwrap();
+            let lengths: Vec<usize> = items.iter().map(|item| item["d"].as_str().unwrap().len()).collect();
+            assert_eq!(lengths, sizes);
+            assert!(items.iter().all(|item| item["metadata"]["resourceVersion"] == "7"));
         }
     }
 }
