@@ -56,13 +56,14 @@ impl World {
 
     async fn with(layer: Layer, limits: Limits) -> World {
         let store = MemoryStore::new();
-        let cache = Cache::open(&store, Arc::new(Labels), layer, limits).await.unwrap();
+        let cache =
+            Cache::open(&store, Arc::new(Labels), layer, limits).await.expect("a new store can be read");
         World { store, cache }
     }
 
     async fn write(&self, key: &Key, value: Option<Bytes>) -> u64 {
         let write = Write { key: key.clone(), expect: Condition::Any, value, guards: Vec::new(), memo: None };
-        self.store.write(write).await.unwrap()
+        self.store.write(write).await.expect("nothing stands against it")
     }
 
     async fn put(&self, name: &str, label: &str) -> u64 {
@@ -74,7 +75,7 @@ impl World {
     }
 
     fn watch(&self, scope: Scope, after: u64) -> Watcher {
-        self.cache.watch(scope, after).unwrap()
+        self.cache.watch(scope, after).expect("a revision that is known")
     }
 }
 
@@ -83,7 +84,7 @@ async fn seen(watcher: &mut Watcher, count: usize) -> Vec<(u64, EventType)> {
     let is_a = |object: &Object| object.facts.label("l") == Some("a");
     let mut seen = Vec::new();
     while seen.len() < count {
-        let events = watcher.next().await.unwrap();
+        let events = watcher.next().await.expect("a watcher that keeps up");
         seen.extend(events.iter().filter_map(|event| Some((event.revision, event.seen_by(is_a)?))));
     }
     seen
