@@ -1,22 +1,40 @@
 //! Where in an object something is wrong, and what.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::{json, quote};
 
 /// The path of a field as upstream prints it: `spec.containers[0].image`, `data[some key]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+///
+/// Checks walk over far more fields than they find fault with, so a path is a chain of steps that share their
+/// beginning; it becomes text in an error only.
+#[derive(Clone, Debug, Default)]
 pub struct FieldPath {
-    text: String,
+    last: Option<Rc<Step>>,
+}
+
+#[derive(Debug)]
+struct Step {
+    before: FieldPath,
+    name: Name,
+}
+
+#[derive(Debug)]
+enum Name {
+    Field(Cow<'static, str>),
+    Index(usize),
+    Key(Box<str>),
 }
 
 impl FieldPath {
     /// The path of a field of the object itself.
-    pub fn new(name: &str) -> FieldPath {
-        FieldPath { text: name.to_owned() }
+    pub fn new(name: impl Into<Cow<'static, str>>) -> FieldPath {
+        FieldPath::nil().child(name)
     }
 
     /// The path that upstream's code passes as nil. Its children start afresh; itself it prints as `<nil>`.
@@ -25,33 +43,44 @@ impl FieldPath {
     }
 
     /// The path of a field below this one.
-    pub fn child(&self, name: &str) -> FieldPath {
-        if self.text.is_empty() {
-            return FieldPath::new(name);
-        }
-        FieldPath { text: format!("{}.{name}", self.text) }
+    pub fn child(&self, name: impl Into<Cow<'static, str>>) -> FieldPath {
+        self.step(Name::Field(name.into()))
     }
 
     /// The path of an element of this list.
     pub fn index(&self, index: usize) -> FieldPath {
-        FieldPath { text: format!("{}[{index}]", self.text) }
+        self.step(Name::Index(index))
     }
 
     /// The path of an entry of this map.
     pub fn key(&self, key: &str) -> FieldPath {
-        FieldPath { text: format!("{}[{key}]", self.text) }
+        self.step(Name::Key(key.into()))
+    }
+
+    fn step(&self, name: Name) -> FieldPath {
+        FieldPath { last: Some(Rc::new(Step { before: self.clone(), name })) }
     }
 }
 
-impl From<&str> for FieldPath {
-    fn from(name: &str) -> FieldPath {
+impl From<&'static str> for FieldPath {
+    fn from(name: &'static str) -> FieldPath {
         FieldPath::new(name)
     }
 }
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.text.is_empty() { "<nil>" } else { &self.text })
+        let Some(step) = &self.last else { return f.write_str("<nil>") };
+        let begins = step.before.last.is_none();
+        if !begins {
+            step.before.fmt(f)?;
+        }
+        match &step.name {
+            Name::Field(name) if begins => f.write_str(name),
+            Name::Field(name) => write!(f, ".{name}"),
+            Name::Index(index) => write!(f, "[{index}]"),
+            Name::Key(key) => write!(f, "[{key}]"),
+        }
     }
 }
 

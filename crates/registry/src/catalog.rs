@@ -109,6 +109,8 @@ fn builtin(resource: &Resource) -> Row {
             .collect(),
         type_id: resource.type_id,
         strategy: strategy::builtin(resource.group, resource.resource),
+        defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
+        checks: atoll_validation::of(resource.group, resource.resource),
     }
 }
 
@@ -136,5 +138,7 @@ fn workspaces() -> Row {
         }],
         type_id: None,
         strategy,
+        defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
+        checks: atoll_validation::of(ATOLL, "workspaces"),
     }
 }

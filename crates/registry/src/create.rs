@@ -48,7 +48,7 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object)?;
-        let errors = row.strategy.check_create(&object, row.namespaced);
+        let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
         let name = object::name(&object).to_string();
         if !errors.is_empty() {
             return Err(Status::invalid(&row.group, &row.kind, &name, errors));
@@ -81,6 +81,7 @@ impl Registry {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
+        (row.defaults)(object);
         (row.strategy.defaults)(object);
         let fields = object::metadata_mut(object);
         // Whoever manages which field is not kept yet, so what a client says about it is not either.

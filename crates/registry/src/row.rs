@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use atoll_defaults::Defaults;
 use atoll_schema::TypeId;
 use atoll_store::Key;
+use atoll_validation::Checks;
 use atoll_watch::Scope;
 
 use crate::strategy::Strategy;
@@ -26,6 +28,10 @@ pub struct Row {
     /// What is known of the fields; `None` leaves them as they are.
     pub type_id: Option<TypeId>,
     pub strategy: &'static Strategy,
+    /// Fills in what clients leave out.
+    pub defaults: Defaults,
+    /// What is refused about this kind.
+    pub checks: &'static Checks,
 }
 
 #[derive(Clone, Debug)]

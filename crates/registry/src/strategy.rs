@@ -9,6 +9,7 @@ pub mod workspace;
 
 use atoll_meta::names::{self, NameRule};
 use atoll_meta::{FieldError, FieldPath, object};
+use atoll_validation::Checks;
 use serde_json::Value;
 
 /// The rules of one kind. Functions get whole objects; none of them does I/O.
@@ -96,10 +97,11 @@ impl Strategy {
     };
 
     /// All that is wrong with a new object, its metadata first.
-    pub fn check_create(&self, new: &Value, namespaced: bool) -> Vec<FieldError> {
+    pub fn check_create(&self, new: &Value, namespaced: bool, checks: &Checks) -> Vec<FieldError> {
         let mut errors = object::validate_object_meta(new, namespaced, self.name_rule, &metadata());
         errors.extend(finalizer_names(new));
         errors.extend((self.validate)(new));
+        errors.extend((checks.create)(new));
         errors
     }
 
@@ -110,6 +112,7 @@ impl Strategy {
         new: &Value,
         old: &Value,
         namespaced: bool,
+        checks: &Checks,
     ) -> Vec<FieldError> {
         let mut errors =
             object::validate_object_meta(new, namespaced, names::name_is_path_segment, &metadata());
@@ -121,11 +124,13 @@ impl Strategy {
         }
         if !subresource.is_empty() {
             errors.extend((self.validate_subresource)(subresource, new, old));
+            errors.extend((checks.subresource)(subresource, new, old));
             return errors;
         }
         errors.extend((self.validate_update)(new, old));
+        errors.extend((checks.update)(new, old));
         if self.metadata_checks == MetadataChecks::WithTheWhole {
-            errors.extend(self.check_create(new, namespaced));
+            errors.extend(self.check_create(new, namespaced, checks));
         }
         errors
     }

@@ -131,7 +131,7 @@ impl Registry {
         if new == *old {
             return Ok(Step::Unchanged);
         }
-        let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced);
+        let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
         if !errors.is_empty() {
             return Err(Status::invalid(&row.group, &row.kind, object::name(&new), errors));
         }
@@ -161,6 +161,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
+    (row.defaults)(new);
     (row.strategy.defaults)(new);
     keep(new, old, "generation");
     match subresource {

@@ -6,7 +6,7 @@ use super::*;
 use crate::field::{BadValue, FieldError, FieldPath};
 use crate::names;
 
-fn path(text: &str) -> FieldPath {
+fn path(text: &'static str) -> FieldPath {
     FieldPath::new(text)
 }
 

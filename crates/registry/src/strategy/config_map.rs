@@ -49,7 +49,7 @@ fn validate(config_map: &Value) -> Vec<FieldError> {
 }
 
 /// Once `immutable` is set, it and the data stay as they are.
-pub(super) fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
+pub(super) fn immutable(new: &Value, old: &Value, fields: &[&'static str]) -> Vec<FieldError> {
     let is_set = |object: &Value| object.get("immutable").and_then(Value::as_bool).unwrap_or(false);
     if !is_set(old) {
         return Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldE
     for field in fields {
         if new.get(*field) != old.get(*field) {
             let message = "field is immutable when `immutable` is set";
-            errors.push(FieldError::forbidden(&FieldPath::new(field), message));
+            errors.push(FieldError::forbidden(&FieldPath::new(*field), message));
         }
     }
     errors

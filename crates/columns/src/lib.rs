@@ -1,0 +1,1 @@
+//! Objects as tables: the columns that `kubectl get` shows for each kind.
