@@ -92,7 +92,7 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
 
-    /// Empty deleted namespaces and workspaces here; false where another program does it
+    /// Empty deleted namespaces and workspaces and provide for new ones here; false where another program does it
     #[arg(
         long,
         env = "ATOLL_CONTROLLERS",

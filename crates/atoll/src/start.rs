@@ -53,7 +53,8 @@ async fn serve(options: StartOptions) -> Result<(), String> {
         ProfileName::Minimal => Profile::Minimal,
     };
     let metrics = Metrics::new();
-    let registry = registry(metrics.measured(sqlite.clone()), profile, advertised, &options).await?;
+    let registry =
+        registry(metrics.measured(sqlite.clone()), profile, advertised, &authority, &options).await?;
     let mut server =
         Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics);
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
@@ -66,7 +67,8 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     }
     if options.controllers {
         let local = Local::new(&server, "system:atoll-controllers");
-        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
+        let trusted = authority.certificate_pem.clone();
+        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local)), trusted));
     }
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
@@ -85,6 +87,7 @@ async fn registry(
     store: Arc<dyn Store>,
     profile: Profile,
     endpoint: SocketAddr,
+    authority: &Authority,
     options: &StartOptions,
 ) -> Result<Arc<Registry>, String> {
     let catalog = Arc::new(Catalog::new(profile));
@@ -92,7 +95,8 @@ async fn registry(
     let created = first_start(&options.data_dir)?;
     let network =
         Network { ranges: options.service_cluster_ip_range.clone(), ports: options.service_node_port_range };
-    let layer = bootstrap::layer(&catalog, &Birth { created, endpoint, network: &network });
+    let authority = options.controllers.then_some(authority.certificate_pem.as_str());
+    let layer = bootstrap::layer(&catalog, &Birth { created, endpoint, network: &network, authority });
     let limits = atoll_watch::Limits { bytes: options.history_size << 20 };
     let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
     let cache = cache

@@ -23,12 +23,15 @@ pub struct Birth<'a> {
     /// Where clients reach it.
     pub endpoint: SocketAddr,
     pub network: &'a Network,
+    /// The certificate that clients trust, in PEM; `None` if another program tells them.
+    pub authority: Option<&'a str>,
 }
 
 /// The shared layer.
 pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
-    let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
+    let objects =
+        SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth)).chain(belongings(birth));
     for (group, resource, mut object) in objects {
         let Some(row) = catalog.stored(group, resource) else { continue };
         let created = atoll_meta::time::format(birth.created);
@@ -52,6 +55,23 @@ fn namespace(name: &str) -> Born {
         "status": { "phase": "Active" },
     });
     ("", "namespaces", namespace)
+}
+
+/// What every namespace has; those that are created later get it from a controller.
+fn belongings(birth: &Birth<'_>) -> Vec<Born> {
+    let Some(authority) = birth.authority else { return Vec::new() };
+    let account = |namespace: &str| json!({ "metadata": { "name": "default", "namespace": namespace } });
+    let trust = |namespace: &str| {
+        json!({
+            "metadata": { "name": "kube-root-ca.crt", "namespace": namespace },
+            "data": { "ca.crt": authority },
+        })
+    };
+    let accounts = SYSTEM_NAMESPACES.map(|namespace| ("", "serviceaccounts", account(namespace)));
+    accounts
+        .into_iter()
+        .chain(SYSTEM_NAMESPACES.map(|namespace| ("", "configmaps", trust(namespace))))
+        .collect()
 }
 
 /// The API as a Service of the workspace, with everything that belongs to one.
