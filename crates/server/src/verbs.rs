@@ -10,6 +10,7 @@ mod list;
 mod patch;
 mod review;
 mod scale;
+mod token;
 mod update;
 mod watch;
 
@@ -48,6 +49,7 @@ pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>
         ("", "create") if row.resource == "bindings" => binding::answer(server, &row, &call).await,
         ("", "create") if review::is_review(&row) => review::answer(server, &row, &call).await,
         ("eviction", _) => eviction::answer(server, &row, &call).await,
+        ("token", _) => token::answer(server, &row, &call).await,
         ("scale", _) => scale::answer(server, &row, &call).await,
         (_, "create") => create::answer(server, &row, &call).await,
         (_, "get") => get::answer(server, &row, &call).await,
