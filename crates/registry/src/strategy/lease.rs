@@ -3,25 +3,17 @@
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
-use super::{Strategy, at};
+use super::{Strategy, at, disabled};
 
 pub static STRATEGY: Strategy = Strategy {
     create_on_update: true,
     unconditional_update: false,
-    prepare_create: |lease, _| drop_disabled(lease),
-    prepare_update: |new, _| drop_disabled(new),
+    prepare_create: |lease, _| disabled::drop_from(lease, disabled::LEASE),
+    prepare_update: |new, _, _| disabled::drop_from(new, disabled::LEASE),
     validate,
     validate_update: |new, _| validate(new),
     ..Strategy::GENERIC
 };
-
-/// Fields of coordinated leader election, which is off by default upstream.
-fn drop_disabled(lease: &mut Value) {
-    if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.remove("strategy");
-        spec.remove("preferredHolder");
-    }
-}
 
 fn validate(lease: &Value) -> Vec<FieldError> {
     let spec = FieldPath::new("spec");
