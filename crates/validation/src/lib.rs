@@ -8,6 +8,11 @@
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
+mod fields;
+mod node_selector;
+mod resources;
+mod topology;
+
 use atoll_meta::FieldError;
 use serde_json::Value;
 
