@@ -8,8 +8,11 @@
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
+mod claim;
 mod fields;
+mod internal;
 mod node_selector;
+mod pod;
 mod resources;
 mod topology;
 
@@ -34,6 +37,11 @@ impl Checks {
 static NONE: Checks = Checks::NONE;
 
 /// The checks of a built-in resource.
-pub fn of(_group: &str, _resource: &str) -> &'static Checks {
-    &NONE
+pub fn of(group: &str, resource: &str) -> &'static Checks {
+    match (group, resource) {
+        ("", "pods") => &pod::PODS,
+        ("", "podtemplates") => &pod::POD_TEMPLATES,
+        ("", "replicationcontrollers") => &pod::REPLICATION_CONTROLLERS,
+        _ => &NONE,
+    }
 }
