@@ -8,6 +8,14 @@
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
+mod addresses;
+mod at;
+mod endpoints;
+mod ports;
+mod rbac;
+mod selectors;
+mod service;
+
 use atoll_meta::FieldError;
 use serde_json::Value;
 
@@ -29,6 +37,15 @@ impl Checks {
 static NONE: Checks = Checks::NONE;
 
 /// The checks of a built-in resource.
-pub fn of(_group: &str, _resource: &str) -> &'static Checks {
-    &NONE
+pub fn of(group: &str, resource: &str) -> &'static Checks {
+    match (group, resource) {
+        ("", "services") => &service::SERVICES,
+        ("", "endpoints") => &endpoints::ENDPOINTS,
+        ("discovery.k8s.io", "endpointslices") => &endpoints::ENDPOINT_SLICES,
+        ("rbac.authorization.k8s.io", "roles") => &rbac::ROLES,
+        ("rbac.authorization.k8s.io", "clusterroles") => &rbac::CLUSTER_ROLES,
+        ("rbac.authorization.k8s.io", "rolebindings") => &rbac::ROLE_BINDINGS,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &rbac::CLUSTER_ROLE_BINDINGS,
+        _ => &NONE,
+    }
 }
