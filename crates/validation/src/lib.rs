@@ -8,13 +8,23 @@
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
-mod claim;
+mod addresses;
+mod at;
+mod csi_names;
+mod endpoints;
 mod fields;
 mod internal;
 mod node_selector;
 mod pod;
+mod ports;
+mod quantities;
+mod rbac;
 mod resources;
+mod selectors;
+mod service;
 mod topology;
+mod volume;
+mod volume_claim;
 
 use atoll_meta::FieldError;
 use serde_json::Value;
@@ -42,6 +52,13 @@ pub fn of(group: &str, resource: &str) -> &'static Checks {
         ("", "pods") => &pod::PODS,
         ("", "podtemplates") => &pod::POD_TEMPLATES,
         ("", "replicationcontrollers") => &pod::REPLICATION_CONTROLLERS,
+        ("", "services") => &service::SERVICES,
+        ("", "endpoints") => &endpoints::ENDPOINTS,
+        ("discovery.k8s.io", "endpointslices") => &endpoints::ENDPOINT_SLICES,
+        ("rbac.authorization.k8s.io", "roles") => &rbac::ROLES,
+        ("rbac.authorization.k8s.io", "clusterroles") => &rbac::CLUSTER_ROLES,
+        ("rbac.authorization.k8s.io", "rolebindings") => &rbac::ROLE_BINDINGS,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &rbac::CLUSTER_ROLE_BINDINGS,
         _ => &NONE,
     }
 }

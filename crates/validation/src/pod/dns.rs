@@ -3,6 +3,8 @@
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
+use crate::addresses;
+use crate::at::At;
 use crate::fields::{Errors, Fields, broken_rules};
 
 const NAME_SERVERS: usize = 3;
@@ -73,12 +75,6 @@ pub(super) fn host_aliases(errors: &mut Errors, spec: &Value, path: &FieldPath) 
 
 /// Checks an address. What was there before may stay.
 pub(super) fn address(errors: &mut Errors, text: &str, old: &[&str], path: impl Fn() -> FieldPath) {
-    if text.parse::<std::net::IpAddr>().is_err() && !old.contains(&text) {
-        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        errors.push(FieldError::invalid(&path(), text, detail));
-    }
-}
-
-pub(super) fn parse(text: &str) -> Option<std::net::IpAddr> {
-    text.parse().ok()
+    let value = Value::from(text);
+    addresses::legacy(errors, &At::under(Some(&value), path()), old);
 }

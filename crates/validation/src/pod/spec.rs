@@ -171,7 +171,7 @@ type Rule = fn(&str) -> Vec<String>;
 fn names_and_numbers(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     const DEADLINE: i64 = i32::MAX as i64;
     let subdomain: Rule = |name| names::name_is_dns_subdomain(name, false);
-    let mut text = |errors: &mut Errors, field: &'static str, rule: Rule| {
+    let text = |errors: &mut Errors, field: &'static str, rule: Rule| {
         let value = spec.text(field);
         if !value.is_empty() {
             broken_rules(errors, || path.child(field), value, rule(value));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{annotations, dns};
 use crate::fields::{Errors, Fields, broken_rules, named};
-use crate::{internal, resources};
+use crate::{addresses as ip, internal, resources};
 
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 const STATUSES: [(&str, &str); 3] = [
@@ -273,7 +273,7 @@ fn addresses(
     if list.len() < 2 {
         return;
     }
-    let parsed: Vec<Option<std::net::IpAddr>> = list.iter().map(|text| dns::parse(text)).collect();
+    let parsed: Vec<Option<std::net::IpAddr>> = list.iter().map(|text| ip::parse(text)).collect();
     let unknown = parsed.iter().position(Option::is_none);
     if let Some(index) = unknown {
         let detail = format!(

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use atoll_meta::quote::quote;
+use atoll_meta::object::{validate_annotations, validate_labels};
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use super::volume_source::{self as source, required};
 use super::{Scope, projection};
-use crate::claim;
+use crate::at::At;
+use crate::volume_claim::{self, Lenience};
 use crate::fields::{Errors, Fields, broken_rules};
 
 /// The volumes that a container can mount, by name. Those with mistakes are not among them.
@@ -151,7 +153,38 @@ fn check_source(
 fn ephemeral(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     let path = path.child("volumeClaimTemplate");
     match volume.field("volumeClaimTemplate") {
-        Some(template) => claim::check_template(errors, template, &path),
+        Some(template) => {
+            claim_metadata(errors, template.part("metadata"), &path.child("metadata"));
+            let spec = At::under(template.get("spec"), path.child("spec"));
+            volume_claim::spec(errors, &spec, &Lenience::default());
+        }
         None => errors.push(FieldError::required(&path, "")),
+    }
+}
+
+/// Checks the metadata of a claim's template, of which only labels and annotations count: the rest is decided for each
+/// claim made from it.
+fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &FieldPath) {
+    const DECIDED: &[(&str, &str)] = &[
+        ("name", "name"),
+        ("generateName", "generateName"),
+        ("namespace", "namespace"),
+        ("selfLink", "selfLink"),
+        ("uid", "uID"),
+        ("resourceVersion", "resourceVersion"),
+        ("generation", "generation"),
+        ("creationTimestamp", "creationTimestamp"),
+        ("deletionTimestamp", "deletionTimestamp"),
+        ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+        ("ownerReferences", "ownerReferences"),
+        ("finalizers", "finalizers"),
+        ("managedFields", "managedFields"),
+    ];
+    errors.extend(validate_annotations(metadata.text_entries("annotations"), &path.child("annotations")));
+    errors.extend(validate_labels(metadata.text_entries("labels"), &path.child("labels")));
+    for (field, shown) in DECIDED {
+        if metadata.field(field).is_some() {
+            errors.push(FieldError::forbidden(&path.child(*shown), "cannot be set"));
+        }
     }
 }
