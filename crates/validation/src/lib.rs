@@ -9,7 +9,9 @@
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
 mod addresses;
+mod apps;
 mod at;
+mod batch;
 mod csi_names;
 mod endpoints;
 mod fields;
@@ -49,6 +51,13 @@ static NONE: Checks = Checks::NONE;
 /// The checks of a built-in resource.
 pub fn of(group: &str, resource: &str) -> &'static Checks {
     match (group, resource) {
+        ("apps", "controllerrevisions") => &apps::CONTROLLER_REVISIONS,
+        ("apps", "daemonsets") => &apps::DAEMON_SETS,
+        ("apps", "deployments") => &apps::DEPLOYMENTS,
+        ("apps", "replicasets") => &apps::REPLICA_SETS,
+        ("apps", "statefulsets") => &apps::STATEFUL_SETS,
+        ("batch", "cronjobs") => &batch::CRON_JOBS,
+        ("batch", "jobs") => &batch::JOBS,
         ("", "pods") => &pod::PODS,
         ("", "podtemplates") => &pod::POD_TEMPLATES,
         ("", "replicationcontrollers") => &pod::REPLICATION_CONTROLLERS,

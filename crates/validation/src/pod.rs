@@ -36,8 +36,9 @@ use serde_json::Value;
 use crate::Checks;
 use crate::fields::{Errors, Fields};
 
+pub(crate) use annotations::check as check_annotations;
 pub(crate) use change::same;
-pub(crate) use controller::CHECKS as REPLICATION_CONTROLLERS;
+pub(crate) use controller::{CHECKS as REPLICATION_CONTROLLERS, at_most, runs_forever};
 pub(crate) use template::CHECKS as POD_TEMPLATES;
 
 pub(crate) static PODS: Checks = Checks {

@@ -138,8 +138,9 @@ fn update(new: &Value, old: &Value) -> Errors {
         )));
     }
     let storage = |at: &At<'_>| {
-        quantities::of(&At::under(at.value.get("storage"), FieldPath::nil()))
-            .unwrap_or_else(|| atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi))
+        quantities::of(&At::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
+            atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi)
+        })
     };
     let requests = spec.get("resources").get("requests");
     let (size, old_size) = (storage(&requests), storage(&before.get("resources").get("requests")));
@@ -201,7 +202,8 @@ fn same_amount(new: &Value, old: &Value) -> bool {
 /// The fields that differ, old before new.
 fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool) -> String {
     let differing = fields(spec, old).into_iter();
-    let differing = differing.filter(|field| spec.value.get(field) != old.value.get(field) && !may_differ(field));
+    let differing =
+        differing.filter(|field| spec.value.get(field) != old.value.get(field) && !may_differ(field));
     let line = |sign: char, spec: &At<'_>, field: &str| {
         spec.value.get(field).map(|value| format!("{sign} {field}: {}\n", atoll_meta::json::to_string(value)))
     };

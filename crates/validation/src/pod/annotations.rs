@@ -17,7 +17,7 @@ const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 /// Checks the annotations of a pod or a template. `path` is that of the annotations.
-pub(super) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &FieldPath) {
+pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &FieldPath) {
     if object::annotations(holder).next().is_none() {
         return;
     }
@@ -62,7 +62,8 @@ pub(super) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &Fi
 fn tolerations(errors: &mut Errors, text: &str, path: &FieldPath) {
     match atoll_meta::json::parse(text.as_bytes()) {
         Ok(parsed) => {
-            let list: Vec<Value> = parsed.value.as_array().into_iter().flatten().map(lower_case_fields).collect();
+            let list: Vec<Value> =
+                parsed.value.as_array().into_iter().flatten().map(lower_case_fields).collect();
             placement::tolerations(errors, &list, &path.child(TOLERATIONS));
         }
         Err(error) => errors.push(FieldError::invalid(path, TOLERATIONS, error.standard_library_message())),
@@ -174,7 +175,10 @@ pub(super) fn check_update(errors: &mut Errors, new: &Value, old: &Value) {
         if object::annotation(new, key) != Some(value) {
             refuse(
                 key,
-                ["may not remove or update AppArmor annotations", "may not remove or update mirror pod annotation"],
+                [
+                    "may not remove or update AppArmor annotations",
+                    "may not remove or update mirror pod annotation",
+                ],
             );
         }
     }

@@ -162,7 +162,8 @@ fn gated_placement(errors: &mut Errors, expected: &mut Value, old: &Value, path:
         }
         return;
     };
-    let is_only_of_nodes = affinity.field("podAffinity").is_none() && affinity.field("podAntiAffinity").is_none();
+    let is_only_of_nodes =
+        affinity.field("podAffinity").is_none() && affinity.field("podAntiAffinity").is_none();
     if old.field("affinity").is_none() && is_only_of_nodes {
         copy(expected, old, "affinity");
     } else {
@@ -223,7 +224,8 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> 
             }
             Some(after) if !same(before, after) => {
                 let difference = internal::difference("EphemeralContainer", before, after);
-                let detail = format!("existing ephemeral containers {quoted} may not be changed\n{difference}");
+                let detail =
+                    format!("existing ephemeral containers {quoted} may not be changed\n{difference}");
                 errors.push(FieldError::forbidden(&path, detail));
             }
             Some(_) => {}
@@ -260,7 +262,8 @@ fn same_field(name: &str, one: &Value, other: &Value) -> bool {
             let is_amounts = matches!(name, "limits" | "requests" | "overhead");
             let is_same = |key: &str, value: &Value, other: &Value| {
                 if is_amounts || matches!(key, "sizeLimit" | "divisor") {
-                    value == other || matches!((quantity(value), quantity(other)), (Some(a), Some(b)) if a == b)
+                    value == other
+                        || matches!((quantity(value), quantity(other)), (Some(a), Some(b)) if a == b)
                 } else {
                     same_field(key, value, other)
                 }

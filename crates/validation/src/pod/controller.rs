@@ -61,7 +61,9 @@ fn status(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let status = object.part("status");
     let path = FieldPath::new("status");
-    for field in ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"] {
+    for field in
+        ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"]
+    {
         not_negative(&mut errors, status, field, &path);
     }
     for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {

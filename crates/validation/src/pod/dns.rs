@@ -43,8 +43,9 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     }
     let characters: usize = config.texts("searches").map(|search| search.len() + 1).sum();
     if characters > SEARCH_CHARACTERS + 1 {
-        let detail =
-            format!("must not have more than {SEARCH_CHARACTERS} characters (including spaces) in the search list");
+        let detail = format!(
+            "must not have more than {SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        );
         errors.push(FieldError::invalid(&path().child("searches"), searches.to_vec(), detail));
     }
     for (index, search) in config.texts("searches").enumerate() {

@@ -185,7 +185,9 @@ pub(super) fn resource_field(errors: &mut Errors, selector: &Value, in_volume: b
     let (words, supported) = match resource {
         "limits.cpu" | "requests.cpu" => ("1m and 1 are supported with the cpu", &["1m", "1"][..]),
         "limits.memory" | "requests.memory" => ("memory", BYTE_DIVISORS),
-        "limits.ephemeral-storage" | "requests.ephemeral-storage" => ("local ephemeral storage", BYTE_DIVISORS),
+        "limits.ephemeral-storage" | "requests.ephemeral-storage" => {
+            ("local ephemeral storage", BYTE_DIVISORS)
+        }
         _ if is_huge_page => ("hugepages", BYTE_DIVISORS),
         _ => return,
     };

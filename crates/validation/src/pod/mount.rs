@@ -116,8 +116,7 @@ pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<
             None => errors.push(FieldError::not_found(&name_path(), name)),
             Some(volume) => {
                 if volume.field("persistentVolumeClaim").is_none() && volume.field("ephemeral").is_none() {
-                    let detail =
-                        "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                    let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                     errors.push(FieldError::invalid(&name_path(), name, detail));
                 }
             }

@@ -65,7 +65,8 @@ pub(super) fn tolerations(errors: &mut Errors, tolerations: &[Value], path: &Fie
         if !key.is_empty() {
             broken_rules(errors, || path().child("key"), key, names::qualified_name(key));
         } else if operator != "Exists" {
-            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let detail =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.push(FieldError::invalid(&path().child("operator"), named(operator), detail));
         }
         if toleration.field("tolerationSeconds").is_some() && effect != "NoExecute" {

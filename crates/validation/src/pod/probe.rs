@@ -25,7 +25,8 @@ pub(super) fn check(errors: &mut Errors, container: &Value, grace_period: Option
 
 fn check_probe(errors: &mut Errors, probe: &Value, is_readiness: bool, path: &FieldPath) {
     check_handler(errors, probe, &["exec", "httpGet", "tcpSocket", "grpc"], None, path);
-    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    for field in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
         not_negative(errors, probe, field, path);
     }

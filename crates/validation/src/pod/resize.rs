@@ -128,9 +128,9 @@ fn of_pod(errors: &mut Errors, expected: &mut Value, old: &Value, path: &FieldPa
     }
     if let Some(resources) = expected.get_mut("resources") {
         reset_amounts(resources, old.part("resources"));
-        let is_empty = ["requests", "limits", "claims"].iter().all(|field| {
-            resources.list(field).is_empty() && resources.entries(field).next().is_none()
-        });
+        let is_empty = ["requests", "limits", "claims"]
+            .iter()
+            .all(|field| resources.list(field).is_empty() && resources.entries(field).next().is_none());
         if old.field("resources").is_none() && is_empty {
             *resources = Value::Null;
         }
@@ -220,8 +220,7 @@ fn of_containers(errors: &mut Errors, new: &Value, expected: &mut Value, old: &V
             if is_changed && !is_sidecar(container) {
                 let policies = container.list("resizePolicy").iter();
                 for _ in policies.filter(|policy| policy.text("restartPolicy") == "RestartContainer") {
-                    let detail =
-                        "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+                    let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
                     errors.push(FieldError::forbidden(&path, detail));
                 }
             }

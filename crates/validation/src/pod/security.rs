@@ -113,10 +113,9 @@ fn sysctls(errors: &mut Errors, spec: &Value, context: &Value, path: &FieldPath)
             errors.push(FieldError::duplicate(&path(), name));
         }
         let (is_network, is_ipc) = namespaces(name);
-        for (uses_host, concerns, flag) in [
-            (spec.flag("hostNetwork"), is_network, "hostNetwork"),
-            (spec.flag("hostIPC"), is_ipc, "hostIPC"),
-        ] {
+        for (uses_host, concerns, flag) in
+            [(spec.flag("hostNetwork"), is_network, "hostNetwork"), (spec.flag("hostIPC"), is_ipc, "hostIPC")]
+        {
             if uses_host && concerns {
                 let detail = format!("may not be specified when '{flag}' is true");
                 errors.push(FieldError::invalid(&path(), name, detail));

@@ -114,9 +114,11 @@ fn transitions(errors: &mut Errors, status: &Value, before: &Value, spec: &Value
             let Some(terminated) = was.part("state").field("terminated") else { continue };
             let name = was.text("name");
             let restarts = !is_ephemeral
-                && spec.list(containers).iter().find(|container| container.text("name") == name).is_some_and(
-                    |container| is_restarted(container, spec, terminated.integer("exitCode")),
-                );
+                && spec
+                    .list(containers)
+                    .iter()
+                    .find(|container| container.text("name") == name)
+                    .is_some_and(|container| is_restarted(container, spec, terminated.integer("exitCode")));
             if restarts {
                 continue;
             }

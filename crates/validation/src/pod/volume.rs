@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use atoll_meta::quote::quote;
 use atoll_meta::object::{validate_annotations, validate_labels};
+use atoll_meta::quote::quote;
 use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use super::volume_source::{self as source, required};
 use super::{Scope, projection};
 use crate::at::At;
-use crate::volume_claim::{self, Lenience};
 use crate::fields::{Errors, Fields, broken_rules};
+use crate::volume_claim::{self, Lenience};
 
 /// The volumes that a container can mount, by name. Those with mistakes are not among them.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
@@ -95,9 +95,12 @@ pub(super) fn check<'a>(
         }
         if let (Some(pod_name), Some(claim)) = (pod_name, volume.field("persistentVolumeClaim")) {
             let claim = claim.text("claimName");
-            let is_made_for_pod = claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-')).is_some_and(
-                |rest| volumes.iter().any(|other| other.field("ephemeral").is_some() && other.text("name") == rest),
-            );
+            let is_made_for_pod =
+                claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| {
+                    volumes
+                        .iter()
+                        .any(|other| other.field("ephemeral").is_some() && other.text("name") == rest)
+                });
             if is_made_for_pod {
                 let path = path.child("persistentVolumeClaim").child("claimName");
                 let detail = "must not reference a PVC that gets created for an ephemeral volume";

@@ -25,8 +25,16 @@ pub(super) fn empty_dir(errors: &mut Errors, volume: &Value, path: &FieldPath) {
 
 pub(crate) fn host_path(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     /// The empty type means that nothing is looked at before mounting.
-    const TYPES: &[&str] =
-        &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    const TYPES: &[&str] = &[
+        "",
+        "BlockDevice",
+        "CharDevice",
+        "Directory",
+        "DirectoryOrCreate",
+        "File",
+        "FileOrCreate",
+        "Socket",
+    ];
     if volume.text("path").is_empty() {
         errors.push(FieldError::required(&path.child("path"), ""));
         return;
@@ -115,7 +123,9 @@ pub(super) fn iscsi(errors: &mut Errors, volume: &Value, path: &FieldPath) {
     if !(0..=255).contains(&unit) {
         errors.push(FieldError::invalid(&path.child("lun"), unit, "must be between 0 and 255, inclusive"));
     }
-    if (volume.flag("chapAuthDiscovery") || volume.flag("chapAuthSession")) && volume.field("secretRef").is_none() {
+    if (volume.flag("chapAuthDiscovery") || volume.flag("chapAuthSession"))
+        && volume.field("secretRef").is_none()
+    {
         errors.push(FieldError::required(&path.child("secretRef"), ""));
     }
     if let Some(initiator) = volume.optional_text("initiatorName") {
