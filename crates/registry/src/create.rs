@@ -81,8 +81,7 @@ impl Registry {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
-        (row.defaults)(object);
-        (row.strategy.defaults)(object);
+        row.defaults.apply(object);
         let fields = object::metadata_mut(object);
         // Whoever manages which field is not kept yet, so what a client says about it is not either.
         for unset in [

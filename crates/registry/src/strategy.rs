@@ -29,8 +29,6 @@ pub struct Strategy {
     pub fields: &'static [Selectable],
     pub prepare_create: fn(&mut Value, &Context),
     pub prepare_update: fn(&mut Value, &Value),
-    /// What goes without saying about an object that comes in, whichever part of it is to be written.
-    pub defaults: fn(&mut Value),
     pub validate: fn(&Value) -> Vec<FieldError>,
     /// What may not change.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
@@ -91,7 +89,6 @@ impl Strategy {
         fields: &[],
         prepare_create: |_, _| {},
         prepare_update: |_, _| {},
-        defaults: |_| {},
         validate: |_| Vec::new(),
         validate_update: |_, _| Vec::new(),
         validate_subresource: |_, _, _| Vec::new(),

@@ -161,8 +161,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
-    (row.defaults)(new);
-    (row.strategy.defaults)(new);
+    row.defaults.apply(new);
     keep(new, old, "generation");
     match subresource {
         "status" => {
