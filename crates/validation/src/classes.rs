@@ -7,7 +7,7 @@ use atoll_meta::{FieldError, FieldPath, json, names, object};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors, immutable};
+use crate::at::{At, Errors, immutable_name, immutable_text};
 use crate::resources;
 
 pub(crate) static PRIORITY_CLASSES: Checks = Checks {
@@ -19,7 +19,7 @@ pub(crate) static PRIORITY_CLASSES: Checks = Checks {
             errors.push(value.forbidden("may not be changed in an update."));
         }
         let field = "preemptionPolicy";
-        immutable(&mut errors, &At::field(new, field), &At::field(old, field));
+        immutable_name(&mut errors, &At::field(new, field), &At::field(old, field));
         errors
     },
     ..Checks::NONE
@@ -71,7 +71,7 @@ pub(crate) static RUNTIME_CLASSES: Checks = Checks {
     create: runtime_class,
     update: |new, old| {
         let mut errors = runtime_class(new);
-        immutable(&mut errors, &At::field(new, "handler"), &At::field(old, "handler"));
+        immutable_text(&mut errors, &At::field(new, "handler"), &At::field(old, "handler"));
         errors
     },
     ..Checks::NONE

@@ -46,12 +46,12 @@ fn whole(node: &Value) -> Errors {
 
 fn one_range_a_family(errors: &mut Errors, ranges: &At<'_>) {
     let mut families = HashSet::new();
-    for text in ranges.texts() {
+    for (index, text) in ranges.texts().enumerate() {
         match parse_range(text) {
             Some(range) => drop(families.insert(range.network.is_ipv4())),
             None => {
                 let detail = format!(
-                    "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {text}"
+                    "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {text})"
                 );
                 errors.push(FieldError::internal(&ranges.path, detail));
                 families.clear();
