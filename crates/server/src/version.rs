@@ -28,7 +28,7 @@ pub fn answer() -> Response<Body> {
         "compiler": "rustc",
         "platform": platform,
     });
-    respond::value(StatusCode::OK, &version, Output::Json { pretty: true })
+    respond::value(StatusCode::OK, &version, Output::INDENTED)
 }
 
 /// As Go names it, which is what clients expect.

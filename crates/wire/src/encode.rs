@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::envelope::write_sealed;
 use crate::tape::{Kind, Place, Tape};
 use crate::varint::{BYTES, FIXED64, VARINT, write_bytes, write_message, write_tag, write_varint};
 
@@ -34,6 +35,29 @@ impl<'t> Encoder<'t> {
     pub fn message(&mut self, id: TypeId, json: &[u8], out: &mut Vec<u8>) {
         let object = self.tape.read(json);
         Writer { types: self.types }.message(id, object, out);
+    }
+
+    /// The message of a part of an object, by the key of its type.
+    pub fn part(&mut self, key: &str, json: &[u8], out: &mut Vec<u8>) {
+        if let Some(id) = self.types.by_key(key) {
+            self.message(id, json, out);
+        }
+    }
+
+    /// An object in an envelope, for one that says what it is. For a kind without a type nothing is written.
+    pub fn sealed(&mut self, json: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(object) = self.tape.read(json) else { return false };
+        let text = |name: &[u8]| {
+            let member = object.members().find(|(key, _)| key.raw() == name);
+            member.and_then(|(_, value)| std::str::from_utf8(value.raw()).ok()).unwrap_or_default()
+        };
+        let (api_version, kind) = (text(b"apiVersion"), text(b"kind"));
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let Some(id) = self.types.by_kind(group, version, kind) else { return false };
+        write_sealed(api_version, kind, out, |out| {
+            Writer { types: self.types }.message(id, Some(object), out);
+        });
+        true
     }
 }
 
