@@ -138,8 +138,7 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
 
 /// Adds what a lenient reader remarked to the answer, be it good or bad.
 fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call) -> Response<Body> {
-    let mut response =
-        answer.unwrap_or_else(|status| respond::status(&status, call.output.refusal()));
+    let mut response = answer.unwrap_or_else(|status| respond::status(&status, call.output.refusal()));
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {

@@ -225,8 +225,8 @@ fn character(rest: &[u8]) -> (char, usize) {
     let Some(first) = unit(rest.get(..4)) else { return (char::REPLACEMENT_CHARACTER, 0) };
     let second = rest.get(4..6).filter(|bytes| *bytes == b"\\u").and_then(|_| unit(rest.get(6..10)));
     let one = char::from_u32(u32::from(first));
-    let two =
-        second.and_then(|second| char::decode_utf16([first, second]).next().and_then(std::result::Result::ok));
+    let two = second
+        .and_then(|second| char::decode_utf16([first, second]).next().and_then(std::result::Result::ok));
     match (one, two) {
         (Some(one), _) => (one, 4),
         (None, Some(two)) => (two, 10),

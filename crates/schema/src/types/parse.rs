@@ -9,7 +9,9 @@
 
 use std::collections::HashMap;
 
-use super::{Field, List, ListType, Map, Numbered, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire};
+use super::{
+    Field, List, ListType, Map, Numbered, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire,
+};
 
 /// Where and why the data does not read.
 type Damage = String;

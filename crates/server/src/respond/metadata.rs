@@ -37,8 +37,7 @@ pub fn write(stored: &[u8], version: Meta, out: &mut Vec<u8>) {
 /// How upstream's Go names the type of an object.
 pub fn go_type(stored: &[u8]) -> String {
     let parsed = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
-    let (group, version) =
-        object::split_api_version(object::api_version(&parsed)).unwrap_or_default();
+    let (group, version) = object::split_api_version(object::api_version(&parsed)).unwrap_or_default();
     let typed = atoll_schema::Types::get().by_kind(group, version, object::kind(&parsed)).is_some();
     go_name(group, object::kind(&parsed), typed)
 }
@@ -63,7 +62,8 @@ mod tests {
     fn metadata_is_what_is_left() {
         let stored = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{}}"#;
         let made = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
-        let expected = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
+        let expected =
+            r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
         for given in [&stored[..], &made[..]] {
             assert_eq!(of(given, Meta::V1), expected);
         }

@@ -78,7 +78,7 @@ impl Table {
 
     fn write_row(&self, object: &Value, stored: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"cells\":");
-        write_list(&(self.printer.cells)(object, self.now), out, json::write);
+        write_list(&self.printer.cells(object, self.now), out, json::write);
         if let Some(conditions) = (self.printer.conditions)(object) {
             out.extend_from_slice(b",\"conditions\":");
             json::write(&conditions, out);
