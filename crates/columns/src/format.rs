@@ -1,5 +1,6 @@
 //! Values as people read them.
 
+use atoll_meta::LabelSelector;
 use atoll_meta::time::{self, Timestamp, human_duration};
 use serde_json::Value;
 
@@ -35,29 +36,8 @@ pub fn labels(object: &Value, path: &str) -> String {
 
 /// A label selector as one would write it on the command line; nothing if it cannot be.
 pub fn selector(selector: Option<&Value>) -> Option<String> {
-    let Some(selector) = selector else { return Some(String::new()) };
-    let mut terms: Vec<(&str, String)> = Vec::new();
-    for (key, value) in map(selector, "matchLabels") {
-        terms.push((key, format!("{key}={}", value.as_str().unwrap_or_default())));
-    }
-    for expression in list(selector, "matchExpressions") {
-        let key = text(expression, "key");
-        let mut values: Vec<&str> = list(expression, "values").iter().filter_map(Value::as_str).collect();
-        values.sort_unstable();
-        let joined = values.join(",");
-        terms.push((
-            key,
-            match (text(expression, "operator"), values.is_empty()) {
-                ("In", false) => format!("{key} in ({joined})"),
-                ("NotIn", false) => format!("{key} notin ({joined})"),
-                ("Exists", true) => key.to_owned(),
-                ("DoesNotExist", true) => format!("!{key}"),
-                _ => return None,
-            },
-        ));
-    }
-    terms.sort_by_key(|(key, _)| *key);
-    Some(terms.into_iter().map(|(_, term)| term).collect::<Vec<_>>().join(","))
+    let selector = LabelSelector::from_object(selector.unwrap_or(&Value::Null)).ok()?;
+    Some(selector.to_string())
 }
 
 /// A label selector as Go prints the struct.

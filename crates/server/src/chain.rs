@@ -133,7 +133,7 @@ where
     let is_get = parts.method == Method::GET;
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
-        "/version" | "/version/" => Ok(version::answer()),
+        "/version" | "/version/" => version::answer(&parts.headers),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,

@@ -169,6 +169,15 @@ impl Output {
         Ok(Output { media: media.indented(pretty), form, refusal })
     }
 
+    /// For what exists as JSON only.
+    pub fn check_json(headers: &HeaderMap) -> Result<(), Status> {
+        let fits = |clause: &Clause<'_>| clause.is_anything() || clause.media == AVAILABLE[0];
+        match clauses(text(headers.get(ACCEPT))).iter().any(fits) {
+            true => Ok(()),
+            false => Err(Status::not_acceptable(&AVAILABLE[..1])),
+        }
+    }
+
     /// The media type of a discovery document, which is not there in other forms.
     pub fn of_document(headers: &HeaderMap) -> Result<Self, Status> {
         Output::negotiate(headers, &RequestInfo::default(), &Query::default())

@@ -170,7 +170,11 @@ fn count(event: &Value, _: Timestamp) -> Value {
     if event.get("series").is_some_and(Value::is_object) {
         return number(event, "series.count").into();
     }
-    (number(event, "count") + number(event, "deprecatedCount")).max(1).into()
+    match number(event, "count") + number(event, "deprecatedCount") {
+        // What happened once is not counted by those that report it the new way.
+        0 => 1.into(),
+        count => count.into(),
+    }
 }
 
 fn involved(event: &Value, _: Timestamp) -> Value {

@@ -114,7 +114,7 @@ fn endpoints(object: &Value, _: Timestamp) -> Value {
 fn host_and_port(address: &str, port: Option<i64>) -> String {
     match port {
         None => address.to_owned(),
-        Some(port) if address.contains([':', '%']) => format!("[{address}]:{port}"),
+        Some(port) if address.contains(':') => format!("[{address}]:{port}"),
         Some(port) => format!("{address}:{port}"),
     }
 }

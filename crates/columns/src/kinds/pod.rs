@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{AGE, NAME};
 use crate::format::{moment, since};
-use crate::look::{at, flag, is_condition_true, is_deleting, list, number, text};
+use crate::look::{at, flag, is_condition_true, is_deleting, list, number, text, text_or};
 use crate::{Cell, Column, Printer};
 
 pub static POD: Printer = Printer {
@@ -52,8 +52,12 @@ fn conditions(pod: &Value) -> Option<Value> {
 }
 
 fn address(pod: &Value, _: Timestamp) -> Value {
+    // Where both are given and differ, upstream believes the older field.
     let first = list(pod, "status.podIPs").first().map_or("", |address| text(address, "ip"));
-    if first.is_empty() { "<none>".into() } else { first.into() }
+    match text_or(pod, "status.podIP", first) {
+        "" => "<none>".into(),
+        address => address.into(),
+    }
 }
 
 fn readiness_gates(pod: &Value, _: Timestamp) -> Value {
