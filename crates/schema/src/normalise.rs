@@ -49,6 +49,13 @@ impl<'t> Walk<'t> {
         walk.problems
     }
 
+    /// A value on its own, which is not null: the first mistake in it, or the one that ends the reading.
+    pub(crate) fn alone(types: &'t Types, kind: TypeRef, value: &mut Value) -> Option<TypeMismatch> {
+        let mut walk = Walk { types, problems: Vec::new() };
+        walk.value(kind, value);
+        problem::report(walk.problems).err()
+    }
+
     /// A value that is not null.
     fn value(&mut self, kind: TypeRef, value: &mut Value) {
         match kind {
