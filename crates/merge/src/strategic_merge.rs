@@ -20,7 +20,7 @@ use crate::PatchError;
 use list::{List, merge_list};
 use order::apply_orders;
 use print::{Kind, map_text, text};
-use shape::Shape;
+use shape::{Shape, Strategy};
 
 pub use print::map_text as print_map;
 
@@ -119,11 +119,15 @@ impl Merge<'_> {
         match (current, change) {
             (Value::Object(current), Value::Object(change)) => {
                 let field = shape.field(self.types, name)?;
+                if field.strategy == Strategy::Replace {
+                    current.clone_from(change);
+                    return Ok(());
+                }
                 self.map(field.shape, current, change)
             }
             (Value::Array(current), Value::Array(change)) => {
                 let field = shape.list_field(self.types, name)?;
-                if field.merge || deletes {
+                if field.strategy == Strategy::Merge || deletes {
                     let list = List { elements: field.shape, merge_key: field.merge_key, deletes };
                     merge_list(self, &list, current, change).map(drop)
                 } else {

@@ -3,6 +3,9 @@
 //! Go answers through `upstream/facts patch`; without Go, or where its modules cannot be fetched, the comparison is
 //! skipped and says so. Go visits maps in any order and so may have several answers to one patch, all of which it is
 //! asked for; ours has to be one of them.
+//!
+//! One difference is known. Go's patch and object share memory once a part of one is put into the other, so that what is
+//! left of a patch, which shows in some messages, is another where a list in it names an element twice.
 
 #[allow(dead_code)]
 #[path = "../../schema/tests/upstream/generator.rs"]
@@ -42,20 +45,31 @@ fn random_patches_are_merged_as_go_merges_them() {
     let Some(answers) = go::ask_about("patch", lines) else { return };
     assert_eq!(answers.len(), questions.len(), "one answer per question");
     let mut differences = Vec::new();
+    let mut left = 0;
     let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
     for (Question { row, object, patch, ours }, answers) in questions.iter().zip(&answers) {
         let answers = answers.as_array().expect("a list of outcomes");
         let outcome =
             ["panic", "error", "unreadable", "strict"].into_iter().find(|name| ours.get(name).is_some());
         *outcomes.entry(outcome.unwrap_or("merged")).or_default() += 1;
-        if !answers.contains(ours) {
+        if answers.contains(ours) {
+            continue;
+        }
+        let (told, others) = (without_left(ours), answers.iter().map(without_left).collect::<Vec<Value>>());
+        if others.contains(&told) {
+            left += 1;
+        } else {
             let answers: Vec<String> = answers.iter().map(ToString::to_string).collect();
             let answers = answers.join("\n  go   ");
             differences
                 .push(format!("{} {object}\n  patch {patch}\n  go   {answers}\n  ours {ours}", row.kind));
         }
     }
-    println!("{} patches: {outcomes:?}, {} differ", questions.len(), differences.len());
+    println!(
+        "{} patches: {outcomes:?}, {} differ, {left} in what is left of the patch",
+        questions.len(),
+        differences.len()
+    );
     assert!(outcomes["merged"] > questions.len() / 5, "too few patches were merged to tell anything");
     assert!(
         differences.is_empty(),
@@ -64,6 +78,12 @@ fn random_patches_are_merged_as_go_merges_them() {
         questions.len(),
         differences[..differences.len().min(4)].join("\n")
     );
+}
+
+fn without_left(outcome: &Value) -> Value {
+    let mut outcome = outcome.clone();
+    outcome.as_object_mut().map(|fields| fields.remove("left"));
+    outcome
 }
 
 /// Another seed may be tried as ATOLL_SEED=7.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::normalise::{Walk, normalise};
+use crate::normalise::{Walk, normalise, untyped};
 use crate::types::{TypeId, TypeRef, Types};
 
 /// Makes `value` what filling the struct and encoding it again would make of it. Returns the remarks of strict reading,
@@ -74,8 +74,11 @@ impl Restore<'_> {
             (TypeRef::List(_) | TypeRef::Bytes, other) => {
                 Err(format!("cannot restore slice from {}", kind_of(other)))
             }
-            (TypeRef::RawExtension | TypeRef::FieldsV1 | TypeRef::Json | TypeRef::Any, _) => Ok(()),
-            _ => self.itself(kind, value),
+            _ => {
+                // Types that read themselves are given JSON, in which a float without a fraction is an integer.
+                untyped(value);
+                self.itself(kind, value)
+            }
         }
     }
 
@@ -113,8 +116,9 @@ impl Restore<'_> {
     }
 
     /// A type that reads itself does so as always.
-    fn itself(&mut self, kind: TypeRef, value: &mut Value) -> Result<(), String> {
-        match Walk::alone(self.types, kind, value) {
+    fn itself(&self, kind: TypeRef, value: &Value) -> Result<(), String> {
+        // Only to hear of mistakes: the value takes its form together with the rest.
+        match Walk::alone(self.types, kind, &mut value.clone()) {
             Some(mismatch) => Err(mismatch.to_string()),
             None => Ok(()),
         }

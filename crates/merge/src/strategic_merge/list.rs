@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::order::{Identities, Identity, arrange};
+use super::order::{Identities, Identity, arrange, places};
 use super::print::{Kind, list_text};
 use super::shape::Shape;
 use super::{DIRECTIVE, Merge, no_merge_key, unknown_directive, unmergeable};
@@ -16,14 +16,14 @@ pub(super) struct List {
     pub deletes: bool,
 }
 
-/// Merges the patch into the list. Of use afterwards is also the order in which upstream then has the elements that
-/// were there before, as their old indices: deleting leaves copies of others at the end of it.
+/// Merges the patch into the list. Of use afterwards is also what upstream then finds where the old list was, by the
+/// indices before: deleting moves the rest forward, and leaves room at the end for copies and for what is new.
 pub(super) fn merge_list(
     merge: Merge<'_>,
     list: &List,
     original: &mut Vec<Value>,
     patch: &mut [Value],
-) -> Result<Vec<usize>, PatchError> {
+) -> Result<Vec<Source>, PatchError> {
     if original.is_empty() && patch.is_empty() {
         return Ok(Vec::new());
     }
@@ -35,7 +35,7 @@ pub(super) fn merge_list(
         }
         return merge_maps(merge, list, original, patch);
     }
-    let order = (0..original.len()).collect();
+    let order = (0..original.len()).map(Source::Original).collect();
     if list.deletes {
         delete_scalars(original, patch);
     } else {
@@ -92,7 +92,7 @@ fn merge_maps(
     list: &List,
     original: &mut Vec<Value>,
     patch: &mut [Value],
-) -> Result<Vec<usize>, PatchError> {
+) -> Result<Vec<Source>, PatchError> {
     let key = list.merge_key;
     let mut identities = Identities::default();
     let before: Vec<Identity> = original.iter().map(|element| identities.of_key(element, key)).collect();
@@ -100,69 +100,84 @@ fn merge_maps(
     let count = identities.count();
     drop(identities);
 
-    let special = Special::read(patch, &before, &wanted, key)?;
-    let mut known = Vec::with_capacity(original.len() + patch.len());
+    let Special { ordinary, replaces, remaining, copies } = Special::read(patch, &before, &wanted, key)?;
+    let mut order: Vec<Source> = remaining.iter().map(|&index| Source::Original(index)).collect();
+    order.extend(copies.iter().rev().map(|&index| Source::Original(index)));
     let mut merged = Vec::with_capacity(original.len() + patch.len());
-    let mut order = special.remaining;
-    let ordinary = special.ordinary;
-    if special.replaces {
-        for index in ordinary {
-            known.push(wanted[index]);
-            merged.push(patch[index].clone());
-        }
-        let merged = named(&known, merged, key)?;
-        *original = arrange(merged, &[], &known, count);
+    if replaces {
+        merged.extend(ordinary.iter().map(|&index| (wanted[index], Source::Patch(index))));
+        let server: Vec<Identity> = merged.iter().map(|(identity, _)| *identity).collect();
+        *original = arrange(collect(merged, original, patch, key)?, &[], &server, count);
     } else {
-        for &index in &order {
-            known.push(before[index]);
-            merged.push(original[index].take());
-        }
-        let server = known.clone();
-        let mut places = vec![None; count];
-        for (place, identity) in known.iter().enumerate() {
-            if let Identity::Known(number) = identity {
-                places[*number].get_or_insert(place);
-            }
-        }
+        merged.extend(remaining.iter().map(|&index| (before[index], Source::Original(index))));
+        let server: Vec<Identity> = merged.iter().map(|(identity, _)| *identity).collect();
+        let mut places = places(&server, count);
         for &index in &ordinary {
-            let Value::Object(change) = &mut patch[index] else { continue };
             let number = match wanted[index] {
                 Identity::Known(number) => number,
-                Identity::Missing => return Err(no_merge_key(change, key)),
+                Identity::Missing => return Err(missing(&patch[index], key)),
                 Identity::Incomparable => return Err(PatchError::Incomparable),
             };
-            match places[number] {
-                Some(place) => {
-                    let Value::Object(element) = &mut merged[place] else { continue };
-                    merge.map(list.elements, element, change)?;
-                    // Null is a key of its own, and takes itself away.
-                    if !element.contains_key(key) {
-                        known[place] = Identity::Missing;
-                    }
+            let Some(place) = places[number] else {
+                places[number] = Some(merged.len());
+                if let Some(room) = order.get_mut(merged.len()) {
+                    *room = Source::Patch(index);
                 }
-                None => {
-                    places[number] = Some(merged.len());
-                    known.push(wanted[index]);
-                    merged.push(patch[index].clone());
+                merged.push((wanted[index], Source::Patch(index)));
+                continue;
+            };
+            // What is new in the patch may come again there.
+            let (element, change) = match merged[place].1 {
+                Source::Original(element) => (&mut original[element], &mut patch[index]),
+                Source::Patch(element) => match patch.get_disjoint_mut([element, index]) {
+                    Ok([element, change]) => (element, change),
+                    Err(_) => continue,
+                },
+            };
+            if let (Value::Object(element), Value::Object(change)) = (element, change) {
+                merge.map(list.elements, element, change)?;
+                // Null is a key of its own, and takes itself away.
+                if !element.contains_key(key) {
+                    merged[place].0 = Identity::Missing;
                 }
             }
         }
         let wanted: Vec<Identity> = ordinary.iter().map(|&index| wanted[index]).collect();
-        let merged = named(&known, merged, key)?;
-        *original = arrange(merged, &wanted, &server, count);
+        *original = arrange(collect(merged, original, patch, key)?, &wanted, &server, count);
     }
-    order.extend(special.copies.iter().rev());
     Ok(order)
 }
 
+/// Where an element of the merged list is.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    Original(usize),
+    Patch(usize),
+}
+
 /// Elements with the numbers of their keys. All need one.
-fn named(known: &[Identity], merged: Vec<Value>, key: &str) -> Result<Vec<(usize, Value)>, PatchError> {
-    let named = known.iter().zip(merged).map(|(identity, element)| match (identity, &element) {
-        (Identity::Known(number), _) => Ok((*number, element)),
-        (Identity::Missing, Value::Object(element)) => Err(no_merge_key(element, key)),
-        _ => Err(PatchError::Incomparable),
+fn collect(
+    merged: Vec<(Identity, Source)>,
+    original: &mut [Value],
+    patch: &[Value],
+    key: &str,
+) -> Result<Vec<(usize, Value)>, PatchError> {
+    let elements = merged.into_iter().map(|(identity, source)| {
+        let element = match source {
+            Source::Original(index) => original[index].take(),
+            Source::Patch(index) => patch[index].clone(),
+        };
+        match identity {
+            Identity::Known(number) => Ok((number, element)),
+            Identity::Missing => Err(missing(&element, key)),
+            Identity::Incomparable => Err(PatchError::Incomparable),
+        }
     });
-    named.collect()
+    elements.collect()
+}
+
+fn missing(element: &Value, key: &str) -> PatchError {
+    element.as_object().map_or(PatchError::Incomparable, |element| no_merge_key(element, key))
 }
 
 /// What the elements of a patch that are directives ask for.

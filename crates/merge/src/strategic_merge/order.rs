@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::list::{List, element_kind, merge_list};
+use super::list::{List, Source, element_kind, merge_list};
 use super::print::{Kind, list_text};
-use super::shape::Shape;
+use super::shape::{Shape, Strategy};
 use super::{DIRECTIVE, Merge, SET_ORDER, no_merge_key, unmergeable, without_directives, wrong_kind};
 use crate::PatchError;
 
@@ -80,7 +80,7 @@ impl<'v> Identities<'v> {
 }
 
 /// Where each number stands first.
-fn places(list: &[Identity], count: usize) -> Vec<Option<usize>> {
+pub(super) fn places(list: &[Identity], count: usize) -> Vec<Option<usize>> {
     let mut places = vec![None; count];
     for (place, identity) in list.iter().enumerate() {
         if let Identity::Known(number) = identity {
@@ -191,12 +191,12 @@ fn ordered(
         key => element.get(key).cloned().unwrap_or_default(),
     };
     let old: Vec<Value> = elements(&original).iter().map(identity).collect();
-    let mut server: Vec<usize> = (0..old.len()).collect();
+    let mut server: Vec<Source> = (0..old.len()).map(Source::Original).collect();
     let merged = match (&mut original, &mut patch) {
         (None, None) => return Ok(None),
         (Some(original), None) => original.take(),
         (None, Some(patch)) => without_directives(patch).unwrap_or_default(),
-        (Some(Value::Array(original)), Some(Value::Array(patch))) if field.merge => {
+        (Some(Value::Array(original)), Some(Value::Array(patch))) if field.strategy == Strategy::Merge => {
             let list = List { elements: field.shape, merge_key: key, deletes: false };
             server = merge_list(merge, &list, original, patch)?;
             Value::Array(std::mem::take(original))
@@ -210,15 +210,16 @@ fn ordered(
         "" => order.iter().map(|element| identities.of(element)).collect(),
         key => order.iter().map(|element| identities.of_key(element, key)).collect(),
     };
-    let server: Vec<Identity> = server.iter().map(|&index| identities.of(&old[index])).collect();
+    let server = server.into_iter().map(|source| match source {
+        Source::Original(index) => identities.of(&old[index]),
+        Source::Patch(index) => identities.of_key(&elements(&patch)[index], key),
+    });
+    let server: Vec<Identity> = server.collect();
     let known = number(&mut identities, &merged, order, &wanted, key)?;
     if kind? == Kind::Map {
-        for element in order {
-            let Value::Object(element) = element else { return Err(wrong_kind(Kind::Map, element)) };
-            if !element.contains_key(key) {
-                return Err(no_merge_key(element, key));
-            }
-        }
+        // Without a merge key nothing can have it.
+        let others = if key.is_empty() { &old[..] } else { &[] };
+        order.iter().chain(others).try_for_each(|element| key_of(element, key).map(drop))?;
     }
     let count = identities.count();
     drop(identities);
@@ -299,6 +300,7 @@ fn out_of_order(patch: &[Value], order: &[Value]) -> PatchError {
 fn same(left: &Value, right: &Value, key: &str) -> Result<bool, PatchError> {
     let (left, right) = match key {
         "" => (left, right),
+        _ if !right.is_object() => return Err(wrong_kind(Kind::Map, right)),
         key => (key_of(left, key)?, key_of(right, key)?),
     };
     match (Scalar::of(left), Scalar::of(right)) {

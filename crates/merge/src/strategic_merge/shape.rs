@@ -13,12 +13,19 @@ pub(super) struct Shape {
     pointer: bool,
 }
 
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Strategy {
+    Unsaid,
+    Merge,
+    Replace,
+}
+
 /// How a field is merged.
 pub(super) struct Merged {
     /// Of the value, or of a list's elements.
     pub shape: Shape,
-    /// Whether a list is merged and not replaced.
-    pub merge: bool,
+    /// What the types say shall be done; by itself a map is merged and a list replaced.
+    pub strategy: Strategy,
     /// What tells a list's elements apart; empty where they are no maps.
     pub merge_key: &'static str,
 }
@@ -51,10 +58,15 @@ impl Shape {
         let slot = owner.slot(name).map(|(_, slot)| slot).or_else(folded);
         let slot = slot.ok_or_else(|| missing(owner.name))?;
         let field = &types[slot.declared_by].fields[usize::from(slot.index)];
-        let strategies = field.patch_strategy.unwrap_or_default();
+        // `retainKeys` is for clients that make patches.
+        let mut strategies = field.patch_strategy.unwrap_or_default().split(',');
         Ok(Merged {
             shape: Shape { kind: slot.kind, pointer: slot.pointer },
-            merge: strategies.split(',').any(|strategy| strategy == "merge"),
+            strategy: match strategies.find(|strategy| *strategy != "retainKeys") {
+                Some("merge") => Strategy::Merge,
+                Some("replace") => Strategy::Replace,
+                _ => Strategy::Unsaid,
+            },
             merge_key: field.patch_merge_key.unwrap_or_default(),
         })
     }

@@ -19,6 +19,9 @@ impl Patches<'_> {
     fn structure(&mut self, id: TypeId, existing: &Value, depth: usize) -> Map<String, Value> {
         let mut patch = Map::new();
         let slots = &self.types[id].slots;
+        if slots.is_empty() {
+            return patch;
+        }
         for _ in 0..self.generator.below(if depth > 4 { 3 } else { 5 }) + 1 {
             // What is there already is more interesting than what is not.
             let known: Vec<&str> =
