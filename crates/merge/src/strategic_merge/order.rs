@@ -191,6 +191,10 @@ fn ordered(
         key => element.get(key).cloned().unwrap_or_default(),
     };
     let old: Vec<Value> = elements(&original).iter().map(identity).collect();
+    let keyless = elements(&original).iter().find_map(|element| match element {
+        Value::Object(fields) if !fields.contains_key(key) => Some(no_merge_key(fields, key)),
+        _ => None,
+    });
     let mut server: Vec<Source> = (0..old.len()).map(Source::Original).collect();
     let merged = match (&mut original, &mut patch) {
         (None, None) => return Ok(None),
@@ -217,9 +221,10 @@ fn ordered(
     let server: Vec<Identity> = server.collect();
     let known = number(&mut identities, &merged, order, &wanted, key)?;
     if kind? == Kind::Map {
-        // Without a merge key nothing can have it.
-        let others = if key.is_empty() { &old[..] } else { &[] };
-        order.iter().chain(others).try_for_each(|element| key_of(element, key).map(drop))?;
+        order.iter().try_for_each(|element| key_of(element, key).map(drop))?;
+        if let Some(error) = keyless {
+            return Err(error);
+        }
     }
     let count = identities.count();
     drop(identities);
