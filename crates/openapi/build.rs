@@ -28,7 +28,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     match source() {
         Ok(directory) => read_directory(&directory, &mut text)?,
         Err(error) => {
-            println!("cargo::warning=kubectl explain will have no descriptions: no source of {CRATE}: {error}");
+            println!(
+                "cargo::warning=kubectl explain will have no descriptions: no source of {CRATE}: {error}"
+            );
         }
     }
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
@@ -49,11 +51,13 @@ fn source() -> Result<PathBuf, Box<dyn Error>> {
     }
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().ok_or("no packages")?;
-    let package = packages.iter().find(|package| package["name"] == CRATE).ok_or("it is not in the lock file")?;
+    let package =
+        packages.iter().find(|package| package["name"] == CRATE).ok_or("it is not in the lock file")?;
     let manifest = Path::new(package["manifest_path"].as_str().ok_or("no path")?);
     let resources = fs::read_to_string(RESOURCES)?;
     // "kubernetes v1.36.4" is v1_36 there.
-    let version = resources.lines().next().and_then(|line| line.strip_prefix("kubernetes ")).ok_or("no version")?;
+    let version =
+        resources.lines().next().and_then(|line| line.strip_prefix("kubernetes ")).ok_or("no version")?;
     let module = version.rsplit_once('.').ok_or("no patch level")?.0.replace('.', "_");
     let directory = manifest.with_file_name("src").join(&module);
     if directory.is_dir() { Ok(directory) } else { Err(format!("it does not know {module}").into()) }

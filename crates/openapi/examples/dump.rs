@@ -3,17 +3,39 @@ fn main() {
     let out = std::env::args().nth(1).expect("dir");
     std::fs::create_dir_all(format!("{out}/v3")).expect("dir");
     let s = |t: &&str| t.to_string();
-    let resources = atoll_schema::resources().iter().map(|r| Resource {
-        group: r.group.into(), version: r.version.into(), resource: r.resource.into(), kind: r.kind.into(), namespaced: r.namespaced,
-        verbs: r.verbs.iter().map(s).collect(), returns_deleted: false,
-        subresources: r.subresources.iter().map(|x| Subresource { name: x.name.into(), group: x.group.unwrap_or_default().into(), version: x.version.unwrap_or_default().into(), kind: x.kind.into(), verbs: x.verbs.iter().map(s).collect() }).collect(),
-    }).collect();
+    let resources = atoll_schema::resources()
+        .iter()
+        .map(|r| Resource {
+            group: r.group.into(),
+            version: r.version.into(),
+            resource: r.resource.into(),
+            kind: r.kind.into(),
+            namespaced: r.namespaced,
+            verbs: r.verbs.iter().map(s).collect(),
+            returns_deleted: false,
+            subresources: r
+                .subresources
+                .iter()
+                .map(|x| Subresource {
+                    name: x.name.into(),
+                    group: x.group.unwrap_or_default().into(),
+                    version: x.version.unwrap_or_default().into(),
+                    kind: x.kind.into(),
+                    verbs: x.verbs.iter().map(s).collect(),
+                })
+                .collect(),
+        })
+        .collect();
     let api = Api::new(resources, vec![]);
     let t = std::time::Instant::now();
     let author = api.author();
     eprintln!("author {:?}", t.elapsed());
     let mut total = 0;
-    for p in author.paths() { let d = author.v3(&p).expect("doc").to_string(); total += d.len(); std::fs::write(format!("{out}/v3/{}.json", p.replace('/', "_")), d).expect("write"); }
+    for p in author.paths() {
+        let d = author.v3(&p).expect("doc").to_string();
+        total += d.len();
+        std::fs::write(format!("{out}/v3/{}.json", p.replace('/', "_")), d).expect("write");
+    }
     eprintln!("v3 {total} {:?}", t.elapsed());
     std::fs::write(format!("{out}/v2.json"), author.v2().to_string()).expect("write");
     eprintln!("v2 {:?}", t.elapsed());

@@ -85,7 +85,13 @@ impl<'a> Definitions<'a> {
         found
     }
 
-    fn schema(&self, name: &str, source: &Source<'_>, served: &[(&str, &str)], descriptions: &Descriptions) -> Value {
+    fn schema(
+        &self,
+        name: &str,
+        source: &Source<'_>,
+        served: &[(&str, &str)],
+        descriptions: &Descriptions,
+    ) -> Value {
         match source {
             Source::Struct(id) => {
                 let owner = &self.types[*id];
@@ -97,7 +103,9 @@ impl<'a> Definitions<'a> {
                 let mut shown: Vec<Value> = kinds.iter().map(|kind| group_version_kind(*kind)).collect();
                 if EVERYWHERE.contains(&owner.key) {
                     let others = served.iter().filter(|pair| **pair != ("", "v1"));
-                    shown.extend(others.map(|(group, version)| group_version_kind((group, version, owner.name))));
+                    shown.extend(
+                        others.map(|(group, version)| group_version_kind((group, version, owner.name))),
+                    );
                 }
                 if !shown.is_empty() {
                     schema.insert("x-kubernetes-group-version-kind".into(), shown.into());

@@ -35,7 +35,8 @@ impl Descriptions {
         let mut by_definition: HashMap<String, HashMap<String, String>> = HashMap::with_capacity(800);
         for record in text.split_terminator(RECORD) {
             let mut parts = record.split(PART);
-            let (Some(definition), Some(property), Some(description)) = (parts.next(), parts.next(), parts.next())
+            let (Some(definition), Some(property), Some(description)) =
+                (parts.next(), parts.next(), parts.next())
             else {
                 continue;
             };

@@ -14,6 +14,7 @@ mod atoll;
 mod definitions;
 mod descriptions;
 mod downgrade;
+mod gnostic;
 mod names;
 mod operations;
 mod parameters;
@@ -22,6 +23,7 @@ mod v2;
 mod v3;
 
 pub use atoll::kinds as atoll_kinds;
+pub use gnostic::to_protobuf;
 
 use atoll_schema::Types;
 use serde_json::Value;

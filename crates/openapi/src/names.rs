@@ -78,7 +78,10 @@ mod tests {
             ("meta/v1.Time", "io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
             ("runtime.RawExtension", "io.k8s.apimachinery.pkg.runtime.RawExtension"),
             ("util/intstr.IntOrString", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
-            ("apiregistration/v1.APIService", "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService"),
+            (
+                "apiregistration/v1.APIService",
+                "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+            ),
         ] {
             assert_eq!(definition(key), expected);
         }

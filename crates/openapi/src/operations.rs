@@ -39,7 +39,8 @@ pub enum Shown {
 }
 
 const ANYTHING: &[&str] = &["*/*"];
-const TEXT: &[&str] = &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const TEXT: &[&str] =
+    &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Media types of a kind. What has no built-in type has no protobuf and no strategic merge patches.
 struct Media {
@@ -84,7 +85,9 @@ pub fn of_group_version(api: &Api, types: &Types, group: &str, version: &str) ->
         "list the resources of this version",
         "meta/v1.APIResourceList",
     )];
-    for resource in api.resources.iter().filter(|resource| resource.group == group && resource.version == version) {
+    for resource in
+        api.resources.iter().filter(|resource| resource.group == group && resource.version == version)
+    {
         Writer { api, types, resource, operations: &mut operations }.write();
     }
     operations
@@ -147,18 +150,29 @@ impl Writer<'_> {
             }
         }
         if can("watch") {
-            self.list(format!("{root}/watch{collection}"), "watchlist", format!("{scoped}{}List", resource.kind));
+            self.list(
+                format!("{root}/watch{collection}"),
+                "watchlist",
+                format!("{scoped}{}List", resource.kind),
+            );
             if resource.namespaced {
                 let name = format!("{}ListForAllNamespaces", resource.kind);
                 self.list(format!("{root}/watch/{}", resource.resource), "watchlist", name);
             }
-            self.list(format!("{root}/watch{collection}/{{name}}"), "watch", format!("{scoped}{}", resource.kind));
+            self.list(
+                format!("{root}/watch{collection}/{{name}}"),
+                "watch",
+                format!("{scoped}{}", resource.kind),
+            );
         }
         if can("create") {
             self.create(format!("{root}{collection}"), format!("{scoped}{}", resource.kind), kind);
         }
         if can("deletecollection") {
-            self.delete_collection(format!("{root}{collection}"), format!("Collection{scoped}{}", resource.kind));
+            self.delete_collection(
+                format!("{root}{collection}"),
+                format!("Collection{scoped}{}", resource.kind),
+            );
         }
         let one = format!("{root}{collection}/{{name}}");
         self.item(one.clone(), &resource.verbs, format!("{scoped}{}", resource.kind), kind, "");
@@ -171,12 +185,22 @@ impl Writer<'_> {
         let resource = self.resource;
         let (verb, description) = match action {
             "list" => ("list", format!("list objects of kind {}", resource.kind)),
-            _ => ("watch", format!("watch {}; the parameter watch of a list does the same", resource.resource)),
+            _ => {
+                ("watch", format!("watch {}; the parameter watch of a list does the same", resource.resource))
+            }
         };
         let kind = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
         let parameters = parameter::LIST.parameters(self.types);
-        let act =
-            Act { path, method: "get", action, words: (verb, name), description, kind, parameters, answers: &[200] };
+        let act = Act {
+            path,
+            method: "get",
+            action,
+            words: (verb, name),
+            description,
+            kind,
+            parameters,
+            answers: &[200],
+        };
         let shown = match action {
             "list" => self.definition(kind.0, kind.1, &format!("{}List", kind.2)),
             _ => definition("meta/v1.WatchEvent"),
@@ -225,7 +249,11 @@ impl Writer<'_> {
     /// The verbs on one object, or on a subresource of one.
     fn item(&mut self, path: String, verbs: &[String], name: String, kind: (&str, &str, &str), of: &str) {
         let whole = self.definition(kind.0, kind.1, kind.2);
-        let what = if of.is_empty() { format!("one {}", kind.2) } else { format!("{of} of one {}", self.resource.kind) };
+        let what = if of.is_empty() {
+            format!("one {}", kind.2)
+        } else {
+            format!("{of} of one {}", self.resource.kind)
+        };
         for (verb, method, word, options, answers) in [
             ("get", "get", "read", None, &[200][..]),
             ("update", "put", "replace", Some(parameter::UPDATE), &[200, 201]),
@@ -264,7 +292,9 @@ impl Writer<'_> {
 
     fn subresource(&mut self, one: &str, name: String, subresource: &Subresource) {
         let resource = self.resource;
-        let or = |own: &'_ String, inherited: &'_ String| if own.is_empty() { inherited.clone() } else { own.clone() };
+        let or = |own: &'_ String, inherited: &'_ String| {
+            if own.is_empty() { inherited.clone() } else { own.clone() }
+        };
         let (group, version) = match subresource.version.is_empty() {
             true => (resource.group.clone(), resource.version.clone()),
             false => (subresource.group.clone(), or(&subresource.version, &resource.version)),
@@ -307,7 +337,10 @@ impl Writer<'_> {
             for &method in &methods {
                 let mut parameters = Options(&options, &[]).parameters(self.types);
                 if path.ends_with("{path}") {
-                    parameters.push(parameter::path("path", "The path of the request that is passed on.".to_owned()));
+                    parameters.push(parameter::path(
+                        "path",
+                        "The path of the request that is passed on.".to_owned(),
+                    ));
                 }
                 let act = Act {
                     path: path.clone(),

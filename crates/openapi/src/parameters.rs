@@ -31,7 +31,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("container", "The container meant, needed where the pod has more than one."),
     ("continue", "Where the next page of a list begins, as the page before said."),
     ("dryRun", "With \"All\", everything is done but for keeping the result."),
-    ("fieldManager", "Under which name the fields that this request sets are owned; at most 128 printable characters."),
+    (
+        "fieldManager",
+        "Under which name the fields that this request sets are owned; at most 128 printable characters.",
+    ),
     (
         "fieldValidation",
         "What becomes of unknown and duplicate fields: \"Ignore\" drops them, \"Warn\" drops them with a warning, \"Strict\" refuses the request.",
@@ -58,7 +61,10 @@ const MEANINGS: &[(&str, &str)] = &[
         "What becomes of objects that belong to this one: \"Orphan\" leaves them, \"Background\" deletes them afterwards, \"Foreground\" before.",
     ),
     ("resourceVersion", "The version that the answer must reach, or that a watch begins after."),
-    ("resourceVersionMatch", "Whether resourceVersion is meant exactly (\"Exact\") or at least (\"NotOlderThan\")."),
+    (
+        "resourceVersionMatch",
+        "Whether resourceVersion is meant exactly (\"Exact\") or at least (\"NotOlderThan\").",
+    ),
     ("sendInitialEvents", "Whether a watch begins with what there is, ended by a bookmark."),
     ("shardSelector", "Only objects whose hash lies within a range."),
     ("sinceSeconds", "How old lines may be, in seconds."),
@@ -90,9 +96,10 @@ impl Options<'_> {
     /// The fields of the options that a query can carry: scalars, and lists of them by repetition.
     pub fn parameters(&self, types: &Types) -> Vec<Parameter> {
         let Some(id) = types.by_key(self.0) else { return Vec::new() };
-        let slots = types[id].slots.iter().filter(|slot| {
-            !matches!(slot.name, "apiVersion" | "kind") && !self.1.contains(&slot.name)
-        });
+        let slots = types[id]
+            .slots
+            .iter()
+            .filter(|slot| !matches!(slot.name, "apiVersion" | "kind") && !self.1.contains(&slot.name));
         slots.filter_map(|slot| Some(query(slot.name, scalar(slot.kind)?))).collect()
     }
 }

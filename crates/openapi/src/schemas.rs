@@ -246,10 +246,19 @@ pub fn special(key: &str) -> Option<Value> {
 
 fn version_info() -> Value {
     let always = [
-        "major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform",
+        "major",
+        "minor",
+        "gitVersion",
+        "gitCommit",
+        "gitTreeState",
+        "buildDate",
+        "goVersion",
+        "compiler",
+        "platform",
     ];
     let sometimes = ["emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor"];
-    let always_set = always.iter().map(|name| ((*name).to_owned(), json!({ "type": "string", "default": "" })));
+    let always_set =
+        always.iter().map(|name| ((*name).to_owned(), json!({ "type": "string", "default": "" })));
     let maybe_set = sometimes.iter().map(|name| ((*name).to_owned(), json!({ "type": "string" })));
     let properties: Object = always_set.chain(maybe_set).collect();
     json!({ "type": "object", "required": always, "properties": properties })

@@ -56,7 +56,8 @@ pub fn mentioned(paths: &Paths) -> BTreeSet<String> {
 
 pub fn document(author: &Author<'_>, paths: &Paths, served: &[(&str, &str)]) -> Value {
     let schemas = author.definitions.closure(mentioned(paths), served, &author.descriptions);
-    let shown: Object = paths.iter().map(|(path, operations)| (path.clone(), path_item(operations))).collect();
+    let shown: Object =
+        paths.iter().map(|(path, operations)| (path.clone(), path_item(operations))).collect();
     let mut components = json!({ "securitySchemes": { "BearerToken": bearer_token() } });
     if !schemas.is_empty() {
         components["schemas"] = schemas.into_iter().collect::<Object>().into();
@@ -174,14 +175,21 @@ pub fn paths(author: &Author<'_>) -> Vec<String> {
 }
 
 /// The operations of the document at a path of the index, and whose group version they are.
-pub fn operations_of<'a>(author: &Author<'a>, path: &str) -> Option<(Vec<Operation>, Option<(&'a str, &'a str)>)> {
+pub fn operations_of<'a>(
+    author: &Author<'a>,
+    path: &str,
+) -> Option<(Vec<Operation>, Option<(&'a str, &'a str)>)> {
     let document = |id: String, tag: String, description: &str, key: &str| {
         Some((vec![operations::document(format!("/{path}/"), id, tag, description, key)], None))
     };
     match path {
         "version" => {
-            let (mut operations, _) =
-                document("getCodeVersion".into(), "version".into(), "get the version of this server", "version.Info")?;
+            let (mut operations, _) = document(
+                "getCodeVersion".into(),
+                "version".into(),
+                "get the version of this server",
+                "version.Info",
+            )?;
             for operation in &mut operations {
                 operation.consumes = &["application/json"];
                 operation.produces = &["application/json"];
@@ -197,7 +205,12 @@ pub fn operations_of<'a>(author: &Author<'a>, path: &str) -> Option<(Vec<Operati
             );
         }
         "apis" => {
-            return document("getAPIVersions".into(), "apis".into(), "list the groups", "meta/v1.APIGroupList");
+            return document(
+                "getAPIVersions".into(),
+                "apis".into(),
+                "list the groups",
+                "meta/v1.APIGroupList",
+            );
         }
         _ => {}
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  listen ─ TLS ─ chain ─┬─ authn ─ authz ─ workspace ─┬─ verbs/{create,get,list,watch,…} ─ admission ─ registry
-//!                        │                             └─ discovery
+//!                        │                             └─ discovery, openapi
 //!                        └─ health, version, metrics
 //! ```
 //!
@@ -22,6 +22,7 @@ pub mod listen;
 pub mod local;
 pub mod metrics;
 mod negotiate;
+mod openapi;
 mod options;
 mod paging;
 mod panics;
@@ -91,6 +92,7 @@ pub struct Server {
     pub advertised: String,
     inflight: InFlight,
     discovery: discovery::Documents,
+    openapi: openapi::Documents,
     /// Turns true when the server is about to stop.
     stopping: watch::Sender<bool>,
 }
@@ -105,6 +107,7 @@ impl Server {
     ) -> Self {
         Server {
             discovery: discovery::Documents::new(&registry.catalog, &advertised),
+            openapi: openapi::Documents::new(&registry.catalog),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             tracer: None,
