@@ -32,11 +32,13 @@ fn main() {
     eprintln!("author {:?}", t.elapsed());
     let mut total = 0;
     for p in author.paths() {
-        let d = author.v3(&p).expect("doc").to_string();
+        let mut d = Vec::new();
+        author.v3(&p, &mut d).expect("doc");
         total += d.len();
         std::fs::write(format!("{out}/v3/{}.json", p.replace('/', "_")), d).expect("write");
     }
     eprintln!("v3 {total} {:?}", t.elapsed());
-    std::fs::write(format!("{out}/v2.json"), author.v2().to_string()).expect("write");
+    author.v2(&mut std::fs::File::create(format!("{out}/v2.json")).expect("file")).expect("write");
     eprintln!("v2 {:?}", t.elapsed());
+    author.v2_protobuf(&mut std::fs::File::create(format!("{out}/v2.pb")).expect("file")).expect("write");
 }

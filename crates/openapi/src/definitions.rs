@@ -1,6 +1,6 @@
 //! The definitions that a document needs, found by following its references.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use atoll_schema::{TypeId, Types};
 use serde_json::{Value, json};
@@ -64,25 +64,28 @@ impl<'a> Definitions<'a> {
         Definitions { types, sources, kinds }
     }
 
-    /// What the named definitions and all that they refer to say. `served` are the group versions whose own they are.
-    pub fn closure(
+    /// Calls `with` for the named definitions and all that they refer to. `served` are the group versions whose own they
+    /// are.
+    pub fn closure<E>(
         &self,
         mut wanted: BTreeSet<String>,
         served: &[(&str, &str)],
         descriptions: &Descriptions,
-    ) -> BTreeMap<String, Value> {
-        let mut found = BTreeMap::new();
+        mut with: impl FnMut(&str, Value) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut found = HashSet::new();
         while let Some(name) = wanted.pop_first() {
             let Some(source) = self.sources.get(&name) else { continue };
             let schema = self.schema(&name, source, served, descriptions);
             referred(&schema, &mut |other| {
-                if !found.contains_key(other) && other != name {
+                if !found.contains(other) && other != name {
                     wanted.insert(other.to_owned());
                 }
             });
-            found.insert(name, schema);
+            with(&name, schema)?;
+            found.insert(name);
         }
-        found
+        Ok(())
     }
 
     fn schema(

@@ -1,8 +1,8 @@
 //! What types and fields are for: the text that `kubectl explain` shows.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io::Read;
+use std::ops::Range;
 
 use flate2::read::DeflateDecoder;
 
@@ -23,7 +23,9 @@ const OTHERS: [(&str, &str, &str); 1] = [(
 
 /// Descriptions by definition and, within one, by property; the definition's own has the empty name.
 pub struct Descriptions {
-    by_definition: HashMap<String, HashMap<String, String>>,
+    text: String,
+    /// Where the parts of each record are in the text, in the order of definition and property.
+    records: Vec<[Range<u32>; 3]>,
 }
 
 impl Descriptions {
@@ -32,22 +34,28 @@ impl Descriptions {
         let mut text = String::new();
         // Data that does not read is as good as none: descriptions are for people.
         let _ = DeflateDecoder::new(DATA).read_to_string(&mut text);
-        let mut by_definition: HashMap<String, HashMap<String, String>> = HashMap::with_capacity(800);
+        let mut records = Vec::with_capacity(4000);
+        let mut start = 0;
         for record in text.split_terminator(RECORD) {
-            let mut parts = record.split(PART);
-            let (Some(definition), Some(property), Some(description)) =
-                (parts.next(), parts.next(), parts.next())
-            else {
-                continue;
-            };
-            if let Some(properties) = by_definition.get_mut(definition) {
-                properties.insert(property.to_owned(), description.to_owned());
-            } else {
-                let first = HashMap::from([(property.to_owned(), description.to_owned())]);
-                by_definition.insert(definition.to_owned(), first);
+            let mut ends = record.match_indices(PART).map(|(at, _)| start + at as u32);
+            if let (Some(first), Some(second)) = (ends.next(), ends.next()) {
+                // Both separators are one byte long.
+                records.push([start..first, first + 1..second, second + 1..start + record.len() as u32]);
             }
+            start += record.len() as u32 + 1;
         }
-        Descriptions { by_definition }
+        let mut descriptions = Descriptions { text, records: Vec::new() };
+        records.sort_unstable_by(|one, other| descriptions.name(one).cmp(&descriptions.name(other)));
+        descriptions.records = records;
+        descriptions
+    }
+
+    fn part(&self, part: &Range<u32>) -> &str {
+        &self.text[part.start as usize..part.end as usize]
+    }
+
+    fn name(&self, [definition, property, _]: &[Range<u32>; 3]) -> (&str, &str) {
+        (self.part(definition), self.part(property))
     }
 
     pub fn of_type(&self, definition: &str) -> Option<Cow<'_, str>> {
@@ -63,7 +71,8 @@ impl Descriptions {
     }
 
     fn known(&self, definition: &str, property: &str) -> Option<&str> {
-        self.by_definition.get(definition)?.get(property).map(String::as_str)
+        let found = self.records.binary_search_by(|record| self.name(record).cmp(&(definition, property)));
+        found.ok().map(|index| self.part(&self.records[index][2]))
     }
 
     /// Lists are all alike.
@@ -97,6 +106,6 @@ mod tests {
             let found = descriptions.of_property(definition, property).unwrap_or_default();
             assert!(found.contains(word), "{definition} {property}: {found:?}");
         }
-        assert!(descriptions.by_definition.len() > 500, "{}", descriptions.by_definition.len());
+        assert!(descriptions.records.len() > 2500, "{}", descriptions.records.len());
     }
 }

@@ -146,14 +146,14 @@ static SCHEMA: Message = Message {
     extensions: 31,
 };
 
-/// The document of version 2 as bytes.
-pub fn to_protobuf(document: &Value) -> Vec<u8> {
+/// A document of version 2, or some members of one, as bytes.
+pub fn message(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    message(&mut out, &DOCUMENT, document);
+    fields(&mut out, &DOCUMENT, document);
     out
 }
 
-fn message(out: &mut Vec<u8>, message: &Message, value: &Value) {
+fn fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
     for (name, number, shape) in message.fields {
         if let Some(value) = value.get(name) {
             field(out, *number, shape, value);
@@ -178,7 +178,7 @@ fn field(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
             }
         }
         Free => nested(out, number, |out| text(out, 2, &value.to_string())),
-        One(inner) => nested(out, number, |out| message(out, inner, value)),
+        One(inner) => nested(out, number, |out| fields(out, inner, value)),
         Many(inner) => {
             value.as_array().into_iter().flatten().for_each(|value| field(out, number, inner, value))
         }
@@ -251,7 +251,7 @@ mod tests {
             ),
         ];
         for (document, expected) in cases {
-            assert_eq!(to_protobuf(&document), expected, "{document}");
+            assert_eq!(message(&document), expected, "{document}");
         }
     }
 }

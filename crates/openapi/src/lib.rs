@@ -1,14 +1,14 @@
 //! OpenAPI documents of what is served: one of version 3 for each group version, and one of version 2 for everything.
 //!
 //! ```text
-//!   rows ── Api ──┬─ operations ─┬─ v3(path) ─ one document of version 3
-//!                 │  parameters  │      │ downgrade
-//!   crates/schema ┴─ schemas ────┴─ v2() ─ the document of version 2 ─ gnostic ─ the same in protobuf
+//!   rows ── Api ──┬─ operations ─┬─ v3 ─ one document of version 3 ───────────────────── text ─ JSON
+//!                 │  parameters  │    downgrade ┐                                         │
+//!   crates/schema ┴─ schemas ────┴─ v2 ─────────┴ the document of version 2 ──────────────┴ gnostic ─ protobuf
 //!   descriptions ────┘
 //! ```
 //!
-//! Documents are values made on demand, from the same facts that requests are decoded with; whoever serves them keeps
-//! what they become. Kinds without facts (Atoll's own, and custom ones) bring their schema with them.
+//! Documents are written on demand and piece by piece, from the same facts that requests are decoded with; whoever
+//! serves them keeps what becomes of them. Kinds without facts (Atoll's own, and custom ones) bring their schema with them.
 
 mod atoll;
 mod definitions;
@@ -19,11 +19,13 @@ mod names;
 mod operations;
 mod parameters;
 mod schemas;
+mod text;
 mod v2;
 mod v3;
 
 pub use atoll::kinds as atoll_kinds;
-pub use gnostic::to_protobuf;
+
+use std::io::{self, Write};
 
 use atoll_schema::Types;
 use serde_json::Value;
@@ -120,15 +122,20 @@ impl Author<'_> {
         v3::paths(self)
     }
 
-    /// The document of version 3 at a path.
-    pub fn v3(&self, path: &str) -> Option<Value> {
-        let (operations, group_version) = v3::operations_of(self, path)?;
+    /// Writes the document of version 3 at a path; there is none at a path that is not among [`paths`](Self::paths).
+    pub fn v3(&self, path: &str, out: &mut dyn Write) -> io::Result<()> {
+        let Some((operations, group_version)) = v3::operations_of(self, path) else { return Ok(()) };
         let served: Vec<(&str, &str)> = group_version.into_iter().collect();
-        Some(v3::document(self, &v3::by_path(operations), &served))
+        v3::write(self, &v3::by_path(operations), &served, out)
     }
 
-    /// The document of version 2.
-    pub fn v2(&self) -> Value {
-        v2::document(self)
+    /// Writes the document of version 2.
+    pub fn v2(&self, out: &mut dyn Write) -> io::Result<()> {
+        v2::write(self, out)
+    }
+
+    /// Writes the document of version 2 in the protobuf form that Go clients read.
+    pub fn v2_protobuf(&self, out: &mut dyn Write) -> io::Result<()> {
+        v2::write_protobuf(self, out)
     }
 }

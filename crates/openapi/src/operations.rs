@@ -337,10 +337,7 @@ impl Writer<'_> {
             for &method in &methods {
                 let mut parameters = Options(&options, &[]).parameters(self.types);
                 if path.ends_with("{path}") {
-                    parameters.push(parameter::path(
-                        "path",
-                        "The path of the request that is passed on.".to_owned(),
-                    ));
+                    parameters.push(parameter::path("path", "The path of the request that is passed on."));
                 }
                 let act = Act {
                     path: path.clone(),
@@ -370,7 +367,7 @@ impl Writer<'_> {
             parameters.push(parameter::path("name", format!("name of the {}", act.kind.2)));
         }
         if act.path.contains("{namespace}") {
-            parameters.push(parameter::path("namespace", "The namespace of the objects.".to_owned()));
+            parameters.push(parameter::path("namespace", "The namespace of the objects."));
         }
         // An option that two sources have in common is one parameter.
         parameters.sort_by_key(|parameter| (parameter.name, parameter.place));

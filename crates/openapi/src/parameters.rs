@@ -1,5 +1,7 @@
 //! What may stand in a request's path and query.
 
+use std::borrow::Cow;
+
 use atoll_schema::{TypeRef, Types};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +11,7 @@ pub struct Parameter {
     pub place: &'static str,
     /// `string`, `boolean` or `integer`.
     pub kind: &'static str,
-    pub description: String,
+    pub description: Cow<'static, str>,
 }
 
 /// Queries of which only some fields make sense, as (type of the options, fields that do not).
@@ -79,17 +81,16 @@ const MEANINGS: &[(&str, &str)] = &[
     ("watch", "Whether to go on with changes as they happen."),
 ];
 
-fn meaning(name: &str) -> String {
-    let found = MEANINGS.iter().find(|(known, _)| *known == name);
-    found.map_or_else(String::new, |(_, meaning)| (*meaning).to_owned())
+fn meaning(name: &str) -> &'static str {
+    MEANINGS.iter().find(|(known, _)| *known == name).map_or("", |(_, meaning)| meaning)
 }
 
 pub fn query(name: &'static str, kind: &'static str) -> Parameter {
-    Parameter { name, place: "query", kind, description: meaning(name) }
+    Parameter { name, place: "query", kind, description: Cow::Borrowed(meaning(name)) }
 }
 
-pub fn path(name: &'static str, description: String) -> Parameter {
-    Parameter { name, place: "path", kind: "string", description }
+pub fn path(name: &'static str, description: impl Into<Cow<'static, str>>) -> Parameter {
+    Parameter { name, place: "path", kind: "string", description: description.into() }
 }
 
 impl Options<'_> {

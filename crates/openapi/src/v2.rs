@@ -1,36 +1,88 @@
 //! The document of version 2, which holds everything.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use crate::Author;
 use crate::downgrade::{self, DEFINITIONS};
 use crate::operations::{Operation, Shown};
 use crate::parameters::Parameter;
-use crate::v3::{self, by_path, common, meaning, mentioned};
+use crate::text::Text;
+use crate::v3::{self, Paths, by_path, common, meaning, mentioned};
+use crate::{Author, gnostic};
 
 type Object = Map<String, Value>;
 
-pub fn document(author: &Author<'_>) -> Value {
+/// The members of the document that are written piece by piece.
+const SECTIONS: [&str; 3] = ["paths", "definitions", "parameters"];
+
+/// As JSON.
+pub fn write(author: &Author<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let paths = paths(author);
+    let mut text = Text::new(out)?;
+    for (name, value) in &head() {
+        text.member(name, value)?;
+    }
+    for section in SECTIONS {
+        text.open(section)?;
+        each(author, &paths, section, |name, value| text.member(name, &value))?;
+        text.close()?;
+    }
+    text.close()
+}
+
+/// As protobuf, where the parts of a message may come one by one.
+pub fn write_protobuf(author: &Author<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let paths = paths(author);
+    out.write_all(&gnostic::message(&head().into()))?;
+    for section in SECTIONS {
+        each(author, &paths, section, |name, value| {
+            out.write_all(&gnostic::message(&json!({ section: { name: value } })))
+        })?;
+    }
+    Ok(())
+}
+
+/// All operations of all documents.
+fn paths(author: &Author<'_>) -> Paths {
     let operations = v3::paths(author).into_iter().filter_map(|path| v3::operations_of(author, &path));
-    let paths = by_path(operations.flat_map(|(operations, _)| operations));
-    let served = author.api.group_versions();
-    let definitions = author.definitions.closure(mentioned(&paths), &served, &author.descriptions);
-    let definitions: Object =
-        definitions.into_iter().map(|(name, schema)| (name, downgrade::schema(schema))).collect();
+    by_path(operations.flat_map(|(operations, _)| operations))
+}
+
+fn head() -> Object {
+    let mut head = Object::new();
+    head.insert("swagger".into(), "2.0".into());
+    head.insert("info".into(), v3::info());
+    head.insert("securityDefinitions".into(), json!({ "BearerToken": v3::bearer_token() }));
+    head.insert("security".into(), json!([{ "BearerToken": [] }]));
+    head
+}
+
+/// Calls `with` for all members of a section.
+fn each(
+    author: &Author<'_>,
+    paths: &Paths,
+    section: &str,
+    mut with: impl FnMut(&str, Value) -> io::Result<()>,
+) -> io::Result<()> {
     let mut shared = Shared::default();
-    let shown: Object =
-        paths.into_iter().map(|(path, operations)| (path, path_item(&operations, &mut shared))).collect();
-    json!({
-        "swagger": "2.0",
-        "info": v3::info(),
-        "paths": shown,
-        "definitions": definitions,
-        "parameters": shared.by_name.into_iter().collect::<Object>(),
-        "securityDefinitions": { "BearerToken": v3::bearer_token() },
-        "security": [{ "BearerToken": [] }],
-    })
+    match section {
+        "paths" => {
+            paths.iter().try_for_each(|(path, operations)| with(path, path_item(operations, &mut shared)))
+        }
+        "definitions" => {
+            let served = author.api.group_versions();
+            let with = |name: &str, schema| with(name, downgrade::schema(schema));
+            author.definitions.closure(mentioned(paths), &served, &author.descriptions, with)
+        }
+        _ => {
+            for operations in paths.values() {
+                path_item(operations, &mut shared);
+            }
+            shared.by_name.into_iter().try_for_each(|(name, parameter)| with(&name, parameter))
+        }
+    }
 }
 
 /// Parameters that are written once and referred to.

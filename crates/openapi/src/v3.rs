@@ -1,12 +1,14 @@
 //! Documents of version 3.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
 use crate::operations::{self, Operation, Shown};
 use crate::parameters::Parameter;
 use crate::schemas::reference;
+use crate::text::Text;
 use crate::{Author, names};
 
 type Object = Map<String, Value>;
@@ -54,15 +56,32 @@ pub fn mentioned(paths: &Paths) -> BTreeSet<String> {
     names
 }
 
-pub fn document(author: &Author<'_>, paths: &Paths, served: &[(&str, &str)]) -> Value {
-    let schemas = author.definitions.closure(mentioned(paths), served, &author.descriptions);
-    let shown: Object =
-        paths.iter().map(|(path, operations)| (path.clone(), path_item(operations))).collect();
-    let mut components = json!({ "securitySchemes": { "BearerToken": bearer_token() } });
-    if !schemas.is_empty() {
-        components["schemas"] = schemas.into_iter().collect::<Object>().into();
+pub fn write(
+    author: &Author<'_>,
+    paths: &Paths,
+    served: &[(&str, &str)],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut text = Text::new(out)?;
+    text.member("openapi", &"3.0.0".into())?;
+    text.member("info", &info())?;
+    text.open("paths")?;
+    for (path, operations) in paths {
+        text.member(path, &path_item(operations))?;
     }
-    json!({ "openapi": "3.0.0", "info": info(), "paths": shown, "components": components })
+    text.close()?;
+    text.open("components")?;
+    let names = mentioned(paths);
+    if !names.is_empty() {
+        text.open("schemas")?;
+        author
+            .definitions
+            .closure(names, served, &author.descriptions, |name, schema| text.member(name, &schema))?;
+        text.close()?;
+    }
+    text.member("securitySchemes", &json!({ "BearerToken": bearer_token() }))?;
+    text.close()?;
+    text.close()
 }
 
 pub fn info() -> Value {

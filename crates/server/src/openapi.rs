@@ -3,7 +3,7 @@
 //! Documents are written when somebody first wants one and kept compressed, which is how nearly all clients take them.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, OnceLock};
 
 use atoll_meta::{Status, time};
@@ -44,6 +44,7 @@ pub struct Documents {
 }
 
 /// A document as it is sent.
+#[derive(Default)]
 struct Document {
     zipped: Bytes,
     /// SHA-512 of the whole, in hexadecimal.
@@ -65,7 +66,7 @@ impl Documents {
         self.v3.get_or_init(|| {
             let author = self.api.author();
             let written = author.paths().into_iter().filter_map(|path| {
-                let document = Document::new(author.v3(&path)?.to_string().as_bytes());
+                let document = Document::write(|out| author.v3(&path, out)).ok()?;
                 Some((path, document))
             });
             written.collect()
@@ -73,23 +74,50 @@ impl Documents {
     }
 
     fn v2(&self) -> &Document {
-        self.v2.get_or_init(|| Document::new(self.api.author().v2().to_string().as_bytes()))
+        self.v2.get_or_init(|| Document::write(|out| self.api.author().v2(out)).unwrap_or_default())
     }
 
     /// The same in protobuf, under the same hash.
     fn v2_protobuf(&self) -> &Document {
-        self.v2_protobuf.get_or_init(|| Document {
-            zipped: zip(&atoll_openapi::to_protobuf(&self.api.author().v2())),
-            hash: self.v2().hash.clone(),
+        self.v2_protobuf.get_or_init(|| {
+            let document = Document::write(|out| self.api.author().v2_protobuf(out)).unwrap_or_default();
+            Document { hash: self.v2().hash.clone(), ..document }
         })
     }
 }
 
 impl Document {
-    fn new(text: &[u8]) -> Self {
-        let hash = digest::digest(&digest::SHA512, text);
-        let hash = hash.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
-        Document { zipped: zip(text), hash }
+    /// Compresses and hashes while it is being written. Writing to memory does not fail.
+    fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
+        let mut out = BufWriter::with_capacity(
+            32 << 10,
+            Hashed {
+                zip: GzEncoder::new(Vec::new(), Compression::default()),
+                hash: digest::Context::new(&digest::SHA512),
+            },
+        );
+        write(&mut out)?;
+        let Hashed { zip, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let hash = hash.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        Ok(Document { zipped: Bytes::from(zip.finish()?), hash })
+    }
+}
+
+/// A document on its way.
+struct Hashed {
+    zip: GzEncoder<Vec<u8>>,
+    hash: digest::Context,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hash.update(bytes);
+        self.zip.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -249,14 +277,6 @@ fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
     }
 }
 
-/// Written once and sent often: size before speed.
-fn zip(text: &[u8]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Neither step can fail in memory.
-    let zipped = encoder.write_all(text).and_then(|()| encoder.finish());
-    Bytes::from(zipped.unwrap_or_default())
-}
-
 fn unzip(zipped: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     // It was zipped here.
@@ -303,7 +323,10 @@ mod tests {
 
     #[test]
     fn documents_come_back_whole() {
-        let text = "text ".repeat(1000);
-        assert_eq!(unzip(&Document::new(text.as_bytes()).zipped), text.as_bytes());
+        let text = "text ".repeat(100_000);
+        let document = Document::write(|out| out.write_all(text.as_bytes())).expect("memory");
+        assert_eq!(unzip(&document.zipped), text.as_bytes());
+        let hash = digest::digest(&digest::SHA512, text.as_bytes());
+        assert!(document.hash.starts_with(&format!("{:02X}{:02X}", hash.as_ref()[0], hash.as_ref()[1])));
     }
 }
