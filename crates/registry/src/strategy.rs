@@ -13,6 +13,8 @@ use atoll_meta::{FieldError, FieldPath, object};
 use atoll_validation::Checks;
 use serde_json::Value;
 
+use crate::services;
+
 /// The rules of one kind. Functions get whole objects; none of them does I/O.
 #[derive(Debug)]
 pub struct Strategy {
@@ -197,6 +199,7 @@ static SERVICES: Strategy = Strategy {
     create_on_update: true,
     returns_deleted: true,
     fields: &[field("spec.clusterIP"), field("spec.type")],
+    prepare_update: services::drop_what_the_type_has_not,
     ..Strategy::GENERIC
 };
 static NODES: Strategy =
