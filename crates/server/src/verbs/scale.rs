@@ -1,6 +1,6 @@
 //! The scale subresource: an object's replicas as `autoscaling/v1` Scale.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_admission::Operation;
 use atoll_meta::{Status, json, object};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::patch::{Patch, PatchKind, options as patch_options, unreadable};
 use super::update::check_name;
-use super::{admit, check_namespace, place};
+use super::{admit, check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -19,6 +19,8 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
+    // What the last try remarked on is what the client is told.
+    let mut warnings = Mutex::new(Vec::new());
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -26,7 +28,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
-            let scale = decode::other_kind("autoscaling", "v1", "Scale", &call.headers, &call.body)?;
+            let kind = ("autoscaling", "v1", "Scale");
+            let decoded = decode::other_kind(kind, &call.headers, &call.body, options.field_validation)?;
+            let scale = decoded.object;
+            warnings = Mutex::new(decoded.warnings);
             check_namespace(row, call, &scale)?;
             check_name(&scale, &call.info.name)?;
             (Wanted::Scale(scale), options)
@@ -47,8 +52,12 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             Wanted::Patched(patch) => {
                 let mut current = scale::of(row, existing);
                 patch.apply(&mut current)?;
-                let read = decode::patched_scale(current.clone());
-                let current = read.map_err(|error| unreadable(&json::to_string(&current), &error))?;
+                let shown = current.clone();
+                let unreadable = |error: String| unreadable(&json::to_string(&shown), &error);
+                let (current, unknown) = decode::patched_scale(current).map_err(unreadable)?;
+                let remarks = patch.remarks.iter().cloned().chain(unknown).collect();
+                let heeded = decode::heed(remarks, options.field_validation).map_err(unreadable)?;
+                *warnings.lock().unwrap_or_else(PoisonError::into_inner) = heeded;
                 check_name(&current, &call.info.name)?;
                 scale::apply(existing, &current)
             }
@@ -64,8 +73,11 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         create_missing: false,
         dry_run: options.dry_run,
     };
-    let (updated, _) = server.registry.update(row, &place, &update).await?;
-    Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+    let updated = server.registry.update(row, &place, &update).await;
+    let shown = updated.and_then(|(updated, _)| {
+        Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+    });
+    Ok(warn(shown, &warnings.into_inner().unwrap_or_else(PoisonError::into_inner), call))
 }
 
 enum Wanted {
