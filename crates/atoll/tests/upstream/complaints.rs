@@ -29,8 +29,8 @@ fn kind(line: &str) -> Option<String> {
 /// Names in quotes, addresses, identifiers and numbers are masked. What klog quotes as a whole (`err="…"` and the message
 /// itself) is looked into, for there the words matter.
 fn mask(message: &str) -> String {
-    let mut masked = String::new();
-    let mut rest = message;
+    let message = without_dumps(message);
+    let (mut masked, mut rest) = (String::new(), message.as_str());
     while let Some((before, quoted, after)) = next_quoted(rest) {
         masked.push_str(&words(before));
         let whole =
@@ -45,6 +45,33 @@ fn mask(message: &str) -> String {
     }
     masked.push_str(&words(rest));
     masked
+}
+
+/// Objects as Go prints them, `&Node{…}`, say nothing about the kind of complaint.
+fn without_dumps(message: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = message;
+    while let Some(begin) = rest.find('&') {
+        let (before, dump) = rest.split_at(begin);
+        kept.push_str(before);
+        let name = dump[1..].chars().take_while(char::is_ascii_alphanumeric).count();
+        let mut depth = 0;
+        let end = dump.char_indices().skip(1 + name).find_map(|(index, letter)| {
+            depth += i32::from(letter == '{') - i32::from(letter == '}');
+            (depth <= 0).then_some(index)
+        });
+        match end {
+            Some(end) if name > 0 && dump[..=end].ends_with('}') => {
+                kept.push_str("<object>");
+                rest = &dump[end + 1..];
+            }
+            _ => {
+                kept.push('&');
+                rest = &dump[1..];
+            }
+        }
+    }
+    kept + rest
 }
 
 /// The text before the first quotation mark, what is quoted, and the rest.
@@ -95,9 +122,13 @@ mod tests {
                 ),
             ),
             (
+                r#"E1115 12:00:00.000000    4711 node.go:5] "Failed" err="update of &Node{ObjectMeta:{a {b}},Spec:{}}: no & never""#,
+                Some(r#"E node.go] "Failed" err="update of <object>: no & never""#),
+            ),
+            (
                 r#"W1115 12:00:00.000000    4711 reflector.go:561] k8s.io/client-go/informers/factory.go:160: failed to list *v1.Pod: Get https://127.0.0.1:1234/api/v1/pods?limit=500: dial tcp 127.0.0.1:1234: connect: refused"#,
                 Some(
-                    "W reflector.go] k8s.io/client-go/informers/factory.go:160: failed to list *v1.Pod: Get <url><number> dial tcp <number> connect: refused",
+                    "W reflector.go] k8s.io/client-go/informers/factory.go:160: failed to list *v1.Pod: Get <url>=<number> dial tcp <number> connect: refused",
                 ),
             ),
         ];
