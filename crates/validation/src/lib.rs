@@ -17,6 +17,7 @@ mod certificates;
 mod classes;
 mod conditions;
 mod csi_names;
+mod definitions;
 mod difference;
 mod endpoints;
 mod fields;
@@ -67,6 +68,7 @@ pub fn of(group: &str, resource: &str) -> &'static Checks {
     match group {
         "" => core(resource),
         "admissionregistration.k8s.io" => admission(resource),
+        "apiextensions.k8s.io" => &definitions::DEFINITIONS,
         "apiregistration.k8s.io" => &api_service::API_SERVICES,
         "autoscaling" => &autoscaling::AUTOSCALERS,
         "certificates.k8s.io" => &certificates::REQUESTS,

@@ -160,6 +160,11 @@ fn reviews(errors: &mut Errors, versions: &At<'_>, known: bool) {
         errors.push(versions.required(format!("must specify one of {}", REVIEWS.join(", "))));
         return;
     }
+    self::versions(errors, versions, known);
+}
+
+/// Versions of reviews, of which there are some; one of them is to be known.
+pub(crate) fn versions(errors: &mut Errors, versions: &At<'_>, known: bool) {
     let mut seen = HashSet::new();
     for version in versions.items() {
         if seen.insert(version.text()) {

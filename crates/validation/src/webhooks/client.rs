@@ -136,8 +136,9 @@ pub(crate) fn named_service_port(errors: &mut Errors, at: &At<'_>) {
     if !path.text().starts_with('/') {
         errors.push(path.invalid("must start with a '/'"));
     }
-    let rest: String = path.text().chars().skip(1).collect();
-    let rest = rest.strip_suffix('/').unwrap_or(&rest);
+    // Upstream takes off a byte, whatever it is a part of.
+    let rest = path.text().get(1..).unwrap_or("\u{fffd}");
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
     for (index, step) in rest.split('/').enumerate() {
         if step.is_empty() {
             errors.push(path.invalid(format!("segment[{index}] may not be empty")));
