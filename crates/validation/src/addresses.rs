@@ -192,9 +192,7 @@ pub(crate) fn endpoint(errors: &mut Errors, at: &At<'_>) {
     let address = address.to_canonical();
     let (link_local, multicast) = match address {
         IpAddr::V4(four) => (four.is_link_local(), four.octets()[..3] == [224, 0, 0]),
-        IpAddr::V6(six) => {
-            (six.is_unicast_link_local(), six.segments()[0] & 0xff0f == 0xff02)
-        }
+        IpAddr::V6(six) => (six.is_unicast_link_local(), six.segments()[0] & 0xff0f == 0xff02),
     };
     let found = [
         (address.is_unspecified(), format!("may not be unspecified ({text})")),

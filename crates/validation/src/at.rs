@@ -134,7 +134,8 @@ impl<'a> At<'a> {
 
     /// The same for a number.
     pub fn number_rules(&self, errors: &mut Errors, broken: Vec<String>) {
-        errors.extend(broken.into_iter().map(|rule| self.invalid_as(self.number().unwrap_or_default(), rule)));
+        errors
+            .extend(broken.into_iter().map(|rule| self.invalid_as(self.number().unwrap_or_default(), rule)));
     }
 
     /// A text of a named type that must be there and one of these.

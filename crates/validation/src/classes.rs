@@ -108,8 +108,7 @@ fn runtime_class(class: &Value) -> Errors {
     errors
 }
 
-pub(crate) static LEASES: Checks =
-    Checks { create: lease, update: |new, _| lease(new), ..Checks::NONE };
+pub(crate) static LEASES: Checks = Checks { create: lease, update: |new, _| lease(new), ..Checks::NONE };
 
 fn lease(lease: &Value) -> Errors {
     let mut errors = Errors::new();

@@ -104,6 +104,9 @@ pub(crate) fn broken_rules(
     }
 }
 
+/// What a check adds to.
+pub(crate) type Errors = Vec<FieldError>;
+
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 pub(crate) const POSITIVE: &str = "must be greater than zero";
 

@@ -11,8 +11,10 @@
 mod addresses;
 mod admission_policies;
 mod api_service;
+mod apps;
 mod at;
 mod autoscaling;
+mod batch;
 mod certificates;
 mod classes;
 mod conditions;
@@ -23,9 +25,11 @@ mod endpoints;
 mod fields;
 mod flowcontrol;
 mod ingress;
+mod internal;
 mod networking;
 mod node;
 mod node_selector;
+mod pod;
 mod policy;
 mod ports;
 mod quantities;
@@ -43,8 +47,6 @@ mod webhooks;
 
 use atoll_meta::FieldError;
 use serde_json::Value;
-
-pub use autoscaling::scale;
 
 /// The checks of one kind.
 #[derive(Debug)]
@@ -70,7 +72,9 @@ pub fn of(group: &str, resource: &str) -> &'static Checks {
         "admissionregistration.k8s.io" => admission(resource),
         "apiextensions.k8s.io" => &definitions::DEFINITIONS,
         "apiregistration.k8s.io" => &api_service::API_SERVICES,
+        "apps" => apps(resource),
         "autoscaling" => &autoscaling::AUTOSCALERS,
+        "batch" => batch(resource),
         "certificates.k8s.io" => &certificates::REQUESTS,
         "coordination.k8s.io" => &classes::LEASES,
         "discovery.k8s.io" => &endpoints::ENDPOINT_SLICES,
@@ -93,6 +97,9 @@ fn core(resource: &str) -> &'static Checks {
         "nodes" => &node::NODES,
         "persistentvolumeclaims" => &volume_claim::CLAIMS,
         "persistentvolumes" => &volume::VOLUMES,
+        "pods" => &pod::PODS,
+        "podtemplates" => &pod::POD_TEMPLATES,
+        "replicationcontrollers" => &pod::REPLICATION_CONTROLLERS,
         "resourcequotas" => &quota::QUOTAS,
         "services" => &service::SERVICES,
         _ => &NONE,
@@ -107,6 +114,25 @@ fn admission(resource: &str) -> &'static Checks {
         "validatingadmissionpolicies" => &admission_policies::VALIDATING,
         "validatingadmissionpolicybindings" => &admission_policies::VALIDATING_BINDINGS,
         "validatingwebhookconfigurations" => &webhooks::VALIDATING,
+        _ => &NONE,
+    }
+}
+
+fn apps(resource: &str) -> &'static Checks {
+    match resource {
+        "controllerrevisions" => &apps::CONTROLLER_REVISIONS,
+        "daemonsets" => &apps::DAEMON_SETS,
+        "deployments" => &apps::DEPLOYMENTS,
+        "replicasets" => &apps::REPLICA_SETS,
+        "statefulsets" => &apps::STATEFUL_SETS,
+        _ => &NONE,
+    }
+}
+
+fn batch(resource: &str) -> &'static Checks {
+    match resource {
+        "cronjobs" => &batch::CRON_JOBS,
+        "jobs" => &batch::JOBS,
         _ => &NONE,
     }
 }

@@ -162,7 +162,8 @@ fn features(errors: &mut Errors, features: &At<'_>) {
         errors.append(&mut late);
         let quoted = atoll_meta::quote::quote(name);
         if name.len() > LONGEST_FEATURE {
-            let detail = format!("invalid feature name {quoted}: must be no more than {LONGEST_FEATURE} characters");
+            let detail =
+                format!("invalid feature name {quoted}: must be no more than {LONGEST_FEATURE} characters");
             errors.push(feature.invalid_as(name, detail));
         } else if !is_feature(name) {
             let detail = format!(

@@ -109,8 +109,10 @@ fn spec(quota: &Value) -> Errors {
 }
 
 fn requirement(errors: &mut Errors, scope: &At<'_>, operator: &At<'_>, values: &At<'_>) {
-    let yes_or_no =
-        matches!(scope.text(), "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity");
+    let yes_or_no = matches!(
+        scope.text(),
+        "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
+    );
     if yes_or_no && operator.text() != "Exists" {
         let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
         errors.push(operator.invalid_as(operator.named(), detail));
@@ -118,13 +120,15 @@ fn requirement(errors: &mut Errors, scope: &At<'_>, operator: &At<'_>, values: &
     match operator.text() {
         "In" | "NotIn" => {
             if values.is_empty() {
-                let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                let detail =
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
                 errors.push(values.required(detail));
             }
         }
         "Exists" | "DoesNotExist" => {
             if !values.is_empty() {
-                let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                let detail =
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
                 errors.push(values.invalid(detail));
             }
         }

@@ -10,11 +10,8 @@ use crate::selectors;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(crate) static ROLES: Checks = Checks {
-    create: |role| rules(role, true),
-    update: |new, _| rules(new, true),
-    ..Checks::NONE
-};
+pub(crate) static ROLES: Checks =
+    Checks { create: |role| rules(role, true), update: |new, _| rules(new, true), ..Checks::NONE };
 
 pub(crate) static CLUSTER_ROLES: Checks = Checks {
     create: |role| cluster_role(role, None),

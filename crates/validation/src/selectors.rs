@@ -36,6 +36,7 @@ pub(crate) fn check(errors: &mut Errors, selector: &At<'_>, lenient: bool) {
 pub(crate) fn shown(selector: &Value) -> String {
     let Value::Object(fields) = selector else { return "null".to_owned() };
     let parts = ["matchLabels", "matchExpressions"].into_iter();
-    let parts = parts.filter_map(|name| fields.get(name).map(|value| format!("\"{name}\":{}", json::to_string(value))));
+    let parts = parts
+        .filter_map(|name| fields.get(name).map(|value| format!("\"{name}\":{}", json::to_string(value))));
     format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
 }

@@ -117,9 +117,12 @@ fn whole(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     }
     match kind.text() {
         name @ ("LoadBalancer" | "NodePort") if headless => {
-            errors.extend(spec.get("clusterIPs").items().next().map(|ip| {
-                ip.invalid(format!("may not be set to 'None' for {name} services"))
-            }));
+            errors.extend(
+                spec.get("clusterIPs")
+                    .items()
+                    .next()
+                    .map(|ip| ip.invalid(format!("may not be set to 'None' for {name} services"))),
+            );
         }
         "ExternalName" => external_name(errors, &spec),
         _ => {}
@@ -138,9 +141,9 @@ fn whole(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     kind.one_of(errors, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
     if kind.text() == "ClusterIP" {
         let used = ports.items().filter(|port| port.has("nodePort"));
-        errors.extend(used.map(|port| {
-            port.get("nodePort").forbidden("may not be used when `type` is 'ClusterIP'")
-        }));
+        errors.extend(
+            used.map(|port| port.get("nodePort").forbidden("may not be used when `type` is 'ClusterIP'")),
+        );
     }
     duplicate_ports(errors, &ports);
     source_ranges(errors, service, old);
@@ -242,17 +245,14 @@ fn affinity(errors: &mut Errors, spec: &At<'_>) {
 
 fn source_ranges(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     let spec = At::field(service, "spec");
-    let ranges = At::under(
-        spec.value.get("loadBalancerSourceRanges"),
-        spec.path.child("LoadBalancerSourceRanges"),
-    );
+    let ranges =
+        At::under(spec.value.get("loadBalancerSourceRanges"), spec.path.child("LoadBalancerSourceRanges"));
     if !ranges.is_empty() {
         if !is_load_balancer(&spec) {
             errors.push(ranges.forbidden(ONLY_LOAD_BALANCER));
         }
         let before = At::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
-        let before: Vec<&str> =
-            before.get("loadBalancerSourceRanges").texts().map(str::trim).collect();
+        let before: Vec<&str> = before.get("loadBalancerSourceRanges").texts().map(str::trim).collect();
         for range in ranges.items() {
             legacy_range(errors, &range, range.text().trim(), &before);
         }

@@ -90,7 +90,9 @@ fn topologies(errors: &mut Errors, topologies: &At<'_>) {
             if values.is_empty() {
                 errors.push(values.required(""));
             }
-            errors.extend(values.items().filter(|value| !found.insert(value.text())).map(|value| value.duplicate()));
+            errors.extend(
+                values.items().filter(|value| !found.insert(value.text())).map(|value| value.duplicate()),
+            );
             key.rules(errors, names::qualified_name(key.text()));
             if values_of.insert(key.text(), found).is_some() {
                 errors.push(FieldError::duplicate(&key.path, key.text()));
@@ -190,9 +192,9 @@ pub(crate) static NODES: Checks = Checks {
         let (drivers, before) = (drivers(new), drivers(old));
         for old in before.list() {
             for driver in drivers.items().filter(|driver| driver.value.get("name") == old.get("name")) {
-                let same = ["nodeID", "topologyKeys"].iter().all(|field| {
-                    equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null))
-                });
+                let same = ["nodeID", "topologyKeys"]
+                    .iter()
+                    .all(|field| equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null)));
                 if !same {
                     let mut shown = driver.value.clone();
                     shown.as_object_mut().map(|fields| fields.remove("allocatable"));

@@ -76,7 +76,8 @@ fn update(new: &Value, old: &Value) -> Errors {
 
 fn mount_options(errors: &mut Errors, volume: &Value) {
     let spec = At::field(volume, "spec");
-    if object::annotation(volume, MOUNT_OPTIONS).is_some() && !MOUNTABLE.iter().any(|source| spec.has(source)) {
+    if object::annotation(volume, MOUNT_OPTIONS).is_some() && !MOUNTABLE.iter().any(|source| spec.has(source))
+    {
         let path = FieldPath::new("metadata").child("annotations").child(MOUNT_OPTIONS);
         errors.push(FieldError::forbidden(&path, "may not specify mount options for this volume type"));
     }

@@ -138,8 +138,9 @@ fn update(new: &Value, old: &Value) -> Errors {
         )));
     }
     let storage = |at: &At<'_>| {
-        quantities::of(&At::under(at.value.get("storage"), FieldPath::nil()))
-            .unwrap_or_else(|| atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi))
+        quantities::of(&At::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
+            atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi)
+        })
     };
     let requests = spec.get("resources").get("requests");
     let (size, old_size) = (storage(&requests), storage(&before.get("resources").get("requests")));

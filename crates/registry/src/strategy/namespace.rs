@@ -21,7 +21,7 @@ pub static STRATEGY: Strategy = Strategy {
 
 const FINALIZER: &str = "kubernetes";
 
-fn prepare_create(namespace: &mut Value, _: &Context) {
+fn prepare_create(namespace: &mut Value, _: &Context<'_>) {
     namespace["status"] = json!({ "phase": "Active" });
     if !namespace["spec"].is_object() {
         namespace["spec"] = json!({});
@@ -34,7 +34,7 @@ fn prepare_create(namespace: &mut Value, _: &Context) {
     }
 }
 
-fn prepare_update(new: &mut Value, old: &Value) {
+fn prepare_update(new: &mut Value, old: &Value, _: &Context<'_>) {
     // The spec holds only finalizers, and those have a subresource of their own.
     new["spec"] = old["spec"].clone();
 }

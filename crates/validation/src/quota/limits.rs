@@ -80,10 +80,11 @@ fn compare(errors: &mut Errors, limit: &At<'_>, key: &str, of_pods: bool) {
         let list = limit.get(list);
         quantities::of(&At::under(list.value.get(key), list.path.key(key)))
     };
-    let [most, least, default, request, ratio] = LISTS.map(|list| match of_pods && list.starts_with("default") {
-        true => None,
-        false => amount(list),
-    });
+    let [most, least, default, request, ratio] =
+        LISTS.map(|list| match of_pods && list.starts_with("default") {
+            true => None,
+            false => amount(list),
+        });
     let mut wrong = |list: &'static str, shown: &Quantity, detail: String| {
         let shown = BadValue::from(shown.to_string());
         errors.push(FieldError::invalid(&limit.get(list).path.key(key), shown, detail));
@@ -103,7 +104,8 @@ fn compare(errors: &mut Errors, limit: &At<'_>, key: &str, of_pods: bool) {
             wrong("defaultRequest", request, detail);
         }
         if let Some(default) = default.as_ref().filter(|default| request > *default) {
-            let detail = format!("default request value {request} is greater than default limit value {default}");
+            let detail =
+                format!("default request value {request} is greater than default limit value {default}");
             wrong("defaultRequest", request, detail);
         }
     }
@@ -123,7 +125,11 @@ fn compare(errors: &mut Errors, limit: &At<'_>, key: &str, of_pods: bool) {
             let limit = largest_ratio(ratio, least, most);
             if limit.0 > limit.1 {
                 let shown = go_float(limit.1);
-                wrong("maxLimitRequestRatio", ratio, format!("ratio {ratio} is greater than max/min = {shown}"));
+                wrong(
+                    "maxLimitRequestRatio",
+                    ratio,
+                    format!("ratio {ratio} is greater than max/min = {shown}"),
+                );
             }
         }
     }

@@ -57,8 +57,7 @@ fn single_stack(errors: &mut Errors, spec: &At<'_>, released: &str) {
 fn changed_families(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     let (families, before) = (spec.get("ipFamilies"), old.get("ipFamilies"));
     let at = |value: &'static str| At { value: spec.get(value).value, path: families.path.index(0) };
-    let first_changed =
-        !families.is_empty() && !before.is_empty() && families.list()[0] != before.list()[0];
+    let first_changed = !families.is_empty() && !before.is_empty() && families.list()[0] != before.list()[0];
     if families.len() == before.len() {
         let changed = families.list().iter().zip(before.list()).filter(|(new, old)| new != old);
         errors.extend(changed.map(|_| at("ipFamilies").invalid(KEEPS)));
@@ -178,7 +177,9 @@ fn cluster_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     for (index, (ip, family)) in ips.items().zip(families.list()).enumerate() {
         let family = family.as_str().unwrap_or_default();
         if matches!((family, is_v6(ip.text())), ("IPv4", true) | ("IPv6", false)) {
-            errors.push(ip.invalid(format!("expected an {family} value as indicated by `ipFamilies[{index}]`")));
+            errors.push(
+                ip.invalid(format!("expected an {family} value as indicated by `ipFamilies[{index}]`")),
+            );
         }
     }
 }

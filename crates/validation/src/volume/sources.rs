@@ -91,7 +91,8 @@ pub(super) fn check(errors: &mut Errors, spec: &At<'_>, name: &str, placed: bool
 pub(super) fn same(new: &At<'_>, old: &At<'_>) -> bool {
     SOURCES.iter().all(|source| {
         let (new, old) = (new.get(source.field), old.get(source.field));
-        let added = |field: &str| source.field == "csi" && field == "controllerExpandSecretRef" && !old.has(field);
+        let added =
+            |field: &str| source.field == "csi" && field == "controllerExpandSecretRef" && !old.has(field);
         match (new.value, old.value) {
             (Value::Object(fields), Value::Object(before)) => {
                 fields.iter().all(|(field, value)| before.get(field) == Some(value) || added(field))
@@ -121,16 +122,8 @@ fn no_backsteps(errors: &mut Errors, path: &At<'_>) {
     }
 }
 
-const HOST_PATHS: &[&str] = &[
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-];
+const HOST_PATHS: &[&str] =
+    &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
 fn host_path(errors: &mut Errors, at: &At<'_>, _: &str) {
     let (path, kind) = (at.get("path"), at.get("type"));
@@ -210,7 +203,9 @@ fn iscsi(errors: &mut Errors, at: &At<'_>, name: &str) {
     }
     if initiator.is_set() && name.len() + 1 + portal.len() > 64 {
         let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-        errors.push(At::under(Some(portal.value), at.path.child("targetportal")).invalid_as(portal.text(), detail));
+        errors.push(
+            At::under(Some(portal.value), at.path.child("targetportal")).invalid_as(portal.text(), detail),
+        );
     }
     if target.is_empty() {
         errors.push(target.required(""));
@@ -242,7 +237,8 @@ fn is_iscsi_name(name: &str) -> bool {
         let (month, rest) = (rest.get(..2)?, rest.get(2..)?.strip_prefix('.')?);
         let (authority, tail) = rest.split_once(':')?;
         let is_authority = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        let is_tail = |c: char| !matches!(c, ',' | ';' | '*' | '&' | '$' | '|' | '\t' | '\n' | '\x0c' | '\r' | ' ');
+        let is_tail =
+            |c: char| !matches!(c, ',' | ';' | '*' | '&' | '$' | '|' | '\t' | '\n' | '\x0c' | '\r' | ' ');
         Some(
             digits(year)
                 && digits(month)
@@ -335,9 +331,12 @@ fn csi(errors: &mut Errors, at: &At<'_>, _: &str) {
     if handle.is_empty() {
         errors.push(handle.required(""));
     }
-    for field in
-        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
-    {
+    for field in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
         let secret = at.get(field);
         let rules: [(_, fn(&str) -> Vec<String>); 2] =
             [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
