@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::connection::refused;
 use crate::error::{BenchError, Outcome};
-use crate::load::{COUNT, Load, Measured, NUMBER, Requests, Until};
+use crate::load::{Load, Measured, NUMBER, Requests, Until};
 use crate::machine::Others;
 use crate::progress;
 use crate::report::{self, Goal, Line, Unit};
@@ -173,6 +173,7 @@ fn describe(kind: Kind, round: &mut Round) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::COUNT;
 
     #[test]
     fn every_request_names_one_of_the_objects_and_changes_it() {
