@@ -23,6 +23,7 @@ mod purge;
 mod read;
 pub mod row;
 pub mod scale;
+mod services;
 pub mod strategy;
 mod update;
 
@@ -39,6 +40,7 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use facts::Decoder;
 pub use read::{Listing, Selection};
 pub use row::{Place, Row, SharedRow};
+pub use services::{Network, PortRange, Prefix};
 pub use update::Update;
 
 pub struct Registry {
@@ -46,6 +48,7 @@ pub struct Registry {
     pub cache: Arc<Cache>,
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
+    pub network: Network,
 }
 
 /// Where the time comes from.

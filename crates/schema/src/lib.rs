@@ -36,4 +36,6 @@ pub use quantity::{Canonical, QuantityError, canonical_quantity};
 pub use resources::{Resource, Subresource, kubernetes_version, resources};
 pub use restore::restore;
 pub use time::{Rewritten, canonical_micro_time, canonical_time};
-pub use types::{Field, List, ListType, Map, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire};
+pub use types::{
+    Field, List, ListType, Map, Numbered, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire,
+};
