@@ -39,7 +39,7 @@ const MINIMAL: [(&str, &str); 7] = [
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Subresources that the generic verbs can serve.
-const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];
+const SUBRESOURCES: [&str; 4] = ["status", "scale", "finalize", "approval"];
 
 impl Catalog {
     pub fn new(profile: Profile) -> Self {

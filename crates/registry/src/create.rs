@@ -81,6 +81,7 @@ impl Registry {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
+        let labelled = object::labels(object).next().is_some();
         row.defaults.apply(object);
         let fields = object::metadata_mut(object);
         // Whoever manages which field is not kept yet, so what a client says about it is not either.
@@ -105,7 +106,7 @@ impl Registry {
         if row.has_status() && !row.strategy.keeps_status {
             row.clear_status(object);
         }
-        (row.strategy.prepare_create)(object, &Context { random, now: &now });
+        (row.strategy.prepare_create)(object, &Context { random, now: &now, labelled });
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ pub struct Strategy {
     pub returns_deleted: bool,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub fields: &'static [Selectable],
-    /// A new object has the status that it comes with (Nodes); of all others it is the system's to say.
+    /// A new object is prepared with the status that it comes with (Nodes, Pods); all others have none yet.
     pub keeps_status: bool,
     /// Notes in the object who asked for it.
     pub attribute: fn(&mut Value, &Requester<'_>),
@@ -85,6 +85,8 @@ pub struct Context<'a> {
     pub random: [u8; 16],
     /// The time, as it stands in objects.
     pub now: &'a str,
+    /// Whether the object came with labels, before anything was filled in.
+    pub labelled: bool,
 }
 
 /// Who sends a request.

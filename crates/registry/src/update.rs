@@ -162,8 +162,8 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
+    let context = Context { random: [0; 16], now, labelled: object::labels(new).next().is_some() };
     row.defaults.apply(new);
-    let context = Context { random: [0; 16], now };
     keep(new, old, "generation");
     match subresource {
         "status" | "approval" => {
