@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse, random};
+use crate::{Answer, Refused, Registry, parse, random, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -46,16 +46,42 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
-        let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
-        self.fill(row, place, &mut object)?;
-        let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
+        let labelled = object::labels(&object).next().is_some();
+        row.defaults.apply(&mut object);
         let name = object::name(&object).to_string();
+        if !services::is_services(row) {
+            let place = Place { name: &name, ..*place };
+            return self.finish_create(row, &place, object, labelled, dry_run, admit).await;
+        }
+        let place = Place { name: &name, ..*place };
+        let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
+        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admit).await;
+        match outcome.is_ok() {
+            true => self.settle_taken(taken).await,
+            false => self.undo_taken(taken).await,
+        }
+        outcome
+    }
+
+    /// From an object with its defaults to one that is written.
+    async fn finish_create(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        labelled: bool,
+        dry_run: bool,
+        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+    ) -> Result<Answer, Status> {
+        let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
+        self.fill(row, place, &mut object, labelled)?;
+        let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, &name, errors));
+            return Err(Status::invalid(&row.group, &row.kind, place.name, errors));
         }
         admit(&object)?;
-        let key = row.key(&Place { name: &name, ..*place });
-        let taken = || Status::already_exists(&row.group, &row.resource, &name);
+        let key = row.key(place);
+        let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
             let dying = object::is_being_deleted(&parse(&existing.json)?);
@@ -77,12 +103,16 @@ impl Registry {
     }
 
     /// What the system decides about a new object, whatever the client sent.
-    pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn fill(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        object: &mut Value,
+        labelled: bool,
+    ) -> Result<(), Status> {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
-        let labelled = object::labels(object).next().is_some();
-        row.defaults.apply(object);
         let fields = object::metadata_mut(object);
         // Whoever manages which field is not kept yet, so what a client says about it is not either.
         for unset in [

@@ -109,7 +109,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let user = server.authenticator.authenticate(peer.certificate.as_deref(), authorization);
+    let user = server.identify(peer.certificate.as_deref(), authorization);
     let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
     let attributes = Attributes { user: &user, verb: info.verb, target: info.target() };
     if let Err(status) = atoll_authz::authorize(&attributes) {

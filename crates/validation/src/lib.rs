@@ -8,6 +8,26 @@
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
+mod addresses;
+mod apps;
+mod at;
+mod batch;
+mod csi_names;
+mod endpoints;
+mod fields;
+mod internal;
+mod node_selector;
+mod pod;
+mod ports;
+mod quantities;
+mod rbac;
+mod resources;
+mod selectors;
+mod service;
+mod topology;
+mod volume;
+mod volume_claim;
+
 use atoll_meta::FieldError;
 use serde_json::Value;
 
@@ -29,6 +49,25 @@ impl Checks {
 static NONE: Checks = Checks::NONE;
 
 /// The checks of a built-in resource.
-pub fn of(_group: &str, _resource: &str) -> &'static Checks {
-    &NONE
+pub fn of(group: &str, resource: &str) -> &'static Checks {
+    match (group, resource) {
+        ("apps", "controllerrevisions") => &apps::CONTROLLER_REVISIONS,
+        ("apps", "daemonsets") => &apps::DAEMON_SETS,
+        ("apps", "deployments") => &apps::DEPLOYMENTS,
+        ("apps", "replicasets") => &apps::REPLICA_SETS,
+        ("apps", "statefulsets") => &apps::STATEFUL_SETS,
+        ("batch", "cronjobs") => &batch::CRON_JOBS,
+        ("batch", "jobs") => &batch::JOBS,
+        ("", "pods") => &pod::PODS,
+        ("", "podtemplates") => &pod::POD_TEMPLATES,
+        ("", "replicationcontrollers") => &pod::REPLICATION_CONTROLLERS,
+        ("", "services") => &service::SERVICES,
+        ("", "endpoints") => &endpoints::ENDPOINTS,
+        ("discovery.k8s.io", "endpointslices") => &endpoints::ENDPOINT_SLICES,
+        ("rbac.authorization.k8s.io", "roles") => &rbac::ROLES,
+        ("rbac.authorization.k8s.io", "clusterroles") => &rbac::CLUSTER_ROLES,
+        ("rbac.authorization.k8s.io", "rolebindings") => &rbac::ROLE_BINDINGS,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &rbac::CLUSTER_ROLE_BINDINGS,
+        _ => &NONE,
+    }
 }
