@@ -155,6 +155,21 @@ pub(crate) fn immutable(errors: &mut Errors, new: &At<'_>, old: &At<'_>) {
     }
 }
 
+/// The same for a text: absent is empty.
+pub(crate) fn immutable_text(errors: &mut Errors, new: &At<'_>, old: &At<'_>) {
+    if new.text() != old.text() {
+        errors.push(new.invalid_as(new.text(), "field is immutable"));
+    }
+}
+
+/// The same for a text of a named type.
+pub(crate) fn immutable_name(errors: &mut Errors, new: &At<'_>, old: &At<'_>) {
+    if new.value != old.value {
+        let shown = if new.is_set() { new.named() } else { BadValue::Value(Value::Null) };
+        errors.push(new.invalid_as(shown, "field is immutable"));
+    }
+}
+
 /// Whether two values mean the same: what is empty is as good as absent.
 pub(crate) fn equal(one: &Value, other: &Value) -> bool {
     let is_empty = |value: &Value| match value {

@@ -46,12 +46,14 @@ impl Lenience {
         let (target, target_before) = (spec.get("scaleTargetRef"), before.get("scaleTargetRef"));
         let same = |field| target.text_of(field) == target_before.text_of(field);
         let metrics = before.get("metrics");
-        let mut objects = metrics.items().filter(|metric| metric.text_of("type") == "Object" && metric.has("object"));
+        let mut objects =
+            metrics.items().filter(|metric| metric.text_of("type") == "Object" && metric.has("object"));
         Lenience {
             none: before.get("minReplicas").number() == Some(0),
             target_version: same("apiVersion") && same("kind"),
             object_version: objects.any(|metric| {
-                version_error(metric.get("object").get("describedObject").text_of("apiVersion"), true).is_some()
+                version_error(metric.get("object").get("describedObject").text_of("apiVersion"), true)
+                    .is_some()
             }),
         }
     }
@@ -91,7 +93,8 @@ fn spec(autoscaler: &Value, lenience: &Lenience) -> Errors {
     }
     let outside = |metric: At<'_>| matches!(metric.text_of("type"), "Object" | "External");
     if least.number() == Some(0) && !metrics.items().any(outside) {
-        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        let detail =
+            "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.push(metrics.forbidden(detail));
     }
     let behavior = spec.get("behavior");

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{endpoint, legacy, parse};
-use crate::at::{At, Errors, equal, immutable};
+use crate::at::{At, Errors, equal, immutable_name};
 use crate::ports;
 
 pub(crate) static ENDPOINTS: Checks = Checks {
@@ -69,7 +69,7 @@ pub(crate) static ENDPOINT_SLICES: Checks = Checks {
     update: |new, old| {
         let mut errors = Errors::new();
         whole(&mut errors, new, Some(old));
-        immutable(&mut errors, &At::field(new, "addressType"), &At::field(old, "addressType"));
+        immutable_name(&mut errors, &At::field(new, "addressType"), &At::field(old, "addressType"));
         errors
     },
     ..Checks::NONE

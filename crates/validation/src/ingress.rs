@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{legacy, parse};
-use crate::at::{At, Errors, immutable};
+use crate::at::{At, Errors, immutable_text};
 use crate::service::host_name;
 
 pub(crate) static INGRESSES: Checks = Checks {
@@ -204,7 +204,7 @@ pub(crate) static CLASSES: Checks = Checks {
     update: |new, old| {
         let mut errors = Errors::new();
         let controller = |class| At::field(class, "spec").get("controller");
-        immutable(&mut errors, &controller(new), &controller(old));
+        immutable_text(&mut errors, &controller(new), &controller(old));
         errors.extend(class(new));
         errors
     },

@@ -134,8 +134,8 @@ pub(crate) static ADDRESSES: Checks = Checks {
         let mut errors = address(new);
         let parent = At::field(new, "spec").get("parentRef");
         if !equal(parent.value, At::field(old, "spec").get("parentRef").value) {
-            let [group, resource, namespace, name] =
-                ["group", "resource", "namespace", "name"].map(|part| BadValue::named_text(parent.text_of(part)));
+            let [group, resource, namespace, name] = ["group", "resource", "namespace", "name"]
+                .map(|part| BadValue::named_text(parent.text_of(part)));
             let shown = match parent.is_set() {
                 true => format!(
                     "{{\"Group\":{group},\"Resource\":{resource},\"Namespace\":{namespace},\"Name\":{name}}}"

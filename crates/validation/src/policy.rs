@@ -12,8 +12,8 @@ pub(crate) static BUDGETS: Checks = Checks {
     create: |budget| self::budget(budget, false),
     update: |new, old| {
         let selector = At::field(old, "spec").get("selector");
-        let lenient = selector.is_set()
-            && !object::validate_label_selector(selector.value, &selector.path).is_empty();
+        let lenient =
+            selector.is_set() && !object::validate_label_selector(selector.value, &selector.path).is_empty();
         budget(new, lenient)
     },
     subresource: |name, new, _| if name == "status" { status(new) } else { Errors::new() },

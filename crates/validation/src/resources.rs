@@ -73,7 +73,7 @@ pub(crate) fn is_extended(name: &str) -> bool {
 }
 
 /// Whether more may be promised than there is.
-fn is_overcommit_allowed(name: &str) -> bool {
+pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 

@@ -22,13 +22,18 @@ const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'
 const LONGEST_AFFINITY: i64 = 86_400;
 
 fn create(service: &Value) -> Errors {
-    let mut errors = Errors::new();
-    whole(&mut errors, service, None);
+    let mut errors = addresses::refused(service, None);
+    if errors.is_empty() {
+        whole(&mut errors, service, None);
+    }
     errors
 }
 
 fn update(new: &Value, old: &Value) -> Errors {
-    let mut errors = Errors::new();
+    let mut errors = addresses::refused(new, Some(old));
+    if !errors.is_empty() {
+        return errors;
+    }
     let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
     addresses::changed(&mut errors, &spec, &before);
     load_balancer_class(&mut errors, &spec, Some(&before));
@@ -132,7 +137,6 @@ fn whole(errors: &mut Errors, service: &Value, old: Option<&Value>) {
     errors.extend(object::validate_labels(labels, &selector.path));
     affinity(errors, &spec);
     let before = At::under(old.and_then(|old| old.get("spec")), FieldPath::nil());
-    addresses::cluster_ips(errors, &spec, &before);
     addresses::external_ips(errors, &spec, &before);
     kind.one_of(errors, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
     if kind.text() == "ClusterIP" {

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use atoll_meta::field::BadValue;
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
 use crate::Checks;
-use crate::at::{At, Errors, equal, immutable};
+use crate::at::{At, Errors, equal, immutable, immutable_name, immutable_text};
 use crate::{csi_names, quantities, selectors, volume};
 
 const MOST_PARAMETERS: usize = 512;
@@ -19,8 +20,10 @@ pub(crate) static CLASSES: Checks = Checks {
     create: class,
     update: |new, old| {
         let mut errors = class(new);
-        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            immutable(&mut errors, &At::field(new, field), &At::field(old, field));
+        immutable(&mut errors, &At::field(new, "parameters"), &At::field(old, "parameters"));
+        immutable_text(&mut errors, &At::field(new, "provisioner"), &At::field(old, "provisioner"));
+        for field in ["reclaimPolicy", "volumeBindingMode"] {
+            immutable_name(&mut errors, &At::field(new, field), &At::field(old, field));
         }
         errors
     },
@@ -87,7 +90,9 @@ fn topologies(errors: &mut Errors, topologies: &At<'_>) {
             if values.is_empty() {
                 errors.push(values.required(""));
             }
-            errors.extend(values.items().filter(|value| !found.insert(value.text())).map(|value| value.duplicate()));
+            errors.extend(
+                values.items().filter(|value| !found.insert(value.text())).map(|value| value.duplicate()),
+            );
             key.rules(errors, names::qualified_name(key.text()));
             if values_of.insert(key.text(), found).is_some() {
                 errors.push(FieldError::duplicate(&key.path, key.text()));
@@ -187,9 +192,9 @@ pub(crate) static NODES: Checks = Checks {
         let (drivers, before) = (drivers(new), drivers(old));
         for old in before.list() {
             for driver in drivers.items().filter(|driver| driver.value.get("name") == old.get("name")) {
-                let same = ["nodeID", "topologyKeys"].iter().all(|field| {
-                    equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null))
-                });
+                let same = ["nodeID", "topologyKeys"]
+                    .iter()
+                    .all(|field| equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null)));
                 if !same {
                     errors.push(drivers.invalid_as(volume::shown::driver(&driver), "field is immutable"));
                 }
@@ -306,9 +311,12 @@ pub(crate) static CAPACITIES: Checks = Checks {
     update: |new, old| {
         let lenient = old.get("nodeTopology").is_some_and(selectors::has_bad_value);
         let mut errors = capacity(new, lenient);
-        for field in ["nodeTopology", "storageClassName"] {
-            immutable(&mut errors, &At::field(new, field), &At::field(old, field));
+        let topology = At::field(new, "nodeTopology");
+        if !equal(topology.value, At::field(old, "nodeTopology").value) {
+            let shown = BadValue::Rendered(selectors::shown(topology.value));
+            errors.push(topology.invalid_as(shown, "field is immutable"));
         }
+        immutable_text(&mut errors, &At::field(new, "storageClassName"), &At::field(old, "storageClassName"));
         errors
     },
     ..Checks::NONE

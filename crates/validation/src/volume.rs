@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::at::{At, Errors, equal, immutable};
-use crate::{quantities, selectors};
+use crate::{node_selector, quantities, selectors};
 
 pub(crate) static VOLUMES: Checks = Checks {
     create: |volume| {
@@ -196,10 +196,17 @@ fn has_bad_value(spec: &At<'_>) -> bool {
     terms.list().iter().any(selectors::has_bad_value)
 }
 
-fn node_affinity(errors: &mut Errors, affinity: &At<'_>, _lenient: bool) {
+fn node_affinity(errors: &mut Errors, affinity: &At<'_>, lenient: bool) {
     let required = affinity.get("required");
     if !required.is_set() {
         errors.push(required.required("must specify required node constraints"));
+    } else if lenient {
+        let terms = required.get("nodeSelectorTerms");
+        for term in terms.items() {
+            node_selector::check_term(errors, term.value, false, &term.path);
+        }
+    } else {
+        node_selector::check_selector(errors, required.value, &required.path);
     }
 }
 

@@ -32,8 +32,9 @@ const FIELDS: [Field; 5] = [
 pub(super) fn parse(text: &str) -> Result<(), String> {
     let mut text = text;
     if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
-        let (zone, rest) =
-            text.split_once(' ').ok_or("invalid schedule format: runtime error: slice bounds out of range [:-1]")?;
+        let (zone, rest) = text
+            .split_once(' ')
+            .ok_or("invalid schedule format: runtime error: slice bounds out of range [:-1]")?;
         let zone = zone.split_once('=').map_or("", |(_, zone)| zone);
         if !matches!(zone, "" | "UTC" | "Local") && !is_time_zone(zone) {
             return Err(format!("provided bad location {zone}: unknown time zone {zone}"));

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use atoll_meta::field::BadValue;
 use serde_json::Value;
 
 use super::{is_headless, shown_pointer};
@@ -74,10 +75,56 @@ fn changed_families(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     }
 }
 
-pub(super) fn cluster_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
+/// What keeps a Service from being given addresses. Upstream looks at the rest only after that.
+pub(super) fn refused(service: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = At::field(service, "spec");
     if spec.text_of("type") == "ExternalName" {
-        return;
+        return errors;
     }
+    let before = At::under(old.and_then(|old| old.get("spec")), spec.path.clone());
+    cluster_ips(&mut errors, &spec, &before);
+    if !errors.is_empty() {
+        return errors;
+    }
+    let (ips, families) = (spec.get("clusterIPs"), spec.get("ipFamilies"));
+    let policy = match spec.text_of("ipFamilyPolicy") {
+        "" => before.text_of("ipFamilyPolicy"),
+        policy => policy,
+    };
+    let bare = spec.text_of("clusterIP") == "None" && spec.get("selector").is_empty();
+    let policy = match policy {
+        "" if bare => "RequireDualStack",
+        "" => "SingleStack",
+        policy => policy,
+    };
+    let mut wrong = |detail: &str| {
+        errors.push(spec.get("ipFamilyPolicy").invalid_as(BadValue::named_text(policy), detail));
+    };
+    let kept = |field: &'static str| spec.get(field).value == before.get(field).value;
+    if policy == "SingleStack" {
+        if ips.len() == 2 && !(kept("clusterIPs") && kept("clusterIP")) {
+            wrong("must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified");
+        }
+        if families.len() == 2 && !kept("ipFamilies") {
+            wrong("must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified");
+        }
+    } else {
+        let reduced = |field: &'static str| {
+            let (new, old) = (spec.get(field), before.get(field));
+            new.len() == 1 && old.len() > 1 && new.list()[0] == old.list()[0]
+        };
+        if reduced("clusterIPs") {
+            wrong("must be 'SingleStack' to release the secondary cluster IP");
+        }
+        if reduced("ipFamilies") {
+            wrong("must be 'SingleStack' to release the secondary IP family");
+        }
+    }
+    errors
+}
+
+fn cluster_ips(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     let (ip, ips, families) = (spec.text_of("clusterIP"), spec.get("clusterIPs"), spec.get("ipFamilies"));
     if ip.is_empty() {
         if !ips.is_empty() {
