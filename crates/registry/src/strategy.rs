@@ -326,3 +326,6 @@ fn only_names_of_secrets(account: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

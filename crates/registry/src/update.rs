@@ -206,6 +206,9 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             }
             (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
+        "ephemeralcontainers" | "resize" => {
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
+        }
         "finalize" => {
             keep_all_but(new, old, "spec");
         }
@@ -235,7 +238,8 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             keep(new, old, kept);
         }
     }
-    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
+    let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
+    if has_spec && (row.strategy.is_counted)(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::metadata_mut(new).insert("generation".into(), generation.into());
     }
