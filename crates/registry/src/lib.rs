@@ -127,6 +127,8 @@ impl Registry {
         if let Some(id) = row.stored_type().filter(|_| !stays_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
+        // Whatever is read from the store is filled in again.
+        row.defaults.apply(object);
         self.encode(row, object)
     }
 

@@ -204,7 +204,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
-    let context = Context { random: [0; 16], now };
+    let context = Context { random: [0; 16], now, labelled: true };
     keep(new, old, "generation");
     match subresource {
         "status" | "approval" => {
@@ -212,6 +212,9 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             if subresource == "status" {
                 row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
             }
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
+        }
+        "ephemeralcontainers" | "resize" => {
             (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
         "finalize" => {
@@ -243,7 +246,8 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             keep(new, old, kept);
         }
     }
-    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
+    let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
+    if has_spec && (row.strategy.is_counted)(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::metadata_mut(new).insert("generation".into(), generation.into());
     }
