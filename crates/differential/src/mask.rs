@@ -125,7 +125,10 @@ fn message(text: &str, kept: &[(String, String)]) -> String {
             text = format!("{before}{marker}<revision>{rest}");
         }
     }
-    for (name, value) in kept.iter().filter(|(_, value)| !value.is_empty()) {
+    // A revision may look like a status code, which some messages begin with.
+    let is_code = |value: &str| text.starts_with(&format!("{value}: "));
+    let kept: Vec<_> = kept.iter().filter(|(_, value)| !value.is_empty() && !is_code(value)).collect();
+    for (name, value) in kept {
         text = replace_word(&text, value, &format!("${{{name}}}"));
     }
     text

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  listen ─ TLS ─ chain ─┬─ authn ─ authz ─ workspace ─┬─ verbs/{create,get,list,watch,…} ─ admission ─ registry
-//!                        │                             └─ discovery
+//!                        │                             └─ discovery, openapi
 //!                        └─ health, version, metrics
 //! ```
 //!
@@ -17,11 +17,13 @@ mod discovery;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
+mod identity;
 mod inflight;
 pub mod listen;
 pub mod local;
 pub mod metrics;
 mod negotiate;
+mod openapi;
 mod options;
 mod paging;
 mod panics;
@@ -39,6 +41,7 @@ use std::time::Duration;
 
 use atoll_admission::Chain;
 use atoll_authn::Authenticator;
+use atoll_authn::service_account::TokenKey;
 use atoll_registry::Registry;
 use tokio::sync::watch;
 
@@ -82,6 +85,8 @@ impl Default for Limits {
 pub struct Server {
     pub registry: Arc<Registry>,
     pub authenticator: Authenticator,
+    /// Signs tokens of ServiceAccounts.
+    pub token_key: Option<TokenKey>,
     pub admission: Chain,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -91,6 +96,7 @@ pub struct Server {
     pub advertised: String,
     inflight: InFlight,
     discovery: discovery::Documents,
+    openapi: openapi::Documents,
     /// Turns true when the server is about to stop.
     stopping: watch::Sender<bool>,
 }
@@ -105,8 +111,10 @@ impl Server {
     ) -> Self {
         Server {
             discovery: discovery::Documents::new(&registry.catalog, &advertised),
+            openapi: openapi::Documents::new(&registry.catalog),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
+            token_key: None,
             tracer: None,
             stopping: watch::channel(false).0,
             registry,

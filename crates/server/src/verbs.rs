@@ -1,12 +1,16 @@
 //! One verb a file. Here a request finds its row and its verb.
 
+mod binding;
 mod create;
 mod delete;
 mod delete_collection;
+mod eviction;
 mod get;
 mod list;
 mod patch;
+mod review;
 mod scale;
+mod token;
 mod update;
 mod watch;
 
@@ -45,6 +49,11 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
     }
     let answer = match (info.subresource.as_str(), info.verb) {
+        ("binding", _) => binding::answer(server, &row, &call).await,
+        ("", "create") if row.resource == "bindings" => binding::answer(server, &row, &call).await,
+        ("", "create") if review::is_review(&row) => review::answer(server, &row, &call).await,
+        ("eviction", _) => eviction::answer(server, &row, &call).await,
+        ("token", _) => token::answer(server, &row, &call).await,
         ("scale", _) => scale::answer(server, &row, &call).await,
         (_, "create") => create::answer(server, &row, &call).await,
         (_, "get") => get::answer(server, &row, &call).await,
