@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_authn::authority::{Authority, write_private};
+use atoll_authn::service_account::TokenKey;
 use atoll_authn::{Authenticator, MASTERS};
 use atoll_client::Client;
 use atoll_registry::bootstrap::{self, Birth};
@@ -58,6 +59,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     let mut server =
         Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics);
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
+    server.token_key = Some(TokenKey::open(directory).map_err(|error| error.to_string())?);
     let server = Arc::new(server);
     let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
 

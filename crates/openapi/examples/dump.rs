@@ -38,7 +38,9 @@ fn main() {
         std::fs::write(format!("{out}/v3/{}.json", p.replace('/', "_")), d).expect("write");
     }
     eprintln!("v3 {total} {:?}", t.elapsed());
-    let mut d = Vec::new(); author.v2(&mut d).expect("v2"); std::fs::write(format!("{out}/v2.json"), d).expect("write");
+    let mut d = Vec::new();
+    author.v2(&mut d).expect("v2");
+    std::fs::write(format!("{out}/v2.json"), d).expect("write");
     eprintln!("v2 {:?}", t.elapsed());
     author.v2_protobuf(&mut std::fs::File::create(format!("{out}/v2.pb")).expect("file")).expect("write");
 }

@@ -3,7 +3,7 @@
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{Status, id, object};
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
@@ -46,7 +46,7 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
-        (row.defaults)(&mut object);
+        row.defaults.apply(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
             return self.finish_create(row, &Place { name: &name, ..*place }, object, dry_run, admit).await;
@@ -104,7 +104,6 @@ impl Registry {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
-        (row.strategy.defaults)(object);
         let fields = object::metadata_mut(object);
         // Whoever manages which field is not kept yet, so what a client says about it is not either.
         for unset in [
@@ -117,7 +116,7 @@ impl Registry {
             fields.remove(unset);
         }
         fields.insert("uid".into(), uid.into());
-        fields.insert("creationTimestamp".into(), now.into());
+        fields.insert("creationTimestamp".into(), now.as_str().into());
         match place.namespace {
             "" => fields.remove("namespace"),
             namespace => fields.insert("namespace".into(), namespace.into()),
@@ -125,16 +124,10 @@ impl Registry {
         if row.strategy.generation {
             fields.insert("generation".into(), 1.into());
         }
-        if row.has_status()
-            && let Some(fields) = object.as_object_mut()
-            && fields
-                .get("status")
-                .is_some_and(|status| status.as_object().is_none_or(|fields| !fields.is_empty()))
-        {
-            // A new object has no status yet; typed kinds show it empty.
-            fields.insert("status".into(), Value::Object(Map::new()));
+        if row.has_status() && !row.strategy.keeps_status {
+            row.clear_status(object);
         }
-        (row.strategy.prepare_create)(object, &Context { random });
+        (row.strategy.prepare_create)(object, &Context { random, now: &now });
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
+use crate::strategy::Context;
 use crate::{Answer, Refused, Registry, parse};
 
 const STALE: &str =
@@ -60,7 +61,7 @@ impl Registry {
             check_uid(row, place, update.uid, &old)?;
             let mut new = (update.transform)(Some(&old))?;
             check_revision(row, place, &new, &existing)?;
-            (row.defaults)(&mut new);
+            row.defaults.apply(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
                 false => Taken::default(),
@@ -152,7 +153,7 @@ impl Registry {
     }
 
     fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
-        settle(row, update.subresource, &mut new, old);
+        settle(row, update.subresource, &mut new, old, &self.now());
         if new == *old {
             return Ok(Step::Unchanged);
         }
@@ -194,13 +195,16 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 }
 
 /// Puts back what an update of this part of the object cannot change.
-fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
-    (row.strategy.defaults)(new);
+fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
+    let context = Context { random: [0; 16], now };
     keep(new, old, "generation");
     match subresource {
-        "status" => {
+        "status" | "approval" => {
             keep_all_but(new, old, "status");
-            row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
+            if subresource == "status" {
+                row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
+            }
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
         "finalize" => {
             keep_all_but(new, old, "spec");
@@ -212,7 +216,7 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
                     None => drop(new.as_object_mut().and_then(|fields| fields.remove("status"))),
                 }
             }
-            (row.strategy.prepare_update)(new, old);
+            (row.strategy.prepare_update)(new, old, &context);
         }
     }
     let fields = object::metadata_mut(new);
@@ -231,7 +235,7 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
             keep(new, old, kept);
         }
     }
-    if row.strategy.generation && subresource.is_empty() && spec_differs(new, old) {
+    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::metadata_mut(new).insert("generation".into(), generation.into());
     }
@@ -254,14 +258,6 @@ fn keep_all_but(new: &mut Value, old: &Value, part: &str) {
     for (name, value) in old.iter().filter(|(name, _)| !own(name)) {
         new.insert(name.clone(), value.clone());
     }
-}
-
-/// Whether anything but metadata and status changed.
-fn spec_differs(new: &Value, old: &Value) -> bool {
-    let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return true };
-    let changed = |(name, value): (&String, &Value)| is_spec(name) && old.get(name) != Some(value);
-    new.iter().any(changed) || old.keys().any(|name| is_spec(name) && !new.contains_key(name))
 }
 
 /// Whether deletion was asked for and nothing holds the object any longer.

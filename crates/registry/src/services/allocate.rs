@@ -49,6 +49,9 @@ impl Registry {
             fields::keep_allocated(new, old);
         }
         fields::align_addresses(new, old);
+        if !fields::needs_address(new) {
+            set(new, "internalTrafficPolicy", None);
+        }
         fields::families(new, old, &self.network).map_err(|errors| invalid(new, errors))?;
         let snapshot = self.snapshot();
         let (taken, tried) = (Vec::new(), Vec::new());

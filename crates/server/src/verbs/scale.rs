@@ -1,6 +1,6 @@
 //! The scale subresource: an object's replicas as `autoscaling/v1` Scale.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use atoll_admission::Operation;
 use atoll_meta::{Status, json, object};
@@ -8,7 +8,7 @@ use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::patch::{Patch, PatchKind, options as patch_options, unreadable};
+use super::patch::{Form, Patch, PatchKind, Warnings, options as patch_options};
 use super::update::check_name;
 use super::{admit, check_namespace, place, warn};
 use crate::Server;
@@ -20,7 +20,7 @@ use crate::{decode, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
     // What the last try remarked on is what the client is told.
-    let mut warnings = Mutex::new(Vec::new());
+    let warnings = Warnings::default();
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -31,14 +31,14 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             let kind = ("autoscaling", "v1", "Scale");
             let decoded = decode::other_kind(kind, &call.headers, &call.body, options.field_validation)?;
             let scale = decoded.object;
-            warnings = Mutex::new(decoded.warnings);
+            warnings.set(decoded.warnings);
             check_namespace(row, call, &scale)?;
             check_name(&scale, &call.info.name)?;
             (Wanted::Scale(scale), options)
         }
         _ => {
-            let kind = PatchKind::of(call)?;
-            (Wanted::Patched(Patch::parse(kind, &call.body)?), patch_options(call)?)
+            let kind = PatchKind::of(call, row)?;
+            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call)?)
         }
     };
     let uid = match &wanted {
@@ -50,14 +50,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         match &wanted {
             Wanted::Scale(wanted) => scale::apply(existing, wanted),
             Wanted::Patched(patch) => {
-                let mut current = scale::of(row, existing);
-                patch.apply(&mut current)?;
-                let shown = current.clone();
-                let unreadable = |error: String| unreadable(&json::to_string(&shown), &error);
-                let (current, unknown) = decode::patched_scale(current).map_err(unreadable)?;
-                let remarks = patch.remarks.iter().cloned().chain(unknown).collect();
-                let heeded = decode::heed(remarks, options.field_validation).map_err(unreadable)?;
-                *warnings.lock().unwrap_or_else(PoisonError::into_inner) = heeded;
+                let patch = patch.as_ref().map_err(Status::clone)?;
+                let current = scale::of(row, existing);
+                let (current, remarks) = patch.apply(Form::Scale, &current, options.field_validation)?;
+                warnings.set(remarks);
                 check_name(&current, &call.info.name)?;
                 scale::apply(existing, &current)
             }
@@ -74,15 +70,16 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &place, &update).await;
-    let shown = updated.and_then(|(updated, _)| {
+    let answer = updated.and_then(|(updated, _)| {
         Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
     });
-    Ok(warn(shown, &warnings.into_inner().unwrap_or_else(PoisonError::into_inner), call))
+    Ok(warn(answer, &warnings.take(), call))
 }
 
 enum Wanted {
     Scale(Value),
-    Patched(Patch),
+    /// Or what is wrong with it, which is told after what is missing.
+    Patched(Result<Patch, Status>),
 }
 
 fn parse(stored: &[u8]) -> Result<Value, Status> {
