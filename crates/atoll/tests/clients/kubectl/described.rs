@@ -1,6 +1,9 @@
 //! What kubectl does with OpenAPI: explain, validate, and make objects of its own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
 
 use super::Kubectl;
 use crate::support::process::Atoll;
@@ -46,7 +49,7 @@ fn the_same_is_explained_in_other_workspaces() {
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     kubectl.give(
         "create",
-        &serde_json::json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } }),
+        &json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } }),
     );
     let server = kubectl.run("config view -o jsonpath={.clusters[0].cluster.server}");
     let within = format!("--server={server}/clusters/root:team");
@@ -129,4 +132,100 @@ fn kubectl_makes_objects_of_its_own() {
     assert_eq!(scaler["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
     let history = kubectl.run("rollout history deployment/web");
     assert!(history.starts_with("deployment.apps/web"), "{history}");
+}
+
+fn deployment(image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web" },
+        "spec": {
+            "replicas": 2,
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [{ "name": "web", "image": image }, { "name": "side", "image": "side:1" }] },
+            },
+        },
+    })
+}
+
+#[test]
+fn objects_are_applied_compared_and_edited() {
+    let atoll = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    let images = || kubectl.run("get deployment web -o jsonpath={.spec.template.spec.containers[*].image}");
+    assert_eq!(kubectl.give("apply", &deployment("web:1")), "deployment.apps/web created\n");
+    assert_eq!(kubectl.give("apply", &deployment("web:1")), "deployment.apps/web unchanged\n");
+    // A container that someone else added stays, because kubectl knows the merge key.
+    let other = r#"{"spec":{"template":{"spec":{"containers":[{"name":"other","image":"other:1"}]}}}}"#;
+    kubectl.run(&format!("patch deployment web -p {other}"));
+    assert_eq!(kubectl.give("apply", &deployment("web:2")), "deployment.apps/web configured\n");
+    assert_eq!(images(), "web:2 side:1 other:1");
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("web.json");
+    fs::write(&path, deployment("web:3").to_string()).unwrap();
+    let differs = kubectl.command(&format!("diff -f {}", path.display())).output().unwrap();
+    let shown = String::from_utf8_lossy(&differs.stdout).into_owned();
+    assert_eq!(differs.status.code(), Some(1), "{}", String::from_utf8_lossy(&differs.stderr));
+    assert!(shown.contains("-      - image: web:2") && shown.contains("+      - image: web:3"), "{shown}");
+
+    let editor = directory.path().join("editor");
+    fs::write(&editor, "#!/bin/sh\nsed -i 's/replicas: 2/replicas: 5/' \"$1\"\n").unwrap();
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    let edited =
+        crate::support::programs::succeed(kubectl.command("edit deployment web").env("EDITOR", &editor));
+    assert_eq!(edited, "deployment.apps/web edited\n");
+    assert_eq!(kubectl.run("get deployment web -o jsonpath={.spec.replicas}"), "5");
+}
+
+#[test]
+fn workloads_are_set_and_rolled_out() {
+    let atoll = Atoll::start();
+    let Some(kubectl) = Kubectl::of(&atoll) else { return };
+    kubectl.give("create", &deployment("web:1"));
+    let cases = [
+        ("set image deployment/web web=web:2", "deployment.apps/web image updated"),
+        ("set env deployment/web -c web A=b", "deployment.apps/web env updated"),
+        (
+            "set resources deployment/web -c web --limits=cpu=1",
+            "deployment.apps/web resource requirements updated",
+        ),
+        ("set serviceaccount deployment/web robot", "deployment.apps/web serviceaccount updated"),
+        ("rollout restart deployment/web", "deployment.apps/web restarted"),
+        ("rollout pause deployment/web", "deployment.apps/web paused"),
+        ("rollout resume deployment/web", "deployment.apps/web resumed"),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(kubectl.run(line).trim_end(), expected, "{line}");
+    }
+    let web = kubectl.json("get deployment web");
+    let pod = &web["spec"]["template"]["spec"];
+    assert_eq!(pod["containers"][0]["image"], "web:2");
+    assert_eq!(pod["containers"][0]["env"][0], json!({ "name": "A", "value": "b" }));
+    assert_eq!(pod["containers"][1]["image"], "side:1");
+    assert_eq!(pod["serviceAccountName"], "robot");
+
+    // What a controller would leave behind: one ReplicaSet for each revision.
+    for revision in ["1", "2"] {
+        let mut replicas = deployment(&format!("web:{revision}"));
+        replicas["kind"] = "ReplicaSet".into();
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": web["metadata"]["uid"], "controller": true,
+        });
+        replicas["metadata"] = json!({
+            "name": format!("web-{revision}"),
+            "labels": { "app": "web" },
+            "annotations": { "deployment.kubernetes.io/revision": revision },
+            "ownerReferences": [owner],
+        });
+        kubectl.give("create", &replicas);
+    }
+    let history = kubectl.run("rollout history deployment/web");
+    assert!(history.contains("\n1         <none>\n2         <none>\n"), "{history}");
+    kubectl.run("annotate deployment web deployment.kubernetes.io/revision=2");
+    assert_eq!(kubectl.run("rollout undo deployment/web"), "deployment.apps/web rolled back\n");
+    let image = kubectl.run("get deployment web -o jsonpath={.spec.template.spec.containers[0].image}");
+    assert_eq!(image, "web:1");
 }
