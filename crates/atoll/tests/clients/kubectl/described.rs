@@ -161,7 +161,7 @@ fn objects_are_applied_compared_and_edited() {
     let other = r#"{"spec":{"template":{"spec":{"containers":[{"name":"other","image":"other:1"}]}}}}"#;
     kubectl.run(&format!("patch deployment web -p {other}"));
     assert_eq!(kubectl.give("apply", &deployment("web:2")), "deployment.apps/web configured\n");
-    assert_eq!(images(), "web:2 side:1 other:1");
+    assert_eq!(images(), "other:1 web:2 side:1");
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("web.json");
