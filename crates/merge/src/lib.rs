@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! application/json-patch+json ── json_patch ──┐
-//! application/merge-patch+json ─ merge_patch ─┴─▶ Value
+//! application/merge-patch+json ─ merge_patch ─┼─▶ Value
+//! application/apply-patch+yaml ─ apply ───────┘     │
+//!                                 managedFields ◀── record: every other write
 //! ```
 //!
-//! Both follow the library that the Kubernetes API server uses, also where it departs from the RFCs. Patches that need
-//! a schema (strategic merge, apply) belong here too.
+//! All follow the libraries that the Kubernetes API server uses, also where they depart from the RFCs. Patches that need
+//! a schema (strategic merge) belong here too.
 
+pub mod apply;
 mod error;
 mod json_patch;
 mod merge_patch;
