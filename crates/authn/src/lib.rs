@@ -19,6 +19,9 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const MASTERS: &str = "system:masters";
 
+/// Whom tokens are meant for unless they say otherwise.
+pub const AUDIENCE: &str = "https://kubernetes.default.svc";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: String,

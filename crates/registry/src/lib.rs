@@ -10,12 +10,15 @@
 //! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
 //! parsed only to be changed; what is read is handed on as it is stored.
 
+mod binding;
 pub mod bootstrap;
 pub mod catalog;
 mod create;
 mod delete;
+mod eviction;
 pub mod expiry;
 mod facts;
+mod modify;
 mod purge;
 mod read;
 pub mod row;

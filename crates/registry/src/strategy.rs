@@ -4,6 +4,7 @@ pub mod config_map;
 pub mod event;
 pub mod lease;
 pub mod namespace;
+pub mod pod;
 pub mod secret;
 pub mod workspace;
 
@@ -41,11 +42,16 @@ pub struct Strategy {
     pub status_keeps: &'static [&'static str],
     /// Deletion is a matter of its own: it always marks first, and speaks of preconditions in other words (Namespaces).
     pub own_deletion: bool,
+    /// Kinds that end gracefully are given some seconds between the mark and the end.
+    pub grace_period: Option<GracePeriod>,
     /// Whether something other than `metadata.finalizers` still keeps a deleted object.
     pub is_held: fn(&Value) -> bool,
     /// What changes about an object, other than its metadata, when its deletion begins.
     pub begin_delete: fn(&mut Value),
 }
+
+/// The seconds that an object is given to end, from those that were asked for.
+pub type GracePeriod = fn(&Value, Option<i64>) -> i64;
 
 /// Upstream checks the metadata of a changed object for all kinds, most kinds do so again, and some check the whole
 /// object once more. Every cause is then listed as often, and clients see the same from us.
@@ -92,6 +98,7 @@ impl Strategy {
         metadata_checks: MetadataChecks::Twice,
         status_keeps: &[],
         own_deletion: false,
+        grace_period: None,
         is_held: |_| false,
         begin_delete: |_| {},
     };
@@ -192,22 +199,6 @@ static SERVICES: Strategy = Strategy {
     fields: &[field("spec.clusterIP"), field("spec.type")],
     ..Strategy::GENERIC
 };
-static PODS: Strategy = Strategy {
-    status_keeps: ONLY_STATUS,
-    generation: true,
-    returns_deleted: true,
-    fields: &[
-        field("spec.nodeName"),
-        field("spec.restartPolicy"),
-        field("spec.schedulerName"),
-        field("spec.serviceAccountName"),
-        counted("spec.hostNetwork", "spec.hostNetwork", "false"),
-        field("status.phase"),
-        field("status.podIP"),
-        field("status.nominatedNodeName"),
-    ],
-    ..Strategy::GENERIC
-};
 static NODES: Strategy =
     Strategy { fields: &[counted("spec.unschedulable", "spec.unschedulable", "false")], ..Strategy::GENERIC };
 static REPLICATED: Strategy =
@@ -233,7 +224,7 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "secrets") => &secret::STRATEGY,
         ("", "events") => &event::STRATEGY,
         ("coordination.k8s.io", "leases") => &lease::STRATEGY,
-        ("", "pods") => &PODS,
+        ("", "pods") => &pod::STRATEGY,
         ("", "nodes") => &NODES,
         ("", "services") => &SERVICES,
         ("", "replicationcontrollers") => &REPLICATED,

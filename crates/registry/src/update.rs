@@ -246,7 +246,7 @@ fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) ->
     }
 }
 
-fn uid_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
+pub(crate) fn uid_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
     let path = match place.namespace {
         "" => format!("/registry/{}/{}", row.resource, place.name),
         namespace => format!("/registry/{}/{namespace}/{}", row.resource, place.name),

@@ -1,11 +1,14 @@
 //! One verb a file. Here a request finds its row and its verb.
 
+mod binding;
 mod create;
 mod delete;
 mod delete_collection;
+mod eviction;
 mod get;
 mod list;
 mod patch;
+mod review;
 mod scale;
 mod update;
 mod watch;
@@ -41,6 +44,10 @@ pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>
     let row = row.clone();
     check_path(&row, info)?;
     let answer = match (info.subresource.as_str(), info.verb) {
+        ("binding", _) => binding::answer(server, &row, &call).await,
+        ("", "create") if row.resource == "bindings" => binding::answer(server, &row, &call).await,
+        ("", "create") if review::is_review(&row) => review::answer(server, &row, &call).await,
+        ("eviction", _) => eviction::answer(server, &row, &call).await,
         ("scale", _) => scale::answer(server, &row, &call).await,
         (_, "create") => create::answer(server, &row, &call).await,
         (_, "get") => get::answer(server, &row, &call).await,
