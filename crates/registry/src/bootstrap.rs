@@ -1,11 +1,12 @@
 //! What every workspace is born with.
 
+use atoll_merge::apply::Author;
 use atoll_watch::{Facts, Layer};
 use bytes::Bytes;
 use serde_json::json;
 
 use crate::catalog::Catalog;
-use crate::facts;
+use crate::{facts, resets};
 
 /// Id of the root workspace; all others have random ones.
 pub const ROOT: &str = "root";
@@ -18,7 +19,7 @@ pub fn layer(catalog: &Catalog, created: i64) -> Layer {
     let mut layer = Layer::default();
     let Some(row) = catalog.stored("", "namespaces") else { return layer };
     for name in SYSTEM_NAMESPACES {
-        let namespace = json!({
+        let mut namespace = json!({
             "kind": "Namespace",
             "apiVersion": "v1",
             "metadata": {
@@ -26,9 +27,12 @@ pub fn layer(catalog: &Catalog, created: i64) -> Layer {
                 "creationTimestamp": atoll_meta::time::format(created),
                 "labels": { "kubernetes.io/metadata.name": name },
             },
-            "spec": { "finalizers": ["kubernetes"] },
-            "status": { "phase": "Active" },
         });
+        let (time, resets) = (atoll_meta::time::format(created), resets::of(row, ""));
+        let author = Author { manager: "kube-apiserver", subresource: "", time: &time, resets };
+        row.managed.record(row.managed.empty(), &mut namespace, &author);
+        namespace["spec"] = json!({ "finalizers": ["kubernetes"] });
+        namespace["status"] = json!({ "phase": "Active" });
         let encoded = Bytes::from(atoll_meta::json::encode_object(&namespace));
         let facts = facts::of(row, &namespace);
         let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone() };

@@ -1,5 +1,6 @@
 //! Create: fill in what the system knows, check, and write where nothing is.
 
+use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{Status, id, object};
 use bytes::Bytes;
@@ -7,30 +8,32 @@ use serde_json::{Map, Value};
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse, random};
+use crate::{Answer, Refused, Registry, parse, random, resets};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Registry {
     /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
-    /// known if it is to be generated). `admit` has the last word on the finished object.
+    /// known if it is to be generated). `manager` is who creates it, `None` if the object itself says who manages its
+    /// fields. `admit` has the last word on the finished object.
     pub async fn create(
         &self,
         row: &Row,
         place: &Place<'_>,
         object: Value,
+        manager: Option<&str>,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, dry_run, admit).await;
+            return self.create_once(row, place, object, manager, dry_run, admit).await;
         }
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
-            match self.create_once(row, place, candidate, dry_run, admit).await {
+            match self.create_once(row, place, candidate, manager, dry_run, admit).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
@@ -43,11 +46,12 @@ impl Registry {
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
+        manager: Option<&str>,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
-        self.fill(row, place, &mut object)?;
+        self.fill(row, place, manager, &mut object)?;
         let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
         let name = object::name(&object).to_string();
         if !errors.is_empty() {
@@ -77,23 +81,28 @@ impl Registry {
     }
 
     /// What the system decides about a new object, whatever the client sent.
-    pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
+    fn fill(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        manager: Option<&str>,
+        object: &mut Value,
+    ) -> Result<(), Status> {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
         (row.defaults)(object);
         (row.strategy.defaults)(object);
         let fields = object::metadata_mut(object);
-        // Whoever manages which field is not kept yet, so what a client says about it is not either.
-        for unset in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "resourceVersion",
-            "selfLink",
-            "managedFields",
-        ] {
+        for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "uid"]
+        {
             fields.remove(unset);
         }
+        if let Some(manager) = manager {
+            let author = Author { manager, subresource: "", time: &now, resets: resets::of(row, "") };
+            row.managed.record(row.managed.empty(), object, &author);
+        }
+        let fields = object::metadata_mut(object);
         fields.insert("uid".into(), uid.into());
         fields.insert("creationTimestamp".into(), now.into());
         match place.namespace {

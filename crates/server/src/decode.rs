@@ -274,6 +274,8 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
             return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(unfit));
         }
     }
+    let managed = source.value().pointer("/metadata/managedFields").and_then(Value::as_array);
+    let forgets_managers = managed.is_some_and(Vec::is_empty);
     let type_id = match expected.row {
         Some(row) => row.type_id,
         None => types.by_kind(expected.group, expected.version, expected.kind),
@@ -283,6 +285,10 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
         value["metadata"] = Value::Object(Map::new());
     }
     object::set_type(&mut value, &own, expected.kind);
+    if forgets_managers {
+        // An empty list would be as good as none in most places, but not to those who keep account.
+        value["metadata"]["managedFields"] = Value::Array(vec![Value::Object(Map::new())]);
+    }
     Ok((value, remarks))
 }
 
@@ -377,6 +383,28 @@ pub fn protobuf(body: &[u8]) -> Result<Value, WireError> {
     };
     object::set_type(&mut value, &envelope.api_version, &envelope.kind);
     Ok(value)
+}
+
+/// The same with remarks instead of a refusal where something is said twice: the last counts.
+pub fn lenient_yaml(body: &[u8]) -> Result<(Value, Option<String>), String> {
+    let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
+    let strict = serde_saphyr::options! { legacy_octal_numbers: true };
+    match serde_saphyr::from_str_with_options(text, strict) {
+        Ok(value) => Ok((value, None)),
+        Err(error) => match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key, location } => {
+                let key = key.as_deref().unwrap_or_default();
+                let remark = format!("line {}: key {key:?} already set in map", location.line());
+                let lenient = serde_saphyr::options! {
+                    legacy_octal_numbers: true,
+                    duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+                };
+                let value = serde_saphyr::from_str_with_options(text, lenient);
+                value.map(|value| (value, Some(remark))).map_err(|error| error.to_string())
+            }
+            other => Err(other.to_string()),
+        },
+    }
 }
 
 pub fn yaml(body: &[u8]) -> Result<Value, String> {

@@ -1,5 +1,6 @@
 //! One verb a file. Here a request finds its row and its verb.
 
+mod apply;
 mod binding;
 mod create;
 mod delete;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_admission::Operation;
+use atoll_merge::apply::{Author, Resets};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
@@ -33,29 +34,38 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         _ => {
             let kind = PatchKind::of(call)?;
-            (Wanted::Patched(Patch::parse(kind, &call.body)?), patch_options(call)?)
+            let options = patch_options(call, kind)?;
+            (Wanted::Patched(Patch::parse(kind, &call.body)?), options)
         }
     };
     let uid = match &wanted {
         Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
         Wanted::Patched(_) => None,
     };
+    let manager = options.manager(&call.headers);
     let transform = |existing: Option<&Value>| {
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-        match &wanted {
-            Wanted::Scale(wanted) => scale::apply(existing, wanted),
+        let (time, resets) = (server.registry.now(), Resets::NONE);
+        let author = Author { manager: &manager, subresource: "scale", time: &time, resets };
+        let current = scale::with_managers(row, existing);
+        let mut scaled = match &wanted {
+            Wanted::Scale(wanted) => wanted.clone(),
             Wanted::Patched(patch) => {
-                let mut current = scale::of(row, existing);
-                patch.apply(&mut current)?;
-                let read = decode::patched_scale(current.clone());
-                let current = read.map_err(|error| unreadable(&json::to_string(&current), &error))?;
-                check_name(&current, &call.info.name)?;
-                scale::apply(existing, &current)
+                let patched = patch.made_of(Some(&current), &scale::MANAGED, &author, &options)?;
+                let read = decode::patched_scale(patched.clone());
+                let scaled = read.map_err(|error| unreadable(&json::to_string(&patched), &error))?;
+                check_name(&scaled, &call.info.name)?;
+                scaled
             }
+        };
+        if !matches!(wanted, Wanted::Patched(Patch::Apply(_))) {
+            scale::MANAGED.record(&current, &mut scaled, &author);
         }
+        scale::apply(row, existing, &scaled)
     };
     let update = Update {
         subresource: "",
+        manager: None,
         transform: &transform,
         admit: &|_: &Value, _: Option<&Value>| {
             admit(server, row, call, &place, Operation::Update, place.name)
