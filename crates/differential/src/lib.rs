@@ -12,5 +12,6 @@
 pub mod compare;
 pub mod known;
 pub mod mask;
+pub mod message;
 pub mod script;
 pub mod side;

@@ -1,20 +1,22 @@
 //! Changing objects by patches, without I/O.
 //!
 //! ```text
-//! application/json-patch+json ── json_patch ──┐
-//! application/merge-patch+json ─ merge_patch ─┼─▶ Value
-//! application/apply-patch+yaml ─ apply ───────┘     │
-//!                                 managedFields ◀── record: every other write
+//! application/json-patch+json ─────────────────────── json_patch ───┐
+//! application/merge-patch+json ────────────────────── merge_patch ──┼─▶ Value
+//! application/strategic-merge-patch+json ─ types ─ strategic_merge ─┤
+//! application/apply-patch+yaml ─────────── types ─ apply ───────────┘
+//!                                  managedFields ◀─ record ── every other write
 //! ```
 //!
-//! All follow the libraries that the Kubernetes API server uses, also where they depart from the RFCs. Patches that need
-//! a schema (strategic merge) belong here too.
+//! All follow the libraries that the Kubernetes API server uses, also where those depart from the RFCs.
 
 pub mod apply;
 mod error;
 mod json_patch;
 mod merge_patch;
+mod strategic_merge;
 
 pub use error::PatchError;
 pub use json_patch::{MAX_COPIED_BYTES, MAX_OPERATIONS, json_patch, unknown_fields};
 pub use merge_patch::{check_merge_patch, merge_patch};
+pub use strategic_merge::{print_map, strategic_merge};

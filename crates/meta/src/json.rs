@@ -18,7 +18,7 @@ use std::fmt;
 
 use crate::quote;
 
-pub use encode::{encode_object, prefix_len, splice_resource_version};
+pub use encode::{encode_object, metadata_of, prefix_len, splice_resource_version};
 pub use order::compare;
 pub use parse::{Parsed, parse};
 pub use serde_json::{Map, Number, Value};

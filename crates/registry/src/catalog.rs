@@ -40,7 +40,7 @@ const MINIMAL: [(&str, &str); 7] = [
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Subresources that are served.
-const SUBRESOURCES: [&str; 5] = ["status", "scale", "finalize", "binding", "eviction"];
+const SUBRESOURCES: [&str; 6] = ["status", "scale", "finalize", "binding", "eviction", "token"];
 
 /// What is not stored but done or computed on request.
 const COMPUTED: [(&str, &str); 7] = [

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
-use crate::{Answer, Refused, Registry, parse};
+use crate::{Answer, Refused, Registry, parse, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -82,10 +82,21 @@ impl Registry {
                     let json = Bytes::from(splice_resource_version(&encoded, revision));
                     return Ok(Deleted::Marked(Answer { json }));
                 }
-                (Ok(revision), None) => return Ok(gone(row, &old, existing.json_at(revision))),
+                (Ok(revision), None) => {
+                    self.after_delete(row, place.workspace, &old).await;
+                    return Ok(gone(row, &old, existing.json_at(revision)));
+                }
                 (Err(Refused::Changed), _) => {}
                 (Err(Refused::Status(status)), _) => return Err(status),
             }
+        }
+    }
+
+    /// Gives back what only an object that exists may hold.
+    pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
+        if services::is_services(row) {
+            let place = Place { workspace, namespace: object::namespace(old), name: object::name(old) };
+            self.free_service(&place, old).await;
         }
     }
 

@@ -24,6 +24,7 @@ mod read;
 pub mod resets;
 pub mod row;
 pub mod scale;
+mod services;
 pub mod strategy;
 mod update;
 
@@ -42,6 +43,7 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use facts::Decoder;
 pub use read::{Listing, Selection};
 pub use row::{Place, Row, SharedRow};
+pub use services::{Network, PortRange, Prefix};
 pub use update::Update;
 
 pub struct Registry {
@@ -49,6 +51,7 @@ pub struct Registry {
     pub cache: Arc<Cache>,
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
+    pub network: Network,
 }
 
 /// Where the time comes from.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
 
-pub use event::{Event, EventType};
+pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
 pub use object::{Decode, Facts, Object};

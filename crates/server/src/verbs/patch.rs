@@ -1,16 +1,18 @@
-//! PATCH: a JSON patch, a merge patch or a configuration, applied to whatever is there when it is written.
+//! PATCH: a JSON patch, a merge patch, a strategic merge or a configuration, applied to whatever is there when it is written.
 
-use std::sync::Arc;
+mod apply;
+mod strategic;
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_admission::Operation;
 use atoll_merge::apply::Author;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
 use atoll_meta::{FieldError, FieldPath, Status, json};
-use atoll_registry::{Managed, Row, Update, resets};
+use atoll_registry::{Row, Update, resets};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::apply::{self, Config};
 use super::update::check_name;
 use super::{admit, check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
@@ -21,47 +23,37 @@ use crate::options::WriteOptions;
 use crate::{decode, respond};
 
 /// A patch that has been read.
-pub enum Patch {
-    Json { operations: Value, remarks: Vec<String> },
-    Merge { patch: Value, remarks: Vec<String> },
-    Apply(Config),
+pub struct Patch {
+    kind: PatchKind,
+    value: Value,
+    /// What strict reading of the patch itself objects to.
+    remarks: Vec<String>,
 }
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let kind = PatchKind::of(call)?;
+    let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
-    let patch = Patch::parse(kind, &call.body)?;
+    // What is missing is told before what is wrong with the patch.
+    let patch = Patch::parse(kind, &call.body);
     let place = place(row, call)?;
+    let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
     let applies = kind == PatchKind::Apply;
-    // What the last try remarked on is what the client is told.
-    let warnings = std::sync::Mutex::new(Vec::new());
     let transform = |existing: Option<&Value>| {
         // Only PUT and apply create what is missing.
         if existing.is_none() && !applies {
             return Err(Status::not_found(&row.group, &row.resource, place.name));
         }
+        let patch = patch.as_ref().map_err(Status::clone)?;
         let author = Author {
             manager: &manager,
             subresource: &call.info.subresource,
             time: &server.registry.now(),
             resets: resets::of(row, &call.info.subresource),
         };
-        let object = patch.made_of(existing, &row.managed, &author, &options)?;
-        let (mut patched, mut heeded) = match &patch {
-            Patch::Apply(config) => {
-                let read = apply::read(row, object, existing.is_none())?;
-                (read, config.heed(options.field_validation)?.into_iter().collect::<Vec<_>>())
-            }
-            Patch::Json { remarks, .. } | Patch::Merge { remarks, .. } => {
-                let unreadable = |error: String| unreadable(&json::to_string(&object), &error);
-                let (patched, unknown) = decode::patched(row, object.clone()).map_err(unreadable)?;
-                let remarks = remarks.iter().cloned().chain(unknown).collect();
-                (patched, decode::heed(remarks, options.field_validation).map_err(unreadable)?)
-            }
-        };
-        heeded.extend(without_repeated_owners(&mut patched, true));
-        *warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = heeded;
+        let (mut patched, mut remarks) = patch.apply(Form::Of(row), existing, &author, &options)?;
+        remarks.extend(without_repeated_owners(&mut patched, true));
+        warnings.set(remarks);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
         Ok(patched)
@@ -83,16 +75,29 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &place, &update).await;
-    let warnings = warnings.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let answer = updated.map(|(patched, created)| {
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
         respond::object(code, patched.json, call.output)
     });
-    Ok(warn(answer, &warnings, call))
+    Ok(warn(answer, &warnings.take(), call))
+}
+
+/// What the last try remarked on is what the client is told.
+#[derive(Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    pub fn set(&self, remarks: Vec<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    }
+
+    pub fn take(self) -> Vec<String> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A patch that makes something of which no object can be read.
-pub fn unreadable(patched: &str, error: &str) -> Status {
+fn unreadable(patched: &str, error: &str) -> Status {
     let error = FieldError::invalid(&FieldPath::new("patch"), patched, error);
     Status::invalid("", "", "", vec![error])
 }
@@ -101,18 +106,33 @@ pub fn unreadable(patched: &str, error: &str) -> Status {
 pub enum PatchKind {
     Json,
     Merge,
+    Strategic,
     Apply,
 }
 
+/// What kinds without known types, as custom resources, may be patched with.
+const UNTYPED: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
 impl PatchKind {
-    pub fn of(call: &Call) -> Result<Self, Status> {
+    pub fn of(call: &Call, row: &Row) -> Result<Self, Status> {
         match media_type(&call.headers).as_deref() {
             Some("application/json-patch+json") => Ok(PatchKind::Json),
             Some("application/merge-patch+json") => Ok(PatchKind::Merge),
             Some("application/apply-patch+yaml") => Ok(PatchKind::Apply),
+            _ if row.type_id.is_none() => Err(Status::unsupported_media_type(&UNTYPED)),
+            Some("application/strategic-merge-patch+json") => Ok(PatchKind::Strategic),
             _ => Err(Status::unsupported_media_type_generic()),
         }
     }
+}
+
+/// What a patch is applied to, and has to result in.
+#[derive(Clone, Copy)]
+pub enum Form<'a> {
+    /// An object of a row.
+    Of(&'a Row),
+    Scale,
 }
 
 pub fn options(call: &Call, kind: PatchKind) -> Result<WriteOptions, Status> {
@@ -131,41 +151,60 @@ pub fn options(call: &Call, kind: PatchKind) -> Result<WriteOptions, Status> {
 impl Patch {
     pub fn parse(kind: PatchKind, body: &[u8]) -> Result<Self, Status> {
         if kind == PatchKind::Apply {
-            return Config::parse(body).map(Patch::Apply);
+            return apply::parse(body);
         }
-        let parsed = json::parse(body);
-        let parsed = parsed.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let parsed = json::parse(body).map_err(|error| match kind {
+            PatchKind::Strategic => Status::bad_request(error.to_string()),
+            _ => Status::bad_request(format!("error decoding patch: {error}")),
+        })?;
         let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
-        if kind == PatchKind::Json {
-            let duplicates = duplicates.map(|remark| format!("json patch {remark}"));
-            let remarks = duplicates.chain(unknown_fields(&parsed.value)).collect();
-            return Ok(Patch::Json { operations: parsed.value, remarks });
-        }
-        check_merge_patch(&parsed.value).map_err(|error| error.status())?;
-        Ok(Patch::Merge { remarks: duplicates.collect(), patch: parsed.value })
+        let remarks = match kind {
+            PatchKind::Json => {
+                let duplicates = duplicates.map(|remark| format!("json patch {remark}"));
+                duplicates.chain(unknown_fields(&parsed.value)).collect()
+            }
+            PatchKind::Merge => {
+                check_merge_patch(&parsed.value).map_err(|error| error.status())?;
+                duplicates.collect()
+            }
+            PatchKind::Strategic => {
+                if !parsed.value.is_null() {
+                    let fits = check_merge_patch(&parsed.value);
+                    fits.map_err(|error| Status::bad_request(error.to_string()))?;
+                }
+                duplicates.collect()
+            }
+            PatchKind::Apply => Vec::new(),
+        };
+        Ok(Patch { kind, value: parsed.value, remarks })
     }
 
-    /// What the patch makes of an object, `None` being none.
-    pub fn made_of(
+    /// What the patch makes of an object, and what to warn about. Only applying makes something of nothing.
+    pub fn apply(
         &self,
+        form: Form<'_>,
         existing: Option<&Value>,
-        managed: &Managed,
         author: &Author<'_>,
         options: &WriteOptions,
-    ) -> Result<Value, Status> {
-        let existing_or_none = || existing.cloned().unwrap_or_default();
-        match self {
-            Patch::Apply(config) => config.apply(managed, existing, author, options),
-            Patch::Json { operations, .. } => {
-                let mut object = existing_or_none();
-                json_patch(&mut object, operations).map_err(|error| error.status())?;
-                Ok(object)
-            }
-            Patch::Merge { patch, .. } => {
-                let mut object = existing_or_none();
-                merge_patch(&mut object, patch);
-                Ok(object)
-            }
+    ) -> Result<(Value, Vec<String>), Status> {
+        let mut object = match (self.kind, existing) {
+            (PatchKind::Apply, existing) => return apply::apply(self, form, existing, author, options),
+            (_, existing) => existing.cloned().unwrap_or_default(),
+        };
+        match self.kind {
+            PatchKind::Json => json_patch(&mut object, &self.value).map_err(|error| error.status())?,
+            PatchKind::Merge => merge_patch(&mut object, &self.value),
+            PatchKind::Strategic => return strategic::apply(self, form, &object, options.field_validation),
+            PatchKind::Apply => {}
         }
+        let refuse = |error: String| unreadable(&json::to_string(&object), &error);
+        let read = match form {
+            Form::Of(row) => decode::patched(row, object.clone()),
+            Form::Scale => decode::patched_scale(object.clone()),
+        };
+        let (patched, unknown) = read.map_err(refuse)?;
+        let remarks = self.remarks.iter().cloned().chain(unknown).collect();
+        let warnings = decode::heed(remarks, options.field_validation).map_err(refuse)?;
+        Ok((patched, warnings))
     }
 }

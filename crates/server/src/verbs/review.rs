@@ -61,7 +61,7 @@ fn token(server: &Server, review: &Value) -> Result<Value, Status> {
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    Ok(match server.authenticator.authenticate(None, Some(&format!("Bearer {token}"))) {
+    Ok(match server.identify(None, Some(&format!("Bearer {token}"))) {
         Ok(user) => json!({ "authenticated": true, "user": user_info(&user), "audiences": [AUDIENCE] }),
         Err(_) => json!({ "user": {}, "error": "invalid bearer token" }),
     })

@@ -9,9 +9,9 @@ use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::patch::{Patch, PatchKind, options as patch_options, unreadable};
+use super::patch::{Form, Patch, PatchKind, Warnings, options as patch_options};
 use super::update::check_name;
-use super::{admit, check_namespace, place};
+use super::{admit, check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -20,6 +20,7 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
+    let mut applies = false;
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -33,15 +34,16 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             (Wanted::Scale(scale), options)
         }
         _ => {
-            let kind = PatchKind::of(call)?;
-            let options = patch_options(call, kind)?;
-            (Wanted::Patched(Patch::parse(kind, &call.body)?), options)
+            let kind = PatchKind::of(call, row)?;
+            applies = kind == PatchKind::Apply;
+            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call, kind)?)
         }
     };
     let uid = match &wanted {
         Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
         Wanted::Patched(_) => None,
     };
+    let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
     let transform = |existing: Option<&Value>| {
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
@@ -51,14 +53,14 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         let mut scaled = match &wanted {
             Wanted::Scale(wanted) => wanted.clone(),
             Wanted::Patched(patch) => {
-                let patched = patch.made_of(Some(&current), &scale::MANAGED, &author, &options)?;
-                let read = decode::patched_scale(patched.clone());
-                let scaled = read.map_err(|error| unreadable(&json::to_string(&patched), &error))?;
+                let patch = patch.as_ref().map_err(Status::clone)?;
+                let (scaled, remarks) = patch.apply(Form::Scale, Some(&current), &author, &options)?;
+                warnings.set(remarks);
                 check_name(&scaled, &call.info.name)?;
                 scaled
             }
         };
-        if !matches!(wanted, Wanted::Patched(Patch::Apply(_))) {
+        if !applies {
             scale::MANAGED.record(&current, &mut scaled, &author);
         }
         scale::apply(row, existing, &scaled)
@@ -74,13 +76,17 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         create_missing: false,
         dry_run: options.dry_run,
     };
-    let (updated, _) = server.registry.update(row, &place, &update).await?;
-    Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+    let updated = server.registry.update(row, &place, &update).await;
+    let answer = updated.and_then(|(updated, _)| {
+        Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+    });
+    Ok(warn(answer, &warnings.take(), call))
 }
 
 enum Wanted {
     Scale(Value),
-    Patched(Patch),
+    /// Or what is wrong with it, which is told after what is missing.
+    Patched(Result<Patch, Status>),
 }
 
 fn parse(stored: &[u8]) -> Result<Value, Status> {
