@@ -70,9 +70,27 @@ fn record(row: &Row, object: &mut Value, created: &str) {
         }
     }
     row.managed.record(row.managed.empty(), &mut said, &author);
+    if row.resource == "servicecidrs" {
+        said = with_status(row, said, created);
+    }
     if let Some(managed) = said["metadata"].get("managedFields") {
         object["metadata"]["managedFields"] = managed.clone();
     }
+}
+
+/// The ranges are found to be ready by a controller that applies their status.
+fn with_status(row: &Row, ranges: Value, created: &str) -> Value {
+    let (manager, subresource) = ("kubernetes-service-cidr-controller", "status");
+    let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
+    let mut config = json!({ "metadata": { "name": "kubernetes" }, "status": ranges["status"] });
+    if let Some(condition) = config["status"]["conditions"][0].as_object_mut() {
+        condition.remove("reason");
+    }
+    atoll_meta::object::set_type(&mut config, &row.api_version(), &row.kind);
+    // It was there first, then it was ready.
+    let mut unready = ranges.clone();
+    unready["status"] = json!({});
+    row.managed.apply(&unready, &config, &author, true).unwrap_or(ranges)
 }
 
 fn namespace(name: &str) -> Born {

@@ -21,30 +21,6 @@ impl Registry {
         &self,
         row: &Row,
         place: &Place<'_>,
-        object: Value,
-        manager: Option<&str>,
-        dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
-    ) -> Result<Answer, Status> {
-        let base = object::generate_name(&object).to_string();
-        if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, manager, dry_run, admit).await;
-        }
-        for _ in 0..NAME_ATTEMPTS {
-            let mut candidate = object.clone();
-            object::set_name(&mut candidate, &id::generated_name(&base, random()?));
-            match self.create_once(row, place, candidate, manager, dry_run, admit).await {
-                Err(status) if status.reason() == "AlreadyExists" => {}
-                outcome => return outcome,
-            }
-        }
-        Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
-    }
-
-    async fn create_once(
-        &self,
-        row: &Row,
-        place: &Place<'_>,
         mut object: Value,
         manager: Option<&str>,
         dry_run: bool,
@@ -56,10 +32,40 @@ impl Registry {
             fields.remove(unset);
         }
         if let Some(manager) = manager {
-            let (time, resets) = (self.now(), resets::of(row, ""));
-            let author = Author { manager, subresource: "", time: &time, resets };
-            row.managed.record(row.managed.empty(), &mut object, &author);
+            self.record_new(row, &mut object, manager);
         }
+        let base = object::generate_name(&object).to_string();
+        if !object::name(&object).is_empty() || base.is_empty() {
+            return self.create_once(row, place, object, dry_run, admit).await;
+        }
+        for _ in 0..NAME_ATTEMPTS {
+            let mut candidate = object.clone();
+            object::set_name(&mut candidate, &id::generated_name(&base, random()?));
+            // Some things follow from the name.
+            row.defaults.apply(&mut candidate);
+            match self.create_once(row, place, candidate, dry_run, admit).await {
+                Err(status) if status.reason() == "AlreadyExists" => {}
+                outcome => return outcome,
+            }
+        }
+        Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
+    }
+
+    /// Writes into a new object who manages its fields.
+    pub fn record_new(&self, row: &Row, object: &mut Value, manager: &str) {
+        let (time, resets) = (self.now(), resets::of(row, ""));
+        let author = Author { manager, subresource: "", time: &time, resets };
+        row.managed.record(row.managed.empty(), object, &author);
+    }
+
+    async fn create_once(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        dry_run: bool,
+        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+    ) -> Result<Answer, Status> {
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
             return self.finish_create(row, &Place { name: &name, ..*place }, object, dry_run, admit).await;
