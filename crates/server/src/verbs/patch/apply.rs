@@ -6,16 +6,16 @@ use atoll_registry::scale;
 use serde_json::{Map, Value};
 
 use super::{Form, Patch, PatchKind};
-use crate::decode;
+use crate::decode::{self, yaml};
 use crate::options::{FieldValidation, WriteOptions};
 
 /// Reads a configuration, which is YAML, of which JSON is a part.
 pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
     let decoding = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
     let json = body.trim_ascii_start().starts_with(b"{").then(|| json::parse(body));
-    let (value, repeated) = match json {
+    let (value, complaint) = match json {
         Some(Ok(parsed)) if parsed.duplicates.is_empty() => (parsed.value, None),
-        _ => decode::lenient_yaml(body)
+        _ => yaml::parse(body)
             .map_err(|error| decoding(format!("error converting YAML to JSON: yaml: {error}")))?,
     };
     let found = match value {
@@ -32,7 +32,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
         )));
     }
     let value = if value.is_null() { Value::Object(Map::new()) } else { value };
-    Ok(Patch { kind: PatchKind::Apply, value, remarks: repeated.into_iter().collect() })
+    Ok(Patch { kind: PatchKind::Apply, value, remarks: complaint.into_iter().collect() })
 }
 
 /// What comes of applying the configuration, and what to warn about.
@@ -49,15 +49,17 @@ pub(super) fn apply(
     };
     let live = existing.unwrap_or(managed.empty());
     let applied = managed.apply(live, &patch.value, author, options.force)?;
-    let warnings = match (patch.remarks.as_slice(), options.field_validation) {
-        ([], _) | (_, FieldValidation::Ignore) => Vec::new(),
-        (remarks, FieldValidation::Warn) => remarks.to_vec(),
-        (remarks, FieldValidation::Strict) => {
-            return Err(Status::bad_request(format!(
-                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
-                remarks.join("\n  ")
-            )));
-        }
+    let warnings = match options.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => patch.remarks.iter().cloned().flat_map(yaml::warnings).collect(),
+        FieldValidation::Strict => match patch.remarks.first() {
+            None => Vec::new(),
+            Some(complaint) => {
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {complaint}"
+                )));
+            }
+        },
     };
     if let (Form::Of(row), None, uid) = (form, existing, object::uid(&applied))
         && !uid.is_empty()

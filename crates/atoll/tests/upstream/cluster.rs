@@ -1,0 +1,142 @@
+//! One server with the real controllers, the real scheduler and KWOK's nodes.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use atoll_testkit::{Atoll, Client, Upstream};
+use tempfile::TempDir;
+
+use crate::programs::{Program, Programs};
+
+/// Which server it is.
+enum Server {
+    Atoll(Atoll),
+    KubeApiserver(Upstream),
+}
+
+// Fields are dropped in this order: first those that ask, then who answers.
+pub struct Cluster {
+    started: Vec<Program>,
+    server: Server,
+    kubectl: PathBuf,
+    directory: TempDir,
+}
+
+/// How KWOK's nodes and pods behave.
+const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upstream/stages.yaml");
+
+impl Cluster {
+    pub fn of_atoll(programs: &Programs) -> Cluster {
+        // kube-controller-manager empties namespaces here.
+        let atoll = Atoll::start_with(&["--controllers=false"]);
+        Cluster::start(programs, Server::Atoll(atoll))
+    }
+
+    pub fn of_kube_apiserver(programs: &Programs) -> Cluster {
+        let upstream = Upstream::start(&[]).unwrap();
+        Cluster::start(programs, Server::KubeApiserver(upstream))
+    }
+
+    fn start(programs: &Programs, server: Server) -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let kubectl = programs.command("kubectl").get_program().into();
+        let mut cluster = Cluster { started: Vec::new(), server, kubectl, directory };
+        let (keys, kubeconfig, authority) = (cluster.path("keys"), cluster.kubeconfig(), cluster.authority());
+        programs.keys(&keys);
+        let key = |name: &str| keys.join(name).display().to_string();
+        let asks = |port: u16| {
+            let kubeconfig = kubeconfig.display();
+            vec![
+                format!("--kubeconfig={kubeconfig}"),
+                format!("--authentication-kubeconfig={kubeconfig}"),
+                format!("--authorization-kubeconfig={kubeconfig}"),
+                "--bind-address=127.0.0.1".to_owned(),
+                format!("--secure-port={port}"),
+                "--leader-elect=true".to_owned(),
+            ]
+        };
+        let mut controllers = asks(free_port());
+        controllers.extend([
+            "--use-service-account-credentials=false".to_owned(),
+            format!("--service-account-private-key-file={}", key("service-account.key")),
+            format!("--root-ca-file={}", authority.display()),
+            format!("--cluster-signing-cert-file={}", key("ca.crt")),
+            format!("--cluster-signing-key-file={}", key("ca.key")),
+            // The rest only makes them quicker: a test waits for them.
+            "--kube-api-qps=500".to_owned(),
+            "--kube-api-burst=500".to_owned(),
+            "--horizontal-pod-autoscaler-sync-period=2s".to_owned(),
+        ]);
+        let mut scheduler = asks(free_port());
+        scheduler.extend(["--kube-api-qps=500".to_owned(), "--kube-api-burst=500".to_owned()]);
+        let nodes = vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--config={STAGES}"),
+            "--manage-all-nodes".to_owned(),
+            "--node-ip=10.1.0.1".to_owned(),
+            "--cidr=10.2.0.0/16".to_owned(),
+            "--node-lease-duration-seconds=40".to_owned(),
+        ];
+        for (name, arguments) in
+            [("kube-controller-manager", controllers), ("kube-scheduler", scheduler), ("kwok", nodes)]
+        {
+            let log = cluster.path(&format!("{name}.log"));
+            cluster.started.push(programs.start(name, &arguments, &log));
+        }
+        cluster
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        match &self.server {
+            Server::Atoll(atoll) => atoll.kubeconfig(),
+            Server::KubeApiserver(upstream) => upstream.kubeconfig(),
+        }
+    }
+
+    fn authority(&self) -> PathBuf {
+        match &self.server {
+            Server::Atoll(atoll) => atoll.authority(),
+            Server::KubeApiserver(upstream) => upstream.authority(),
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        match &self.server {
+            Server::Atoll(atoll) => atoll.client(),
+            Server::KubeApiserver(upstream) => upstream.client(),
+        }
+    }
+
+    /// kubectl as an administrator; `line` is split at spaces.
+    pub fn kubectl(&self, line: &str) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.env("HOME", self.directory.path()).env("KUBECONFIG", self.kubeconfig()).args(line.split(' '));
+        command
+    }
+
+    /// Ends the programs and keeps their logs in `logs`. One that has ended by itself leaves a complaint there.
+    pub fn stop(mut self, logs: &Path) {
+        let ended: Vec<&str> = self.started.iter_mut().filter_map(Program::ended).collect();
+        self.started.clear();
+        std::fs::create_dir_all(logs).unwrap();
+        for name in ["kube-controller-manager", "kube-scheduler", "kwok"] {
+            let mut text = std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap();
+            if ended.contains(&name) {
+                text.push_str(&format!(
+                    "E0101 00:00:00.000000       1 program.go:1] {name} ended by itself\n"
+                ));
+            }
+            std::fs::write(logs.join(format!("{name}.log")), text).unwrap();
+        }
+    }
+}
+
+/// One that nobody listens on at the moment.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,139 @@
+//! Lines of klog that tell of errors and warnings, reduced to what kind of complaint they are.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The programs that are held to it.
+const PROGRAMS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+
+/// The kinds of complaint in the logs in a directory.
+pub fn read(directory: &Path) -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    for program in PROGRAMS {
+        let text = std::fs::read_to_string(directory.join(format!("{program}.log"))).unwrap();
+        kinds.extend(text.lines().filter_map(kind).map(|kind| format!("{program}: {kind}")));
+    }
+    kinds
+}
+
+/// `E1115 12:34:56.789012  1234 file.go:56] message` becomes `E file.go] message`, and in the message everything that
+/// differs from run to run becomes a sign for what it is.
+fn kind(line: &str) -> Option<String> {
+    let severity = line.chars().next().filter(|letter| matches!(letter, 'E' | 'W' | 'F'))?;
+    let (head, message) = line.split_once("] ")?;
+    let place = head.split_whitespace().nth(3)?;
+    let file = place.split_once(':').map_or(place, |(file, _)| file);
+    Some(format!("{severity} {file}] {}", mask(message)))
+}
+
+/// Names in quotes, addresses, identifiers and numbers are masked. What klog quotes as a whole (`err="…"` and the message
+/// itself) is looked into, for there the words matter.
+fn mask(message: &str) -> String {
+    let message = without_dumps(message);
+    let (mut masked, mut rest) = (String::new(), message.as_str());
+    while let Some((before, quoted, after)) = next_quoted(rest) {
+        masked.push_str(&words(before));
+        let whole =
+            before.is_empty() && masked.is_empty() || before.ends_with("err=") || before.ends_with("error=");
+        match whole {
+            true => {
+                masked.push_str(&format!("\"{}\"", mask(&quoted.replace("\\\"", "\"").replace("\\\\", "\\"))))
+            }
+            false => masked.push_str("<name>"),
+        }
+        rest = after;
+    }
+    masked.push_str(&words(rest));
+    masked
+}
+
+/// Objects as Go prints them, `&Node{…}`, say nothing about the kind of complaint.
+fn without_dumps(message: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = message;
+    while let Some(begin) = rest.find('&') {
+        let (before, dump) = rest.split_at(begin);
+        kept.push_str(before);
+        let name = dump[1..].chars().take_while(char::is_ascii_alphanumeric).count();
+        let mut depth = 0;
+        let end = dump.char_indices().skip(1 + name).find_map(|(index, letter)| {
+            depth += i32::from(letter == '{') - i32::from(letter == '}');
+            (depth <= 0).then_some(index)
+        });
+        match end {
+            Some(end) if name > 0 && dump[..=end].ends_with('}') => {
+                kept.push_str("<object>");
+                rest = &dump[end + 1..];
+            }
+            _ => {
+                kept.push('&');
+                rest = &dump[1..];
+            }
+        }
+    }
+    kept + rest
+}
+
+/// The text before the first quotation mark, what is quoted, and the rest.
+fn next_quoted(text: &str) -> Option<(&str, &str, &str)> {
+    let begin = text.find('"')?;
+    let inner = &text[begin + 1..];
+    let mut escaped = false;
+    let end = inner.char_indices().find_map(|(index, letter)| {
+        let found = letter == '"' && !escaped;
+        escaped = letter == '\\' && !escaped;
+        found.then_some(index)
+    })?;
+    Some((&text[..begin], &inner[..end], &inner[end + 1..]))
+}
+
+/// Words without quotes: those with a digit and those that are paths are masked.
+fn words(text: &str) -> String {
+    let mut masked = String::new();
+    for word in text.split_inclusive([' ', ',', '(', ')', '[', ']', '{', '}', '=', ';', '&']) {
+        let body = word.trim_end_matches([' ', ',', '(', ')', '[', ']', '{', '}', '=', ';', '&']);
+        let known = ["v1", "v2", "*v1.", "k8s.io", "v1.", "v2."].iter().any(|part| body.contains(part))
+            && !body.contains("://");
+        match body {
+            "" => {}
+            _ if body.contains("://") => masked.push_str("<url>"),
+            _ if known => masked.push_str(body),
+            _ if body.contains(|letter: char| letter.is_ascii_digit()) => masked.push_str("<number>"),
+            _ if body.contains('/') => masked.push_str("<path>"),
+            _ => masked.push_str(body),
+        }
+        masked.push_str(&word[body.len()..]);
+    }
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_of_one_kind_look_the_same() {
+        let cases = [
+            ("I1115 12:00:00.000000       1 a.go:1] fine", None),
+            (
+                r#"E1115 12:00:00.000000    4711 replica_set.go:577] "Unhandled Error" err="sync \"ns/web-5d4f\" failed with Operation cannot be fulfilled on replicasets.apps \"web-5d4f\": the object has been modified" logger="UnhandledError""#,
+                Some(
+                    r#"E replica_set.go] "Unhandled Error" err="sync <name> failed with Operation cannot be fulfilled on replicasets.apps <name>: the object has been modified" logger=<name>"#,
+                ),
+            ),
+            (
+                r#"E1115 12:00:00.000000    4711 node.go:5] "Failed" err="update of &Node{ObjectMeta:{a {b}},Spec:{}}: no & never""#,
+                Some(r#"E node.go] "Failed" err="update of <object>: no & never""#),
+            ),
+            (
+                r#"W1115 12:00:00.000000    4711 reflector.go:561] k8s.io/client-go/informers/factory.go:160: failed to list *v1.Pod: Get https://127.0.0.1:1234/api/v1/pods?limit=500: dial tcp 127.0.0.1:1234: connect: refused"#,
+                Some(
+                    "W reflector.go] k8s.io/client-go/informers/factory.go:160: failed to list *v1.Pod: Get <url>=<number> dial tcp <number> connect: refused",
+                ),
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(kind(line).as_deref(), expected);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Claims find their volumes.
+
+use serde_json::json;
+
+use super::template;
+use crate::api::{Api, Done};
+
+/// A claim is bound, a pod waits for it, and what is in use is kept until it is not.
+pub async fn claim(api: &Api<'_>) -> Done {
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "manual",
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": "/disk"},
+        },
+    });
+    api.create("/api/v1/persistentvolumes", volume).await?;
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "manual", "resources": {"requests": {"storage": "1Gi"}},
+        },
+    });
+    api.create("persistentvolumeclaims", claim).await?;
+    let bound = |object: &serde_json::Value| object["status"]["phase"] == "Bound";
+    let claim = api.until("a bound claim", "persistentvolumeclaims/data", bound).await?;
+    if claim["spec"]["volumeName"] != "disk" || claim["status"]["capacity"]["storage"] != "2Gi" {
+        return Err(format!("bound otherwise: {} {}", claim["spec"], claim["status"]));
+    }
+    api.until("a bound volume", "/api/v1/persistentvolumes/disk", bound).await?;
+    let mut spec = template("user")["spec"].take();
+    spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    spec["terminationGracePeriodSeconds"] = json!(1);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user"}, "spec": spec});
+    api.create("pods", pod).await?;
+    api.until("a pod that runs", "pods/user", |object| object["status"]["phase"] == "Running").await?;
+    api.delete("persistentvolumeclaims/data", "Background").await?;
+    api.until("a claim that waits for its pod", "persistentvolumeclaims/data", |object| {
+        object["metadata"]["deletionTimestamp"].is_string()
+    })
+    .await?;
+    api.delete("pods/user", "Background").await?;
+    api.until_gone("persistentvolumeclaims/data").await?;
+    let released = |object: &serde_json::Value| object["status"]["phase"] == "Released";
+    api.until("a released volume", "/api/v1/persistentvolumes/disk", released).await?;
+    api.delete("/api/v1/persistentvolumes/disk", "Background").await?;
+    api.until_gone("/api/v1/persistentvolumes/disk").await
+}
