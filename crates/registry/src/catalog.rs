@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 
 use crate::row::{Row, SharedRow, Subresource};
@@ -108,6 +109,10 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
 }
 
 fn builtin(resource: &Resource) -> Row {
+    let api_version = match resource.group {
+        "" => resource.version.to_string(),
+        group => format!("{group}/{}", resource.version),
+    };
     let owned = |texts: &[&'static str]| texts.iter().map(ToString::to_string).collect();
     let subresources = resource.subresources.iter().filter(|sub| SUBRESOURCES.contains(&sub.name));
     Row {
@@ -135,6 +140,7 @@ fn builtin(resource: &Resource) -> Row {
         strategy: strategy::builtin(resource.group, resource.resource),
         defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
         checks: atoll_validation::of(resource.group, resource.resource),
+        managed: Kind::new(api_version, resource.kind, resource.type_id),
     }
 }
 
@@ -165,5 +171,6 @@ fn workspaces() -> Row {
         strategy,
         defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
         checks: atoll_validation::of(ATOLL, "workspaces"),
+        managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_defaults::Defaults;
+use atoll_merge::apply::Kind;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
@@ -36,6 +37,8 @@ pub struct Row {
     pub defaults: Defaults,
     /// What is refused about this kind.
     pub checks: &'static Checks,
+    /// Keeps account of who manages which fields.
+    pub managed: Kind,
 }
 
 #[derive(Clone, Debug)]
