@@ -262,6 +262,7 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "configmaps") => &config_map::STRATEGY,
         ("", "secrets") => &secret::STRATEGY,
         ("", "events") => &event::STRATEGY,
+        ("events.k8s.io", "events") => &event::NEWER,
         ("coordination.k8s.io", "leases") => &lease::STRATEGY,
         ("", "pods") => &pod::STRATEGY,
         ("", "nodes") => &node::STRATEGY,
