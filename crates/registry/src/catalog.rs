@@ -95,9 +95,6 @@ impl Catalog {
 fn is_served(resource: &Resource, profile: Profile) -> bool {
     let stored = ["get", "list", "watch"].iter().all(|verb| resource.verbs.contains(verb));
     let computed = COMPUTED.contains(&(resource.group, resource.resource));
-    // Not there yet: its fields have to be converted.
-    let missing_view = (resource.group, resource.version, resource.resource)
-        == ("autoscaling", "v1", "horizontalpodautoscalers");
     let in_profile = match profile {
         Profile::Full => true,
         Profile::Minimal => {
@@ -105,7 +102,7 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
             is_review || resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
         }
     };
-    (stored || computed) && !missing_view && in_profile
+    (stored || computed) && in_profile
 }
 
 fn builtin(resource: &Resource) -> Row {

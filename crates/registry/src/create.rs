@@ -110,7 +110,7 @@ impl Registry {
             return Err(if dying { taken().with_message(message) } else { taken() });
         }
         if dry_run {
-            return Ok(Answer { json: row.shown_json(self.encode(row, &object).0) });
+            return Ok(Answer { json: row.shown_json(self.encode_stored(row, &mut object).0) });
         }
         if revision != 0 {
             return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));

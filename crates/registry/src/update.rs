@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
-use crate::strategy::Context;
+use crate::strategy::{Context, raise_generation};
 use crate::{Answer, Refused, Registry, parse, resets};
 
 const STALE: &str =
@@ -116,10 +116,7 @@ impl Registry {
         let (value, answer) = match self.step(row, update, existing.old, new)? {
             Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
             Step::Put(mut new) => {
-                let (encoded, facts) = match update.dry_run {
-                    true => self.encode(row, &new),
-                    false => self.encode_stored(row, &mut new),
-                };
+                let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
                 if same.json == existing.object.json || update.dry_run {
                     return Ok(Some(same));
@@ -256,8 +253,7 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
     }
     let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
     if has_spec && (row.strategy.is_counted)(new, old) {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-        object::metadata_mut(new).insert("generation".into(), generation.into());
+        raise_generation(new, old);
     }
 }
 
