@@ -5,6 +5,8 @@ use std::ops::Range;
 
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 3;
+/// In a text of so many lines, those that are frequent say nothing about what belongs together.
+const LONG: usize = 200;
 
 /// A stretch of the old lines and what stands there in the new ones.
 #[derive(Clone, Debug)]
@@ -64,8 +66,11 @@ fn groups(mut all: Vec<Stretch>) -> Vec<Vec<Stretch>> {
     for mut stretch in all {
         if stretch.same && stretch.old.len() > 2 * CONTEXT {
             let (old, new) = (stretch.old.clone(), stretch.new.clone());
-            let head =
-                Stretch { same: true, old: old.start..old.start + CONTEXT, new: new.start..new.start + CONTEXT };
+            let head = Stretch {
+                same: true,
+                old: old.start..old.start + CONTEXT,
+                new: new.start..new.start + CONTEXT,
+            };
             group.push(head);
             groups.push(std::mem::take(&mut group));
             stretch.old.start = old.end - CONTEXT;
@@ -84,10 +89,14 @@ fn stretches(old: &[String], new: &[String]) -> Vec<Stretch> {
     for (index, line) in new.iter().enumerate() {
         places.entry(line).or_default().push(index);
     }
+    if new.len() >= LONG {
+        let limit = new.len() / 100 + 1;
+        places.retain(|_, places| places.len() <= limit);
+    }
     let mut matches = Vec::new();
     let mut waiting = vec![(0..old.len(), 0..new.len())];
     while let Some((left, right)) = waiting.pop() {
-        let (start, at, size) = longest(old, &places, &left, &right);
+        let (start, at, size) = longest(old, new, &places, &left, &right);
         if size > 0 {
             waiting.push((left.start..start, right.start..at));
             waiting.push((start + size..left.end, at + size..right.end));
@@ -106,7 +115,9 @@ fn stretches(old: &[String], new: &[String]) -> Vec<Stretch> {
                 last.old.end = start + size;
                 last.new.end = at + size;
             }
-            None if size > 0 => all.push(Stretch { same: true, old: start..start + size, new: at..at + size }),
+            None if size > 0 => {
+                all.push(Stretch { same: true, old: start..start + size, new: at..at + size })
+            }
             None => {}
         }
         (row, column) = (start + size, at + size);
@@ -117,6 +128,7 @@ fn stretches(old: &[String], new: &[String]) -> Vec<Stretch> {
 /// The longest run of equal lines, the earliest one if there are several: where in each, and how long.
 fn longest(
     old: &[String],
+    new: &[String],
     places: &HashMap<&str, Vec<usize>>,
     left: &Range<usize>,
     right: &Range<usize>,
@@ -125,8 +137,11 @@ fn longest(
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for row in left.clone() {
         let mut next = HashMap::new();
-        for &column in places.get(old[row].as_str()).into_iter().flatten().filter(|column| right.contains(column)) {
-            let length = column.checked_sub(1).and_then(|before| lengths.get(&before)).copied().unwrap_or(0) + 1;
+        for &column in
+            places.get(old[row].as_str()).into_iter().flatten().filter(|column| right.contains(column))
+        {
+            let length =
+                column.checked_sub(1).and_then(|before| lengths.get(&before)).copied().unwrap_or(0) + 1;
             next.insert(column, length);
             if length > best.2 {
                 best = (row + 1 - length, column + 1 - length, length);
@@ -134,7 +149,16 @@ fn longest(
         }
         lengths = next;
     }
-    best
+    // Frequent lines do not begin a run, but they may belong to one.
+    let (mut row, mut column, mut length) = best;
+    while row > left.start && column > right.start && old[row - 1] == new[column - 1] {
+        (row, column, length) = (row - 1, column - 1, length + 1);
+    }
+    while row + length < left.end && column + length < right.end && old[row + length] == new[column + length]
+    {
+        length += 1;
+    }
+    (row, column, length)
 }
 
 #[cfg(test)]
@@ -161,5 +185,18 @@ mod tests {
         for (old, new, expected) in cases {
             assert_eq!(unified(&lines(old), &lines(new)), expected, "{old} to {new}");
         }
+    }
+
+    #[test]
+    fn frequent_lines_of_long_texts_only_prolong_what_others_begin() {
+        // Where the blanks would fit best they would tear the numbers apart.
+        let text =
+            |from: u32| (0..120).map(|index| format!("{} -", from + index)).collect::<Vec<_>>().join(" ");
+        let (old, new) = (text(0), text(1));
+        let shown = unified(&lines(&old), &lines(&new));
+        assert_eq!(
+            shown,
+            "@@ -1,5 +1,3 @@\n-0\n--\n 1\n -\n 2\n@@ -238,3 +236,5 @@\n -\n 119\n -\n+120\n+-\n"
+        );
     }
 }

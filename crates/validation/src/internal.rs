@@ -5,8 +5,6 @@
 //! it is in the API's object (`/` goes down, `^` looks beside the object) and its type. `*` and `[]` mean as in Go, `?`
 //! that the field is left out when it is empty.
 
-mod unified;
-
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -14,6 +12,7 @@ use atoll_meta::field::BadValue;
 use atoll_meta::json;
 use serde_json::Value;
 
+use crate::difference::unified;
 use crate::fields::Fields;
 
 const TABLE: &str = include_str!("../data/internal.txt");
@@ -57,7 +56,10 @@ pub(crate) fn shown_list(structure: &str, list: &Value) -> BadValue {
 
 /// What has changed from the old value to the new one, line by line.
 pub(crate) fn difference(structure: &str, old: &Value, new: &Value) -> String {
-    unified::difference(&Writer::indented(structure, old), &Writer::indented(structure, new))
+    let lines = |value| -> Vec<String> {
+        Writer::indented(structure, value).split('\n').map(str::to_owned).collect()
+    };
+    unified(&lines(old), &lines(new))
 }
 
 /// Writes JSON as Go does, in one line or with one blank for each level.
