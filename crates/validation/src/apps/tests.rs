@@ -3,6 +3,9 @@ use serde_json::{Value, json};
 use crate::cases::{edited, lines};
 use crate::of;
 
+/// A resource, an object, what is changed in it, by path, and what is wrong then.
+type Case = (&'static str, Value, Vec<(&'static str, Value)>, Vec<&'static str>);
+
 fn template() -> Value {
     json!({
         "metadata": { "labels": { "app": "web" } },
@@ -61,7 +64,7 @@ fn stateful_set() -> Value {
 
 #[test]
 fn creation() {
-    let cases: Vec<(&str, Value, Vec<(&str, Value)>, Vec<&str>)> = vec![
+    let cases: Vec<Case> = vec![
         ("deployments", deployment(), vec![], vec![]),
         (
             "deployments",
@@ -181,7 +184,7 @@ fn updates() {
     let immutable = "spec.selector: Invalid value: {\"matchLabels\":{\"app\":\"web\"},\"matchExpressions\":[{\"key\":\"app\",\
          \"operator\":\"Exists\"}]}: field is immutable";
     let more = json!([{ "key": "app", "operator": "Exists" }]);
-    let cases: Vec<(&str, Value, Vec<(&str, Value)>, Vec<&str>)> = vec![
+    let cases: Vec<Case> = vec![
         ("deployments", deployment(), vec![("spec.replicas", json!(5))], vec![]),
         (
             "deployments",

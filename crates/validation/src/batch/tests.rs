@@ -4,6 +4,11 @@ use super::{indexes, schedule};
 use crate::cases::{edited, lines};
 use crate::of;
 
+/// What is changed, by path.
+type Edits = Vec<(&'static str, Value)>;
+/// A resource, an object, edits of it, and what is wrong then.
+type Case = (&'static str, Value, Edits, Vec<&'static str>);
+
 fn job() -> Value {
     let labels = json!({
         "controller-uid": "1", "batch.kubernetes.io/controller-uid": "1",
@@ -49,7 +54,7 @@ fn cron_job() -> Value {
 
 #[test]
 fn creation() {
-    let cases: Vec<(&str, Value, Vec<(&str, Value)>, Vec<&str>)> = vec![
+    let cases: Vec<Case> = vec![
         ("jobs", job(), vec![], vec![]),
         (
             "jobs",
@@ -165,7 +170,7 @@ fn creation() {
 #[test]
 fn updates() {
     let suspended = edited(&job(), &[("spec.suspend", json!(true))]);
-    let cases: Vec<(Value, Vec<(&str, Value)>, Vec<&str>)> = vec![
+    let cases: Vec<(Value, Edits, Vec<&str>)> = vec![
         (job(), vec![("spec.parallelism", json!(5))], vec![]),
         (
             job(),
