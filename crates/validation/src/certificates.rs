@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::at::{At, Errors};
-use crate::{difference, shown};
+use crate::internal::unified;
+use crate::shown;
 
 pub(crate) static REQUESTS: Checks = Checks {
     create: |request| whole(request, &Lenience::default()),
@@ -231,7 +232,7 @@ fn changed(new: &Value, old: &Value, subresource: &str) -> Errors {
                 let all: Vec<String> = conditions.iter().map(|one| shown::text(key, one)).collect();
                 shown::lines(&format!("[{}]", all.join(",")))
             };
-            let difference = difference::unified(&lines(&before), &lines(&now));
+            let difference = unified::difference(&lines(&before), &lines(&now));
             let detail = format!("updates may not modify a condition of type {}\n{difference}", quote(kind));
             errors.push(conditions.forbidden(detail));
         }

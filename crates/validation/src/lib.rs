@@ -20,7 +20,6 @@ mod classes;
 mod conditions;
 mod csi_names;
 mod definitions;
-mod difference;
 mod endpoints;
 mod fields;
 mod flowcontrol;

@@ -22,7 +22,7 @@ struct Matcher<'a> {
 }
 
 /// What must be taken away from and added to the first text to get the second.
-pub(super) fn difference(first: &str, second: &str) -> String {
+pub(crate) fn difference(first: &str, second: &str) -> String {
     let matcher = Matcher::new(first, second);
     let mut out = String::new();
     for group in groups(matcher.stretches()) {

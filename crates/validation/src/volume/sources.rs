@@ -4,7 +4,8 @@ use atoll_meta::names;
 use serde_json::Value;
 
 use crate::at::{At, Errors};
-use crate::{csi_names, difference, shown};
+use crate::internal::unified;
+use crate::{csi_names, shown};
 
 /// A kind of storage: its field, what upstream calls it when there are two and when it is wrong, what it cannot be
 /// without, and what else is asked of it.
@@ -113,7 +114,7 @@ pub(super) fn difference(new: &At<'_>, old: &At<'_>) -> String {
         csi.remove("controllerExpandSecretRef");
     }
     let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeSource", spec));
-    difference::unified(&lines(old.value), &lines(&new))
+    unified::difference(&lines(old.value), &lines(&new))
 }
 
 fn no_backsteps(errors: &mut Errors, path: &At<'_>) {
