@@ -47,6 +47,8 @@ mod webhooks;
 use atoll_meta::FieldError;
 use serde_json::Value;
 
+pub use addresses::address_name;
+
 /// The checks of one kind.
 #[derive(Debug)]
 pub struct Checks {

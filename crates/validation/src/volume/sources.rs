@@ -3,7 +3,7 @@
 use atoll_meta::names;
 use serde_json::Value;
 
-use crate::at::{At, Errors};
+use crate::at::{At, Errors, Rule};
 use crate::internal::unified;
 use crate::{csi_names, shown};
 
@@ -339,8 +339,7 @@ fn csi(errors: &mut Errors, at: &At<'_>, _: &str) {
         "nodeExpandSecretRef",
     ] {
         let secret = at.get(field);
-        let rules: [(_, fn(&str) -> Vec<String>); 2] =
-            [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
+        let rules: [(_, Rule); 2] = [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
         for (part, rule) in rules.into_iter().filter(|_| secret.is_set()) {
             let part = secret.get(part);
             if part.is_empty() {
