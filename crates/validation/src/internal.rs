@@ -5,6 +5,8 @@
 //! it is in the API's object (`/` goes down, `^` looks beside the object) and its type. `*` and `[]` mean as in Go, `?`
 //! that the field is left out when it is empty.
 
+pub(crate) mod unified;
+
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -12,7 +14,6 @@ use atoll_meta::field::BadValue;
 use atoll_meta::json;
 use serde_json::Value;
 
-use crate::difference::unified;
 use crate::fields::Fields;
 
 const TABLE: &str = include_str!("../data/internal.txt");
@@ -56,10 +57,7 @@ pub(crate) fn shown_list(structure: &str, list: &Value) -> BadValue {
 
 /// What has changed from the old value to the new one, line by line.
 pub(crate) fn difference(structure: &str, old: &Value, new: &Value) -> String {
-    let lines = |value| -> Vec<String> {
-        Writer::indented(structure, value).split('\n').map(str::to_owned).collect()
-    };
-    unified(&lines(old), &lines(new))
+    unified::difference(&Writer::indented(structure, old), &Writer::indented(structure, new))
 }
 
 /// Writes JSON as Go does, in one line or with one blank for each level.
