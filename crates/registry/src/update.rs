@@ -59,9 +59,17 @@ impl Registry {
             };
             let old = parse(&existing.json)?;
             check_uid(row, place, update.uid, &old)?;
-            let mut new = (update.transform)(Some(&old))?;
+            let mut new = match row.view {
+                None => (update.transform)(Some(&old))?,
+                Some(_) => {
+                    let mut shown = old.clone();
+                    row.to_view(&mut shown);
+                    (update.transform)(Some(&shown))?
+                }
+            };
             check_revision(row, place, &new, &existing)?;
             row.defaults.apply(&mut new);
+            row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
                 false => Taken::default(),
@@ -76,7 +84,7 @@ impl Registry {
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
                     self.settle_taken(taken).await;
-                    return Ok((answer, false));
+                    return Ok((Answer { json: row.shown_json(answer.json) }, false));
                 }
                 Ok(None) => self.undo_taken(taken).await,
                 Err(status) => {
@@ -159,7 +167,7 @@ impl Registry {
         }
         let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, object::name(&new), errors));
+            return Err(Status::invalid(row.storage_group(), &row.kind, object::name(&new), errors));
         }
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
@@ -196,7 +204,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
-    let context = Context { random: [0; 16], now };
+    let context = Context { random: [0; 16], now, labelled: true };
     keep(new, old, "generation");
     match subresource {
         "status" | "approval" => {
@@ -204,6 +212,9 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             if subresource == "status" {
                 row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
             }
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
+        }
+        "ephemeralcontainers" | "resize" => {
             (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
         "finalize" => {
@@ -235,7 +246,8 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             keep(new, old, kept);
         }
     }
-    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
+    let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
+    if has_spec && (row.strategy.is_counted)(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::metadata_mut(new).insert("generation".into(), generation.into());
     }

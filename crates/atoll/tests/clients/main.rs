@@ -9,3 +9,4 @@ mod openapi;
 mod python;
 #[path = "../support/support.rs"]
 mod support;
+mod tables;
