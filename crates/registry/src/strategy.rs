@@ -282,7 +282,13 @@ static ENDPOINT_SLICES: Strategy = Strategy {
         spec_differs(new, old) || new["metadata"].get("labels") != old["metadata"].get("labels")
     },
     prepare_create: |slice, _| disabled::drop_from(slice, &[&["endpoints", "[]", "deprecatedTopology"]]),
-    prepare_update: |new, _, _| disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]),
+    prepare_update: |new, old, _| {
+        // Counted first and dropped then.
+        if spec_differs(new, old) {
+            raise_generation(new, old);
+        }
+        disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]);
+    },
     ..WITH_GENERATION
 };
 
@@ -292,7 +298,8 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "namespaces") => &namespace::STRATEGY,
         ("", "configmaps") => &config_map::STRATEGY,
         ("", "secrets") => &secret::STRATEGY,
-        ("" | "events.k8s.io", "events") => &event::STRATEGY,
+        ("", "events") => &event::STRATEGY,
+        ("events.k8s.io", "events") => &event::NEWER,
         ("coordination.k8s.io", "leases") => &lease::STRATEGY,
         ("", "pods") => &pod::STRATEGY,
         ("", "nodes") => &node::STRATEGY,
@@ -350,6 +357,11 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 
 pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn raise_generation(new: &mut Value, old: &Value) {
+    let generation = object::generation(old).saturating_add(1);
+    object::metadata_mut(new).insert("generation".into(), generation.into());
 }
 
 /// Whether anything but metadata and status changed.
