@@ -21,11 +21,13 @@ mod facts;
 mod modify;
 mod purge;
 mod read;
+pub mod resets;
 pub mod row;
 pub mod scale;
 mod services;
 pub mod strategy;
 mod update;
+pub mod views;
 
 use std::sync::Arc;
 
@@ -35,6 +37,8 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
+/// Who manages the fields of a kind.
+pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use facts::Decoder;
@@ -86,7 +90,8 @@ impl Registry {
         self.cache.snapshot()
     }
 
-    fn now(&self) -> String {
+    /// Now, as it is written in objects.
+    pub fn now(&self) -> String {
         atoll_meta::time::format(self.clock.now())
     }
 
@@ -123,9 +128,11 @@ impl Registry {
     /// As it is stored and then shown: upstream's store does not tell empty from absent.
     fn encode_stored(&self, row: &Row, object: &mut Value) -> (Bytes, Arc<Facts>) {
         let stays_json = matches!(row.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
-        if let Some(id) = row.type_id.filter(|_| !stays_json) {
+        if let Some(id) = row.stored_type().filter(|_| !stays_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
+        // Whatever is read from the store is filled in again.
+        row.stored_defaults().apply(object);
         self.encode(row, object)
     }
 

@@ -38,7 +38,7 @@ pub struct Strategy {
     pub returns_deleted: bool,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub fields: &'static [Selectable],
-    /// A new object has the status that it comes with (Nodes); of all others it is the system's to say.
+    /// A new object is prepared with the status that it comes with (Nodes, Pods); all others have none yet.
     pub keeps_status: bool,
     /// Notes in the object who asked for it.
     pub attribute: fn(&mut Value, &Requester<'_>),
@@ -87,6 +87,8 @@ pub struct Context<'a> {
     pub random: [u8; 16],
     /// The time, as it stands in objects.
     pub now: &'a str,
+    /// Whether a new object came with labels, before anything was filled in.
+    pub labelled: bool,
 }
 
 /// Who sends a request.
@@ -239,8 +241,7 @@ static SERVICE_ACCOUNTS: Strategy = Strategy {
     prepare_update: |new, _, _| only_names_of_secrets(new),
     ..Strategy::GENERIC
 };
-static LIMIT_RANGES: Strategy =
-    Strategy { create_on_update: true, prepare_create: name_after_uid, ..Strategy::GENERIC };
+static LIMIT_RANGES: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
 static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
 static ENDPOINTS: Strategy = Strategy { create_on_update: true, ..WITH_THE_WHOLE };
 static STORAGE_CAPACITIES: Strategy = Strategy { unconditional_update: false, ..WITH_THE_WHOLE };
@@ -281,7 +282,13 @@ static ENDPOINT_SLICES: Strategy = Strategy {
         spec_differs(new, old) || new["metadata"].get("labels") != old["metadata"].get("labels")
     },
     prepare_create: |slice, _| disabled::drop_from(slice, &[&["endpoints", "[]", "deprecatedTopology"]]),
-    prepare_update: |new, _, _| disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]),
+    prepare_update: |new, old, _| {
+        // Counted first and dropped then.
+        if spec_differs(new, old) {
+            raise_generation(new, old);
+        }
+        disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]);
+    },
     ..WITH_GENERATION
 };
 
@@ -292,6 +299,7 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "configmaps") => &config_map::STRATEGY,
         ("", "secrets") => &secret::STRATEGY,
         ("", "events") => &event::STRATEGY,
+        ("events.k8s.io", "events") => &event::NEWER,
         ("coordination.k8s.io", "leases") => &lease::STRATEGY,
         ("", "pods") => &pod::STRATEGY,
         ("", "nodes") => &node::STRATEGY,
@@ -351,6 +359,11 @@ pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
+pub(crate) fn raise_generation(new: &mut Value, old: &Value) {
+    let generation = object::generation(old).saturating_add(1);
+    object::metadata_mut(new).insert("generation".into(), generation.into());
+}
+
 /// Whether anything but metadata and status changed.
 pub(crate) fn spec_differs(new: &Value, old: &Value) -> bool {
     let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
@@ -367,9 +380,5 @@ fn only_names_of_secrets(account: &mut Value) {
     }
 }
 
-fn name_after_uid(range: &mut Value, _: &Context<'_>) {
-    if object::name(range).is_empty() {
-        let uid = object::uid(range).to_owned();
-        object::set_name(range, &uid);
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ mod apps;
 mod at;
 mod autoscaling;
 mod batch;
+#[cfg(test)]
+mod cases;
 mod certificates;
 mod classes;
 mod conditions;
