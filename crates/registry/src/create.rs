@@ -26,6 +26,7 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
+        let labelled = object::labels(&object).next().is_some();
         row.defaults.apply(&mut object);
         let fields = object::metadata_mut(&mut object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
@@ -36,14 +37,14 @@ impl Registry {
         }
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, dry_run, admit).await;
+            return self.create_once(row, place, object, labelled, dry_run, admit).await;
         }
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             // Some things follow from the name.
             row.defaults.apply(&mut candidate);
-            match self.create_once(row, place, candidate, dry_run, admit).await {
+            match self.create_once(row, place, candidate, labelled, dry_run, admit).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
@@ -63,16 +64,19 @@ impl Registry {
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
+        labelled: bool,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
+        row.to_stored(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
-            return self.finish_create(row, &Place { name: &name, ..*place }, object, dry_run, admit).await;
+            let place = Place { name: &name, ..*place };
+            return self.finish_create(row, &place, object, labelled, dry_run, admit).await;
         }
         let place = Place { name: &name, ..*place };
         let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
-        let outcome = self.finish_create(row, &place, object, dry_run, admit).await;
+        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admit).await;
         match outcome.is_ok() {
             true => self.settle_taken(taken).await,
             false => self.undo_taken(taken).await,
@@ -86,14 +90,15 @@ impl Registry {
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
+        labelled: bool,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
-        self.fill(row, place, &mut object)?;
+        self.fill(row, place, &mut object, labelled)?;
         let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, place.name, errors));
+            return Err(Status::invalid(row.storage_group(), &row.kind, place.name, errors));
         }
         admit(&object)?;
         let key = row.key(place);
@@ -105,21 +110,30 @@ impl Registry {
             return Err(if dying { taken().with_message(message) } else { taken() });
         }
         if dry_run {
-            return Ok(Answer { json: self.encode(row, &object).0 });
+            return Ok(Answer { json: row.shown_json(self.encode_stored(row, &mut object).0) });
         }
         if revision != 0 {
             return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
         }
         let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
-            Ok(revision) => Ok(Answer { json: Bytes::from(splice_resource_version(&encoded, revision)) }),
+            Ok(revision) => {
+                let json = Bytes::from(splice_resource_version(&encoded, revision));
+                Ok(Answer { json: row.shown_json(json) })
+            }
             Err(Refused::Changed) => Err(taken()),
             Err(Refused::Status(status)) => Err(status),
         }
     }
 
     /// What the system decides about a new object, whatever the client sent.
-    pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn fill(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        object: &mut Value,
+        labelled: bool,
+    ) -> Result<(), Status> {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
@@ -137,7 +151,7 @@ impl Registry {
         if row.has_status() && !row.strategy.keeps_status {
             row.clear_status(object);
         }
-        (row.strategy.prepare_create)(object, &Context { random, now: &now });
+        (row.strategy.prepare_create)(object, &Context { random, now: &now, labelled });
         Ok(())
     }
 }

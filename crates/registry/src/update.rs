@@ -1,5 +1,7 @@
 //! Update: from what is there to what is wanted, again and again until nobody came in between.
 
+use std::borrow::Cow;
+
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{FieldError, FieldPath, Status, object};
@@ -10,7 +12,7 @@ use serde_json::Value;
 use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
-use crate::strategy::Context;
+use crate::strategy::{Context, raise_generation};
 use crate::{Answer, Refused, Registry, parse, resets};
 
 const STALE: &str =
@@ -62,14 +64,19 @@ impl Registry {
             };
             let old = parse(&existing.json)?;
             check_uid(row, place, update.uid, &old)?;
-            let mut new = (update.transform)(Some(&old))?;
+            let mut shown = Cow::Borrowed(&old);
+            if row.view.is_some() {
+                row.to_view(shown.to_mut());
+            }
+            let mut new = (update.transform)(Some(&shown))?;
             check_revision(row, place, &new, &existing)?;
             row.defaults.apply(&mut new);
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
-                row.managed.record(&old, &mut new, &author);
+                row.managed.record(&shown, &mut new, &author);
             }
+            row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
                 false => Taken::default(),
@@ -84,7 +91,7 @@ impl Registry {
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
                     self.settle_taken(taken).await;
-                    return Ok((answer, false));
+                    return Ok((Answer { json: row.shown_json(answer.json) }, false));
                 }
                 Ok(None) => self.undo_taken(taken).await,
                 Err(status) => {
@@ -109,10 +116,7 @@ impl Registry {
         let (value, answer) = match self.step(row, update, existing.old, new)? {
             Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
             Step::Put(mut new) => {
-                let (encoded, facts) = match update.dry_run {
-                    true => self.encode(row, &new),
-                    false => self.encode_stored(row, &mut new),
-                };
+                let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
                 if same.json == existing.object.json || update.dry_run {
                     return Ok(Some(same));
@@ -169,7 +173,7 @@ impl Registry {
         }
         let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, object::name(&new), errors));
+            return Err(Status::invalid(row.storage_group(), &row.kind, object::name(&new), errors));
         }
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
@@ -206,7 +210,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
-    let context = Context { random: [0; 16], now };
+    let context = Context { random: [0; 16], now, labelled: true };
     keep(new, old, "generation");
     match subresource {
         "status" | "approval" => {
@@ -214,6 +218,9 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             if subresource == "status" {
                 row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
             }
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
+        }
+        "ephemeralcontainers" | "resize" => {
             (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
         "finalize" => {
@@ -244,9 +251,9 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             keep(new, old, kept);
         }
     }
-    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-        object::metadata_mut(new).insert("generation".into(), generation.into());
+    let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
+    if has_spec && (row.strategy.is_counted)(new, old) {
+        raise_generation(new, old);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pods: what the system says of a new one, and what of its status stays.
 
 mod app_armor;
+mod parts;
 mod quality;
 mod selectors;
 
@@ -12,6 +13,7 @@ pub static STRATEGY: Strategy = Strategy {
     status_keeps: &["ownerReferences"],
     generation: true,
     is_counted: spec_differs,
+    keeps_status: true,
     prepare_create,
     prepare_update: |new, _, _| disabled::drop_from_pod(new),
     prepare_subresource,
@@ -44,7 +46,12 @@ fn grace_period(pod: &Value, wanted: Option<i64>) -> i64 {
 }
 
 fn prepare_create(pod: &mut Value, context: &Context<'_>) {
-    let mut status = json!({ "phase": "Pending", "qosClass": quality::class(pod) });
+    // Like upstream, believe a class that is given.
+    let quality = match text(pod, "status.qosClass") {
+        "" => quality::class(pod),
+        given => given,
+    };
+    let mut status = json!({ "phase": "Pending", "qosClass": quality });
     let gates = pod["spec"].get("schedulingGates").and_then(Value::as_array);
     if gates.is_some_and(|gates| !gates.is_empty()) {
         status["conditions"] = json!([{
@@ -63,10 +70,15 @@ fn prepare_create(pod: &mut Value, context: &Context<'_>) {
 }
 
 fn prepare_subresource(subresource: &str, new: &mut Value, old: &Value, _: &Context<'_>) {
-    disabled::drop_from_pod(new);
-    if subresource != "status" {
-        return;
+    match subresource {
+        "ephemeralcontainers" => parts::ephemeral_containers(new, old),
+        "resize" => parts::resize(new, old),
+        _ => keep_status(new, old),
     }
+    disabled::drop_from_pod(new);
+}
+
+fn keep_status(new: &mut Value, old: &Value) {
     // Whoever does not know these fields shall not lose them.
     let (status, before) = (&mut new["status"], &old["status"]);
     for name in ["qosClass", "observedGeneration"] {
