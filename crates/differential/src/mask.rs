@@ -39,7 +39,10 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
             for (name, field) in fields.iter_mut() {
                 match (name.as_str(), &field) {
                     ("cells", Value::Array(_)) => cells(field),
-                    ("causes", Value::Array(_)) => causes(field),
+                    ("causes", Value::Array(_)) => {
+                        causes(field);
+                        apply(field, kept);
+                    }
                     ("message", Value::String(text)) => *field = json!(message(text, kept)),
                     _ => apply(field, kept),
                 }
