@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     headers.insert(header::ACCEPT, value.clone());
     headers.insert(header::CONTENT_TYPE, value);
     let _ = media_type(&headers);
-    let _ = Output::of_error(&headers).content_type();
+    let _ = Output::of_error(&headers, &Query::default()).media.content_type();
     for verb in ["get", "list", "watch"] {
         let info = RequestInfo { verb, ..RequestInfo::default() };
         let _ = Output::negotiate(&headers, &info, &Query::default());

@@ -4,6 +4,7 @@
 //	facts types      every kind, struct, field and named scalar of the served group versions
 //	facts resources  the resource rows of a default API server
 //	facts roundtrip  one JSON request per line on stdin, one JSON answer per line on stdout
+//	facts patch      the same with strategic merge patches
 //
 // The modules in go.mod decide which Kubernetes version the facts are about.
 package main
@@ -16,7 +17,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: facts types|resources|roundtrip")
+		fmt.Fprintln(os.Stderr, "usage: facts types|resources|roundtrip|patch")
 		os.Exit(2)
 	}
 	out := bufio.NewWriter(os.Stdout)
@@ -28,6 +29,8 @@ func main() {
 		err = writeResources(out)
 	case "roundtrip":
 		err = roundtrip(os.Stdin, out)
+	case "patch":
+		err = patch(os.Stdin, out)
 	default:
 		err = fmt.Errorf("unknown mode %q", os.Args[1])
 	}

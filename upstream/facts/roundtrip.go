@@ -12,10 +12,11 @@ import (
 
 // question is one line on stdin: an object's text, and the kind to read it as. The text is a string, since it may
 // be broken JSON or hold a key twice. Protobuf asks for the object to pass through protobuf as well, as it does when
-// it is stored.
+// it is stored. Patch is the text of a patch for the object.
 type question struct {
 	Group, Version, Kind, Text string
 	Protobuf                   bool
+	Patch                      string
 }
 
 type message interface {
@@ -53,6 +54,28 @@ type answer struct {
 }
 
 func roundtrip(in io.Reader, out *bufio.Writer) error {
+	return answerAll(in, out, func(asked question, goType reflect.Type) any {
+		given := answer{}
+		object := reflect.New(goType).Interface()
+		strict, err := kjson.UnmarshalStrict([]byte(asked.Text), object)
+		for _, remark := range strict {
+			given.Strict = append(given.Strict, remark.Error())
+		}
+		if err == nil && asked.Protobuf {
+			object, given.Message, err = throughProtobuf(object)
+		}
+		if err == nil {
+			given.Value, err = json.Marshal(object)
+		}
+		if err != nil {
+			given.Error = err.Error()
+		}
+		return given
+	})
+}
+
+// answerAll asks for an answer to every line.
+func answerAll(in io.Reader, out *bufio.Writer, ask func(question, reflect.Type) any) error {
 	rows, err := kinds()
 	if err != nil {
 		return err
@@ -73,22 +96,7 @@ func roundtrip(in io.Reader, out *bufio.Writer) error {
 		if !ok {
 			return fmt.Errorf("unknown kind %s/%s %s", asked.Group, asked.Version, asked.Kind)
 		}
-		given := answer{}
-		object := reflect.New(goType).Interface()
-		strict, err := kjson.UnmarshalStrict([]byte(asked.Text), object)
-		for _, remark := range strict {
-			given.Strict = append(given.Strict, remark.Error())
-		}
-		if err == nil && asked.Protobuf {
-			object, given.Message, err = throughProtobuf(object)
-		}
-		if err == nil {
-			given.Value, err = json.Marshal(object)
-		}
-		if err != nil {
-			given.Error = err.Error()
-		}
-		if err := writer.Encode(given); err != nil {
+		if err := writer.Encode(ask(asked, goType)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use atoll_registry::{PortRange, Prefix};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// One Kubernetes API over every cluster you have.
@@ -39,6 +40,21 @@ pub struct StartOptions {
     /// Address that clients reach this server by, if it is not the one it listens on
     #[arg(long, env = "ATOLL_ADVERTISE_ADDRESS", value_name = "ADDRESS")]
     pub advertise_address: Option<IpAddr>,
+
+    /// Addresses that Services are given, one range or one for each family
+    #[arg(
+        long,
+        env = "ATOLL_SERVICE_CLUSTER_IP_RANGE",
+        default_value = "10.0.0.0/16",
+        value_delimiter = ',',
+        num_args = 1..=2,
+        value_name = "RANGE"
+    )]
+    pub service_cluster_ip_range: Vec<Prefix>,
+
+    /// Ports that Services are given on nodes
+    #[arg(long, env = "ATOLL_SERVICE_NODE_PORT_RANGE", default_value = "30000-32767", value_name = "RANGE")]
+    pub service_node_port_range: PortRange,
 
     /// What to serve: all of Kubernetes' own resources, or only what Atoll needs
     #[arg(long, env = "ATOLL_PROFILE", default_value = "full")]
@@ -76,7 +92,7 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
 
-    /// Empty deleted namespaces and workspaces here; false where another program does it
+    /// Empty deleted namespaces and workspaces and provide for new ones here; false where another program does it
     #[arg(
         long,
         env = "ATOLL_CONTROLLERS",

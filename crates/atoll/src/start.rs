@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_authn::authority::{Authority, write_private};
+use atoll_authn::service_account::TokenKey;
 use atoll_authn::{Authenticator, MASTERS};
 use atoll_client::Client;
-use atoll_registry::{Catalog, Decoder, Profile, Registry, SystemClock, bootstrap, expiry};
+use atoll_registry::bootstrap::{self, Birth};
+use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, expiry};
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
@@ -52,10 +54,12 @@ async fn serve(options: StartOptions) -> Result<(), String> {
         ProfileName::Minimal => Profile::Minimal,
     };
     let metrics = Metrics::new();
-    let registry = registry(metrics.measured(sqlite.clone()), profile, &options).await?;
+    let registry =
+        registry(metrics.measured(sqlite.clone()), profile, advertised, &authority, &options).await?;
     let mut server =
         Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics);
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
+    server.token_key = Some(TokenKey::open(directory).map_err(|error| error.to_string())?);
     let server = Arc::new(server);
     let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
 
@@ -65,7 +69,8 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     }
     if options.controllers {
         let local = Local::new(&server, "system:atoll-controllers");
-        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local))));
+        let trusted = authority.certificate_pem.clone();
+        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local)), trusted));
     }
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
@@ -83,17 +88,22 @@ async fn serve(options: StartOptions) -> Result<(), String> {
 async fn registry(
     store: Arc<dyn Store>,
     profile: Profile,
+    endpoint: SocketAddr,
+    authority: &Authority,
     options: &StartOptions,
 ) -> Result<Arc<Registry>, String> {
     let catalog = Arc::new(Catalog::new(profile));
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     let created = first_start(&options.data_dir)?;
-    let layer = bootstrap::layer(&catalog, created);
+    let network =
+        Network { ranges: options.service_cluster_ip_range.clone(), ports: options.service_node_port_range };
+    let authority = options.controllers.then_some(authority.certificate_pem.as_str());
+    let layer = bootstrap::layer(&catalog, &Birth { created, endpoint, network: &network, authority });
     let limits = atoll_watch::Limits { bytes: options.history_size << 20 };
     let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
-    Ok(Arc::new(Registry { store, cache, catalog, clock: Arc::new(SystemClock) }))
+    Ok(Arc::new(Registry { store, cache, catalog, clock: Arc::new(SystemClock), network }))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

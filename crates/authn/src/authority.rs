@@ -149,11 +149,11 @@ pub fn write_private(path: &Path, text: &str) -> Result<(), AuthorityError> {
     fs::rename(&draft, path).map_err(failed)
 }
 
-fn read(path: &Path) -> Result<String, AuthorityError> {
+pub(crate) fn read(path: &Path) -> Result<String, AuthorityError> {
     fs::read_to_string(path).map_err(|cause| AuthorityError::File { path: path.display().to_string(), cause })
 }
 
-fn unusable(what: &str, cause: &dyn fmt::Display) -> AuthorityError {
+pub(crate) fn unusable(what: &str, cause: &dyn fmt::Display) -> AuthorityError {
     AuthorityError::Certificate { what: what.to_string(), cause: cause.to_string() }
 }
 

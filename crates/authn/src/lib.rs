@@ -1,8 +1,9 @@
-//! Who is asking: client certificates, static tokens, or nobody in particular.
+//! Who is asking: client certificates, static tokens, tokens of ServiceAccounts, or nobody in particular.
 //!
 //! ```text
 //!  client certificate (already verified against the CA by TLS) ─┐
-//!  Authorization: Bearer … ── TokenFile ────────────────────────┼─► User ─► authz
+//!  Authorization: Bearer … ─┬─ TokenFile ───────────────────────┼─► User ─► authz
+//!                           └─ TokenKey, ServiceAccounts' own ──┤
 //!  neither ── system:anonymous ─────────────────────────────────┘
 //! ```
 //!
@@ -10,6 +11,7 @@
 
 pub mod authority;
 pub mod certificate;
+pub mod service_account;
 pub mod token_file;
 
 use token_file::TokenFile;
@@ -18,6 +20,9 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const MASTERS: &str = "system:masters";
+
+/// Whom tokens are meant for unless they say otherwise.
+pub const AUDIENCE: &str = "https://kubernetes.default.svc";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -71,7 +76,7 @@ impl Authenticator {
 }
 
 /// The token of `Bearer TOKEN`; other schemes are not ours to judge, as upstream sees it.
-fn bearer_token(header: &str) -> Option<&str> {
+pub fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
     let token = token.split(' ').next().unwrap_or_default();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

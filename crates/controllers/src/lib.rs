@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   /clusters/* watch of Workspaces ─► Tree (id → path) ─┬─► workspace: empty it, children first, then let it go
-//!   /clusters/* watch of Namespaces ─────────────────────┴─► namespace: empty it, then finalize it
-//!                                                                 └── both: emptying (list, delete, what is left)
+//!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
+//!                                                        │        └── both: emptying (list, delete, what is left)
+//!                                                        └─► belongings: what every namespace has
 //! ```
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
+mod belongings;
 mod emptying;
 mod namespace;
 mod resources;
 mod retry;
 mod tree;
+mod watching;
 mod workspace;
 
 use std::sync::Arc;
@@ -24,8 +27,12 @@ use crate::tree::Tree;
 /// The annotation by which objects from a list across all workspaces say where they are from.
 pub const WORKSPACE: &str = "atoll.dev/workspace-id";
 
-/// Runs all controllers until their server stops.
-pub async fn run(client: Client) {
+/// Runs all controllers until their server stops. `authority` is the certificate, in PEM, that clients of this server trust.
+pub async fn run(client: Client, authority: String) {
     let tree = Arc::new(Tree::default());
-    tokio::join!(workspace::run(client.clone(), tree.clone()), namespace::run(client, tree));
+    tokio::join!(
+        workspace::run(client.clone(), tree.clone()),
+        namespace::run(client.clone(), tree.clone()),
+        belongings::run(client, tree, authority),
+    );
 }

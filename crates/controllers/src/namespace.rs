@@ -1,9 +1,8 @@
 //! A namespace that is being deleted is emptied, then finalized; its conditions say what is left.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use atoll_client::{Client, PatchType, Watch, WatchEvent};
+use atoll_client::{Client, PatchType, WatchEvent};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -13,6 +12,7 @@ use crate::emptying::{Remaining, empty};
 use crate::resources::{Resource, discover};
 use crate::retry::{Outcome, Queue};
 use crate::tree::Tree;
+use crate::watching;
 
 const FINALIZER: &str = "kubernetes";
 /// Namespaces that are emptied together.
@@ -32,33 +32,14 @@ pub async fn run(client: Client, tree: Arc<Tree>) {
     });
     let selector = "fieldSelector=status.phase%3DTerminating";
     let path = format!("/clusters/*/api/v1/namespaces?watch=true&allowWatchBookmarks=true&{selector}");
-    loop {
-        match client.watch(&path).await {
-            Ok(watch) => follow(watch, &queue).await,
-            Err(status) if status.reason() == "ServiceUnavailable" => return,
-            Err(status) => {
-                tracing::warn!(%status, "namespaces cannot be watched; trying again");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
+    watching::forever(&client, &path, "namespaces", |event| {
+        if let WatchEvent::Added(namespace) | WatchEvent::Modified(namespace) = event
+            && let Some(workspace) = object::annotation(&namespace, WORKSPACE)
+        {
+            queue.add(Target { workspace: workspace.into(), name: object::name(&namespace).into() });
         }
-    }
-}
-
-async fn follow(mut watch: Watch, queue: &Queue<Target>) {
-    while let Some(event) = watch.next().await {
-        match event {
-            WatchEvent::Added(namespace) | WatchEvent::Modified(namespace) => {
-                if let Some(workspace) = object::annotation(&namespace, WORKSPACE) {
-                    queue.add(Target { workspace: workspace.into(), name: object::name(&namespace).into() });
-                }
-            }
-            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
-            WatchEvent::Error(status) => {
-                tracing::warn!(%status, "the watch of namespaces ended");
-                return;
-            }
-        }
-    }
+    })
+    .await;
 }
 
 struct Shared {

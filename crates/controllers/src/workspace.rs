@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use atoll_client::{Client, PatchType, Watch, WatchEvent};
+use atoll_client::{Client, PatchType, WatchEvent};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::WORKSPACE;
 use crate::emptying::{Remaining, empty};
 use crate::resources::{Resource, discover};
 use crate::retry::{Outcome, Queue};
 use crate::tree::Tree;
+use crate::{WORKSPACE, watching};
 
 const FINALIZER: &str = "atoll.dev/contents";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
@@ -35,48 +34,28 @@ pub async fn run(client: Client, tree: Arc<Tree>) {
         async move { shared.delete(&target).await }
     });
     let path = format!("/clusters/*{WORKSPACES}?watch=true&allowWatchBookmarks=true");
-    loop {
-        match client.watch(&path).await {
-            Ok(watch) => follow(watch, &tree, &queue).await,
-            Err(status) if status.reason() == "ServiceUnavailable" => return,
-            Err(status) => {
-                tracing::warn!(%status, "workspaces cannot be watched; trying again");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
-}
-
-/// Until the watch ends. A new one begins with everything, so nothing is missed.
-async fn follow(mut watch: Watch, tree: &Tree, queue: &Queue<Target>) {
     let mut deleting: HashMap<String, Target> = HashMap::new();
-    while let Some(event) = watch.next().await {
-        match event {
-            WatchEvent::Added(workspace) | WatchEvent::Modified(workspace) => {
-                let Some(target) = target(&workspace) else { continue };
-                tree.insert(&target.id, &target.parent, &target.name);
-                if object::is_being_deleted(&workspace) {
-                    deleting.insert(target.id.clone(), target.clone());
-                    queue.add(target);
-                }
-            }
-            WatchEvent::Deleted(workspace) => {
-                if let Some(target) = target(&workspace) {
-                    tree.remove(&target.id);
-                    deleting.remove(&target.id);
-                    // A parent that waited for this child may go on.
-                    if let Some(parent) = deleting.get(&target.parent) {
-                        queue.add(parent.clone());
-                    }
-                }
-            }
-            WatchEvent::Bookmark(_) => {}
-            WatchEvent::Error(status) => {
-                tracing::warn!(%status, "the watch of workspaces ended");
-                return;
+    watching::forever(&client, &path, "workspaces", |event| match event {
+        WatchEvent::Added(workspace) | WatchEvent::Modified(workspace) => {
+            let Some(target) = target(&workspace) else { return };
+            tree.insert(&target.id, &target.parent, &target.name);
+            if object::is_being_deleted(&workspace) {
+                deleting.insert(target.id.clone(), target.clone());
+                queue.add(target);
             }
         }
-    }
+        WatchEvent::Deleted(workspace) => {
+            let Some(target) = target(&workspace) else { return };
+            tree.remove(&target.id);
+            deleting.remove(&target.id);
+            // A parent that waited for this child may go on.
+            if let Some(parent) = deleting.get(&target.parent) {
+                queue.add(parent.clone());
+            }
+        }
+        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+    })
+    .await;
 }
 
 fn target(workspace: &Value) -> Option<Target> {

@@ -1,15 +1,40 @@
-//! What goes without saying: the fields that Kubernetes fills in when a client leaves them out.
+//! What goes without saying: the fields that Kubernetes fills in when a client leaves them out, and what else happens to
+//! an object on its way through the server's own types.
 //!
 //! ```text
-//! of(group, version, kind) ─ fn(&mut Value)     one function a kind, made of those of its parts
+//! of(group, version, kind) ─ Defaults::apply     one walk over the object
+//!            │
+//!          plan.rs     for each type: literals, functions, and the fields that lead to more
+//!            │
+//!         rules.rs     which type has which; rules/ are the functions, by API group
 //! ```
+//!
+//! Objects come as Go writes them (see `atoll_schema::normalise`) and leave so. Applying twice changes nothing more.
+
+mod image;
+mod object;
+mod plan;
+mod resources;
+mod rules;
 
 use serde_json::Value;
 
-/// Fills in one object.
-pub type Defaults = fn(&mut Value);
+/// Fills in the objects of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults(Option<u16>);
 
-/// The defaults of a kind in a version; most kinds have none.
-pub fn of(_group: &str, _version: &str, _kind: &str) -> Defaults {
-    |_| {}
+impl Defaults {
+    /// Nothing goes without saying.
+    pub const NONE: Defaults = Defaults(None);
+
+    pub fn apply(self, object: &mut Value) {
+        if let (Defaults(Some(place)), Value::Object(fields)) = (self, object) {
+            plan::get().apply(place, fields);
+        }
+    }
+}
+
+/// The defaults of a kind in a version; many kinds have none.
+pub fn of(group: &str, version: &str, kind: &str) -> Defaults {
+    Defaults(plan::get().of_kind(group, version, kind))
 }

@@ -14,6 +14,7 @@
 pub mod compare;
 pub mod known;
 pub mod mask;
+pub mod message;
 pub mod mutations;
 pub mod script;
 pub mod side;

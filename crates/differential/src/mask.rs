@@ -32,8 +32,13 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
             if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
                 self::metadata(metadata, is_list);
             }
+            // Descriptions of columns are nobody's business but ours: no client shows them.
+            if fields.contains_key("priority") && fields.contains_key("format") {
+                fields.remove("description");
+            }
             for (name, field) in fields.iter_mut() {
                 match (name.as_str(), &field) {
+                    ("cells", Value::Array(_)) => cells(field),
                     ("message", Value::String(text)) => *field = json!(message(text, kept)),
                     _ => apply(field, kept),
                 }
@@ -41,6 +46,19 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
         }
         Value::String(text) => *text = uids(text),
         _ => {}
+    }
+}
+
+/// Ages of seconds, and times of now, are accidental.
+fn cells(cells: &mut Value) {
+    for cell in cells.as_array_mut().into_iter().flatten() {
+        let Some(text) = cell.as_str() else { continue };
+        let seconds = text.strip_suffix('s').is_some_and(|number| number.parse::<u8>().is_ok());
+        if seconds {
+            *cell = json!("<seconds>");
+        } else if is_about_now(text) {
+            *cell = json!("<now>");
+        }
     }
 }
 
@@ -107,7 +125,10 @@ fn message(text: &str, kept: &[(String, String)]) -> String {
             text = format!("{before}{marker}<revision>{rest}");
         }
     }
-    for (name, value) in kept.iter().filter(|(_, value)| !value.is_empty()) {
+    // A revision may look like a status code, which some messages begin with.
+    let is_code = |value: &str| text.starts_with(&format!("{value}: "));
+    let kept: Vec<_> = kept.iter().filter(|(_, value)| !value.is_empty() && !is_code(value)).collect();
+    for (name, value) in kept {
         text = replace_word(&text, value, &format!("${{{name}}}"));
     }
     text
@@ -184,6 +205,8 @@ mod tests {
             { "metadata": { "resourceVersion": "7" }, "items": [{ "metadata": { "resourceVersion": "6" } }] },
             { "metadata": { "name": "b-x7k2p", "generateName": "b-" } },
             { "message": format!("not {uid}, 9 or 99; current: 12") },
+            { "cells": ["12s", "3y12d", "s", 7] },
+            { "name": "Age", "format": "", "priority": 0, "description": "words" },
         ]);
         apply(&mut value, &[("nine".into(), "9".into())]);
         let expected = json!([
@@ -191,6 +214,8 @@ mod tests {
             { "metadata": { "resourceVersion": "<revision>" }, "items": [{ "metadata": { "resourceVersion": "⟨revision 6⟩" } }] },
             { "metadata": { "name": "b-⟨generated x7k2p⟩", "generateName": "b-" } },
             { "message": format!("not {}, ${{nine}} or 99; current: <revision>", marked("uid", uid)) },
+            { "cells": ["<seconds>", "3y12d", "s", 7] },
+            { "name": "Age", "format": "", "priority": 0 },
         ]);
         assert_eq!(value, expected);
     }

@@ -9,8 +9,8 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::mask;
 use crate::script::{Case, Request, Step, Until, expand};
+use crate::{mask, message};
 
 /// Headers that clients act on.
 const HEADERS: [&str; 12] = [
@@ -132,8 +132,12 @@ impl Side {
             Some("gzip") => unzipped(&answer.body),
             _ => answer.text(),
         };
-        let mut body = match media.as_str() {
-            "application/yaml" => serde_saphyr::from_str(&text).ok(),
+        let said = |decoded: Result<Value, String>| Some(decoded.unwrap_or_else(|problem| json!(problem)));
+        let (form, parameters) = media.split_once(';').unwrap_or((&media, ""));
+        let mut body = match (form, parameters) {
+            ("application/yaml", _) => serde_saphyr::from_str(&text).ok(),
+            (message::MEDIA, "stream=watch") => said(message::events(&answer.body)),
+            (message::MEDIA, _) => said(message::object(&answer.body)),
             _ => None,
         };
         // Several lines of JSON are a watch that was read to its end.

@@ -50,6 +50,17 @@ pub enum PatchError {
     },
     /// The document would nest too deeply.
     TooDeep,
+    /// A directive of a strategic merge is not what it has to be.
+    InvalidDirective(&'static str),
+    /// Lists of lists have no strategic merge.
+    ListOfLists,
+    /// A strategic merge of things that do not go together.
+    Unmergeable {
+        /// What does not go together.
+        message: String,
+    },
+    /// A strategic merge would have to tell apart what Go cannot compare. Upstream panics and hangs up.
+    Incomparable,
 }
 
 impl PatchError {
@@ -59,10 +70,16 @@ impl PatchError {
             PatchError::Malformed { message } => {
                 Status::bad_request(format!("error decoding patch: {message}"))
             }
-            PatchError::NotMergeable => Status::bad_request(self.to_string()),
+            PatchError::NotMergeable | PatchError::InvalidDirective(_) => {
+                Status::bad_request(self.to_string())
+            }
             PatchError::TooManyOperations { .. } => Status::request_entity_too_large(self.to_string()),
             // Upstream finds out when it reads the result, which is then no valid object.
             PatchError::TooDeep => Status::bad_request(self.to_string()),
+            // Upstream blames itself for these.
+            PatchError::Unmergeable { .. } | PatchError::Incomparable => {
+                Status::plain_internal(self.to_string())
+            }
             _ => Status::invalid_generic(),
         }
     }
@@ -73,7 +90,13 @@ impl fmt::Display for PatchError {
         match self {
             PatchError::Malformed { message }
             | PatchError::Missing { message }
-            | PatchError::InvalidIndex { message } => f.write_str(message),
+            | PatchError::InvalidIndex { message }
+            | PatchError::Unmergeable { message } => f.write_str(message),
+            PatchError::InvalidDirective(message) => f.write_str(message),
+            PatchError::ListOfLists => f.write_str("lists of lists are not supported"),
+            PatchError::Incomparable => f.write_str(
+                "elements of a merged list, and their merge keys, must be neither null, lists nor maps",
+            ),
             PatchError::NotMergeable => f.write_str("Invalid JSON Patch"),
             PatchError::TooManyOperations { count } => {
                 write!(f, "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}")

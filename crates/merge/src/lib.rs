@@ -1,17 +1,20 @@
 //! Changing objects by patches, without I/O.
 //!
 //! ```text
-//! application/json-patch+json ── json_patch ──┐
-//! application/merge-patch+json ─ merge_patch ─┴─▶ Value
+//! application/json-patch+json ─────────────────────── json_patch ───┐
+//! application/merge-patch+json ────────────────────── merge_patch ──┼─▶ Value
+//! application/strategic-merge-patch+json ─ types ─ strategic_merge ─┘
 //! ```
 //!
-//! Both follow the library that the Kubernetes API server uses, also where it departs from the RFCs. Patches that need
-//! a schema (strategic merge, apply) belong here too.
+//! All follow the libraries that the Kubernetes API server uses, also where those depart from the RFCs. Server-side
+//! apply belongs here too.
 
 mod error;
 mod json_patch;
 mod merge_patch;
+mod strategic_merge;
 
 pub use error::PatchError;
 pub use json_patch::{MAX_COPIED_BYTES, MAX_OPERATIONS, json_patch, unknown_fields};
 pub use merge_patch::{check_merge_patch, merge_patch};
+pub use strategic_merge::{print_map, strategic_merge};

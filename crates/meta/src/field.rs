@@ -319,6 +319,12 @@ impl FieldError {
         FieldError::new(FieldErrorKind::Internal, path, BadValue::Omitted, error)
     }
 
+    /// The same error with other words about what is wrong.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> FieldError {
+        FieldError { detail: detail.into(), ..self }
+    }
+
     /// What kind of mistake it is.
     pub fn kind(&self) -> FieldErrorKind {
         self.kind

@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::quote;
 
-pub use encode::{encode_object, prefix_len, splice_resource_version};
+pub use encode::{encode_object, metadata_of, prefix_len, splice_resource_version};
 pub use parse::{Parsed, parse};
 pub use serde_json::{Map, Number, Value};
 pub use write::{write, write_string};

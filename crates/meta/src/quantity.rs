@@ -100,6 +100,16 @@ impl Quantity {
         self.scaled(NANO / 1000)
     }
 
+    /// Rounds what is finer than a thousandth up in size.
+    pub fn round_up_to_millis(&mut self) {
+        let unit = NANO / 1000;
+        let rest = self.nanos % unit;
+        if rest != 0 {
+            self.nanos += self.nanos.signum() * unit - rest;
+        }
+        self.text = None;
+    }
+
     fn scaled(&self, unit: i128) -> i64 {
         let whole = self.nanos / unit;
         let rounded = if self.nanos % unit == 0 { whole } else { whole + self.nanos.signum() };

@@ -1,11 +1,14 @@
 //! What every workspace is born with.
 
+use std::net::SocketAddr;
+
 use atoll_watch::{Facts, Layer};
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
 use crate::facts;
+use crate::services::Network;
 
 /// Id of the root workspace; all others have random ones.
 pub const ROOT: &str = "root";
@@ -13,26 +16,136 @@ pub const ROOT: &str = "root";
 /// The namespaces that upstream creates.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// The shared layer; `created` is when this control plane first started.
-pub fn layer(catalog: &Catalog, created: i64) -> Layer {
+/// What the objects of the layer say about this control plane.
+pub struct Birth<'a> {
+    /// When it first started, in seconds since 1970.
+    pub created: i64,
+    /// Where clients reach it.
+    pub endpoint: SocketAddr,
+    pub network: &'a Network,
+    /// The certificate that clients trust, in PEM; `None` if another program tells them.
+    pub authority: Option<&'a str>,
+}
+
+/// The shared layer.
+pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
-    let Some(row) = catalog.stored("", "namespaces") else { return layer };
-    for name in SYSTEM_NAMESPACES {
-        let namespace = json!({
-            "kind": "Namespace",
-            "apiVersion": "v1",
-            "metadata": {
-                "name": name,
-                "creationTimestamp": atoll_meta::time::format(created),
-                "labels": { "kubernetes.io/metadata.name": name },
-            },
-            "spec": { "finalizers": ["kubernetes"] },
-            "status": { "phase": "Active" },
-        });
-        let encoded = Bytes::from(atoll_meta::json::encode_object(&namespace));
-        let facts = facts::of(row, &namespace);
+    let objects =
+        SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth)).chain(belongings(birth));
+    for (group, resource, mut object) in objects {
+        let Some(row) = catalog.stored(group, resource) else { continue };
+        let created = atoll_meta::time::format(birth.created);
+        atoll_meta::object::set_creation_timestamp(&mut object, &created);
+        atoll_meta::object::set_type(&mut object, &row.api_version(), &row.kind);
+        let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
+        let facts = facts::of(row, &object);
         let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone() };
-        layer.add(&row.group, &row.resource, "", name, encoded, facts);
+        let namespace = atoll_meta::object::namespace(&object);
+        layer.add(group, resource, namespace, atoll_meta::object::name(&object), encoded, facts);
     }
     layer
+}
+
+type Born = (&'static str, &'static str, Value);
+
+fn namespace(name: &str) -> Born {
+    let namespace = json!({
+        "metadata": { "name": name, "labels": { "kubernetes.io/metadata.name": name } },
+        "spec": { "finalizers": ["kubernetes"] },
+        "status": { "phase": "Active" },
+    });
+    ("", "namespaces", namespace)
+}
+
+/// What every namespace has; those that are created later get it from a controller.
+fn belongings(birth: &Birth<'_>) -> Vec<Born> {
+    let Some(authority) = birth.authority else { return Vec::new() };
+    let account = |namespace: &str| json!({ "metadata": { "name": "default", "namespace": namespace } });
+    let trust = |namespace: &str| {
+        json!({
+            "metadata": { "name": "kube-root-ca.crt", "namespace": namespace },
+            "data": { "ca.crt": authority },
+        })
+    };
+    let accounts = SYSTEM_NAMESPACES.map(|namespace| ("", "serviceaccounts", account(namespace)));
+    accounts
+        .into_iter()
+        .chain(SYSTEM_NAMESPACES.map(|namespace| ("", "configmaps", trust(namespace))))
+        .collect()
+}
+
+/// The API as a Service of the workspace, with everything that belongs to one.
+fn own_service(birth: &Birth<'_>) -> Vec<Born> {
+    let Some(range) = birth.network.ranges.first() else { return Vec::new() };
+    let (address, family) = (range.first_usable().to_string(), range.family());
+    let (endpoint, port) = (birth.endpoint.ip().to_string(), birth.endpoint.port());
+    let endpoint_family = if birth.endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
+    let ranges: Vec<String> = birth.network.ranges.iter().map(ToString::to_string).collect();
+    let own_port = json!({ "name": "https", "port": port, "protocol": "TCP" });
+    let service = json!({
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": { "component": "apiserver", "provider": "kubernetes" },
+        },
+        "spec": {
+            "ports": [{ "name": "https", "protocol": "TCP", "port": 443, "targetPort": port }],
+            "clusterIP": address,
+            "clusterIPs": [address],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": [family],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": { "loadBalancer": {} },
+    });
+    let endpoints = json!({
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" },
+        },
+        "subsets": [{ "addresses": [{ "ip": endpoint }], "ports": [own_port] }],
+    });
+    let slice = json!({
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "generation": 1,
+            "labels": { "kubernetes.io/service-name": "kubernetes" },
+        },
+        "addressType": endpoint_family,
+        "endpoints": [{ "addresses": [endpoint], "conditions": { "ready": true } }],
+        "ports": [own_port],
+    });
+    let held = json!({
+        "metadata": {
+            "name": address,
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": family,
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": { "parentRef": { "resource": "services", "namespace": "default", "name": "kubernetes" } },
+    });
+    let ready = json!({
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": atoll_meta::time::format(birth.created),
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+    });
+    let own_ranges = json!({
+        "metadata": { "name": "kubernetes" },
+        "spec": { "cidrs": ranges },
+        "status": { "conditions": [ready] },
+    });
+    vec![
+        ("", "services", service),
+        ("", "endpoints", endpoints),
+        ("discovery.k8s.io", "endpointslices", slice),
+        ("networking.k8s.io", "ipaddresses", held),
+        ("networking.k8s.io", "servicecidrs", own_ranges),
+    ]
 }

@@ -38,8 +38,19 @@ const MINIMAL: [(&str, &str); 7] = [
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Subresources that the generic verbs can serve.
-const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];
+/// Subresources that are served.
+const SUBRESOURCES: [&str; 6] = ["status", "scale", "finalize", "binding", "eviction", "token"];
+
+/// What is not stored but done or computed on request.
+const COMPUTED: [(&str, &str); 7] = [
+    ("", "bindings"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
 
 impl Catalog {
     pub fn new(profile: Profile) -> Self {
@@ -70,8 +81,8 @@ impl Catalog {
 }
 
 fn is_served(resource: &Resource, profile: Profile) -> bool {
-    // What is computed rather than stored (reviews, component statuses, bindings) has no list.
     let stored = ["get", "list", "watch"].iter().all(|verb| resource.verbs.contains(verb));
+    let computed = COMPUTED.contains(&(resource.group, resource.resource));
     // Two views of one stored kind need a conversion; the other view is the one that is stored.
     let second_view = matches!(
         (resource.group, resource.version, resource.resource),
@@ -79,9 +90,12 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
     );
     let in_profile = match profile {
         Profile::Full => true,
-        Profile::Minimal => resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource)),
+        Profile::Minimal => {
+            let is_review = computed && !resource.group.is_empty();
+            is_review || resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
+        }
     };
-    stored && !second_view && in_profile
+    (stored || computed) && !second_view && in_profile
 }
 
 fn builtin(resource: &Resource) -> Row {

@@ -3,11 +3,11 @@
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{Status, id, object};
 use bytes::Bytes;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse, random};
+use crate::{Answer, Refused, Registry, parse, random, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -46,16 +46,39 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
+        row.defaults.apply(&mut object);
+        let name = object::name(&object).to_string();
+        if !services::is_services(row) {
+            return self.finish_create(row, &Place { name: &name, ..*place }, object, dry_run, admit).await;
+        }
+        let place = Place { name: &name, ..*place };
+        let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
+        let outcome = self.finish_create(row, &place, object, dry_run, admit).await;
+        match outcome.is_ok() {
+            true => self.settle_taken(taken).await,
+            false => self.undo_taken(taken).await,
+        }
+        outcome
+    }
+
+    /// From an object with its defaults to one that is written.
+    async fn finish_create(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        dry_run: bool,
+        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+    ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object)?;
         let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
-        let name = object::name(&object).to_string();
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, &name, errors));
+            return Err(Status::invalid(&row.group, &row.kind, place.name, errors));
         }
         admit(&object)?;
-        let key = row.key(&Place { name: &name, ..*place });
-        let taken = || Status::already_exists(&row.group, &row.resource, &name);
+        let key = row.key(place);
+        let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
             let dying = object::is_being_deleted(&parse(&existing.json)?);
@@ -81,8 +104,6 @@ impl Registry {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
-        (row.defaults)(object);
-        (row.strategy.defaults)(object);
         let fields = object::metadata_mut(object);
         // Whoever manages which field is not kept yet, so what a client says about it is not either.
         for unset in [
@@ -95,7 +116,7 @@ impl Registry {
             fields.remove(unset);
         }
         fields.insert("uid".into(), uid.into());
-        fields.insert("creationTimestamp".into(), now.into());
+        fields.insert("creationTimestamp".into(), now.as_str().into());
         match place.namespace {
             "" => fields.remove("namespace"),
             namespace => fields.insert("namespace".into(), namespace.into()),
@@ -103,16 +124,10 @@ impl Registry {
         if row.strategy.generation {
             fields.insert("generation".into(), 1.into());
         }
-        if row.has_status()
-            && let Some(fields) = object.as_object_mut()
-            && fields
-                .get("status")
-                .is_some_and(|status| status.as_object().is_none_or(|fields| !fields.is_empty()))
-        {
-            // A new object has no status yet; typed kinds show it empty.
-            fields.insert("status".into(), Value::Object(Map::new()));
+        if row.has_status() && !row.strategy.keeps_status {
+            row.clear_status(object);
         }
-        (row.strategy.prepare_create)(object, &Context { random });
+        (row.strategy.prepare_create)(object, &Context { random, now: &now });
         Ok(())
     }
 }

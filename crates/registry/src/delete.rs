@@ -2,12 +2,13 @@
 
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::status::Details;
-use atoll_meta::{Status, object};
+use atoll_meta::{Status, object, time};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::row::{Place, Row};
-use crate::{Answer, Refused, Registry, parse};
+use crate::strategy::GracePeriod;
+use crate::{Answer, Refused, Registry, parse, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -55,59 +56,139 @@ impl Registry {
             let old = parse(&existing.json)?;
             check_preconditions(row, &old, options)?;
             admit(&old)?;
-            let marked = self.marked(row, &old, options);
-            let value = match &marked {
-                Some(marked) => {
+            let step = self.next_step(row, &old, options);
+            let value = match &step {
+                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json.clone() })),
+                Step::Mark(marked) | Step::MarkAndGo(marked) => {
                     let (encoded, facts) = self.encode(row, marked);
                     let same = splice_resource_version(&encoded, existing.revision);
+                    let goes = matches!(step, Step::MarkAndGo(_));
+                    if options.dry_run && goes {
+                        return Ok(gone(row, &old, Bytes::from(same)));
+                    }
                     if same == existing.json || options.dry_run {
                         return Ok(Deleted::Marked(Answer { json: Bytes::from(same) }));
                     }
                     Some((encoded, facts))
                 }
-                None if options.dry_run => return Ok(gone(row, &old, existing.json.clone())),
-                None => None,
+                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json.clone())),
+                Step::Go => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
             match (self.write(&snapshot, &key, value).await, encoded) {
+                // Watchers have seen the mark; now it goes.
+                (Ok(_), Some(_)) if matches!(step, Step::MarkAndGo(_)) => {}
                 (Ok(revision), Some(encoded)) => {
                     let json = Bytes::from(splice_resource_version(&encoded, revision));
                     return Ok(Deleted::Marked(Answer { json }));
                 }
-                (Ok(revision), None) => return Ok(gone(row, &old, existing.json_at(revision))),
+                (Ok(revision), None) => {
+                    self.after_delete(row, place.workspace, &old).await;
+                    return Ok(gone(row, &old, existing.json_at(revision)));
+                }
                 (Err(Refused::Changed), _) => {}
                 (Err(Refused::Status(status)), _) => return Err(status),
             }
         }
     }
 
-    /// The object marked for deletion, or `None` if it can go at once.
-    fn marked(&self, row: &Row, old: &Value, options: &DeleteOptions) -> Option<Value> {
-        let finalizers = finalizers(old, options.propagation);
-        if finalizers.is_empty() && !(row.strategy.is_held)(old) {
-            return None;
+    /// Gives back what only an object that exists may hold.
+    pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
+        if services::is_services(row) {
+            let place = Place { workspace, namespace: object::namespace(old), name: object::name(old) };
+            self.free_service(&place, old).await;
+        }
+    }
+
+    fn next_step(&self, row: &Row, old: &Value, options: &DeleteOptions) -> Step {
+        let grace = match row.strategy.grace_period {
+            Some(period) => self.grace(old, options.grace_period_seconds, period),
+            None => Grace::None,
+        };
+        let finalizers = match &grace {
+            Grace::Pending => return Step::Wait,
+            _ => finalizers(old, options.propagation),
+        };
+        let held = !finalizers.is_empty() || (row.strategy.is_held)(old);
+        if !held && matches!(grace, Grace::None) {
+            return Step::Go;
         }
         let mut marked = old.clone();
-        let first = !old["metadata"]["deletionTimestamp"].is_string();
+        let first = !object::is_being_deleted(old);
         let fields = object::metadata_mut(&mut marked);
         match finalizers.is_empty() {
             true => fields.remove("finalizers"),
             false => fields.insert("finalizers".into(), json!(finalizers)),
         };
-        if first {
-            fields.insert("deletionTimestamp".into(), self.now().into());
-            if let Some(generation) =
-                fields.get("generation").and_then(Value::as_i64).filter(|count| *count > 0)
-            {
-                fields.insert("generation".into(), (generation + 1).into());
-            }
+        if first && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
+            fields.insert("generation".into(), (generation + 1).into());
+        }
+        let (time, period) = match grace {
+            Grace::Until { time, period } => (Some(time), period),
+            _ => ((first || ends_after(old, self.clock.now())).then(|| self.clock.now()), 0),
+        };
+        if let Some(time) = time {
+            fields.insert("deletionTimestamp".into(), time::format(time).into());
         }
         if !row.strategy.own_deletion {
-            fields.insert("deletionGracePeriodSeconds".into(), 0.into());
+            fields.insert("deletionGracePeriodSeconds".into(), period.into());
         }
         (row.strategy.begin_delete)(&mut marked);
-        Some(marked)
+        if held || period > 0 { Step::Mark(marked) } else { Step::MarkAndGo(marked) }
     }
+
+    /// How much longer an object of a kind that ends gracefully may stay.
+    fn grace(&self, old: &Value, wanted: Option<i64>, period: GracePeriod) -> Grace {
+        let wanted = wanted.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        if !object::is_being_deleted(old) {
+            let period = period(old, wanted);
+            return Grace::Until { time: self.clock.now().saturating_add(period), period };
+        }
+        let (current, wanted) = match (object::deletion_grace_period_seconds(old), wanted) {
+            (None | Some(0), _) => return Grace::None,
+            (Some(_), None) => return Grace::Pending,
+            // A period can only be made shorter.
+            (Some(current), Some(wanted)) if wanted >= current.max(1) => return Grace::Pending,
+            (Some(current), Some(wanted)) => (current, wanted),
+        };
+        let end = deletion_time(old).unwrap_or_else(|| self.clock.now());
+        let time = end.saturating_sub(current).saturating_add(wanted);
+        // What is over cannot end in the past; who asked for grace still gets the least there is.
+        match self.clock.now() {
+            now if time < now => Grace::Until { time: now, period: wanted.min(1) },
+            _ => Grace::Until { time, period: wanted },
+        }
+    }
+}
+
+/// What to do about an object that is to go.
+enum Step {
+    /// Nothing holds it.
+    Go,
+    /// It was marked before, and its time is not over.
+    Wait,
+    /// Something holds it, or it has some time left.
+    Mark(Value),
+    /// It has no time left; whoever watches sees it marked first.
+    MarkAndGo(Value),
+}
+
+enum Grace {
+    /// Its kind knows no grace, or there is none left.
+    None,
+    /// As said before.
+    Pending,
+    /// When it ends, in seconds since 1970, and how many seconds it was given.
+    Until { time: i64, period: i64 },
+}
+
+fn deletion_time(object: &Value) -> Option<i64> {
+    let text = object::deletion_timestamp(object)?;
+    time::parse(text).ok().map(|time| time.seconds)
+}
+
+fn ends_after(object: &Value, now: i64) -> bool {
+    deletion_time(object).is_some_and(|time| time > now)
 }
 
 /// The finalizers that the object shall have, given how its dependents are to be treated.

@@ -10,16 +10,20 @@
 //! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
 //! parsed only to be changed; what is read is handed on as it is stored.
 
+mod binding;
 pub mod bootstrap;
 pub mod catalog;
 mod create;
 mod delete;
+mod eviction;
 pub mod expiry;
 mod facts;
+mod modify;
 mod purge;
 mod read;
 pub mod row;
 pub mod scale;
+mod services;
 pub mod strategy;
 mod update;
 
@@ -36,6 +40,7 @@ pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use facts::Decoder;
 pub use read::{Listing, Selection};
 pub use row::{Place, Row, SharedRow};
+pub use services::{Network, PortRange, Prefix};
 pub use update::Update;
 
 pub struct Registry {
@@ -43,6 +48,7 @@ pub struct Registry {
     pub cache: Arc<Cache>,
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
+    pub network: Network,
 }
 
 /// Where the time comes from.

@@ -1,11 +1,11 @@
 //! The last of a workspace: what is left in the store under its id, whatever it is.
 
 use atoll_meta::Status;
-use atoll_store::{Condition, Write, WriteError};
-use atoll_watch::Facts;
+use atoll_store::{Condition, Key, Write, WriteError};
+use atoll_watch::{Facts, Scope};
 
 use crate::catalog::ATOLL;
-use crate::{Registry, unavailable};
+use crate::{Registry, services, unavailable};
 
 impl Registry {
     /// Removes every key of a workspace. Its objects are gone by now; what remains are the marks and copies
@@ -18,20 +18,30 @@ impl Registry {
             return Ok(());
         }
         let snapshot = self.snapshot();
+        let (group, resource) = services::PORTS;
+        let ports = Scope::new(group, resource, Some(workspace), None);
+        for key in snapshot.stored_keys(&ports) {
+            self.remove(key).await?;
+        }
         for row in self.catalog.rows() {
             for key in snapshot.stored_keys(&row.scope(Some(workspace), "")) {
                 if row.group == ATOLL && row.resource == "workspaces" {
                     let child = snapshot.get(&key).map(|child| child.field("status.id").to_string());
                     Box::pin(self.purge(&child.unwrap_or_default())).await?;
                 }
-                let memo = Some(Facts::none() as atoll_store::Memo);
-                let write = Write { key, expect: Condition::Present, value: None, guards: Vec::new(), memo };
-                match self.store.write(write).await {
-                    Ok(_) | Err(WriteError::Unmet { .. }) => {}
-                    Err(WriteError::Unavailable(cause)) => return Err(unavailable(&cause)),
-                }
+                self.remove(key).await?;
             }
         }
         Ok(())
+    }
+
+    /// Removes a key whatever is there. That nothing is there is as good.
+    pub(crate) async fn remove(&self, key: Key) -> Result<(), Status> {
+        let memo = Some(Facts::none() as atoll_store::Memo);
+        let write = Write { key, expect: Condition::Present, value: None, guards: Vec::new(), memo };
+        match self.store.write(write).await {
+            Ok(_) | Err(WriteError::Unmet { .. }) => Ok(()),
+            Err(WriteError::Unavailable(cause)) => Err(unavailable(&cause)),
+        }
     }
 }

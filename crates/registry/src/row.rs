@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use atoll_defaults::Defaults;
-use atoll_schema::TypeId;
+use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
 use atoll_watch::Scope;
+use serde_json::{Map, Value};
 
 use crate::strategy::Strategy;
 
@@ -93,6 +94,22 @@ impl Row {
     /// Whether status is written apart from the rest.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
+    }
+
+    /// A new object has no status yet; typed kinds show it as Go writes it then.
+    pub(crate) fn clear_status(&self, object: &mut Value) {
+        let Some(fields) = object.as_object_mut() else { return };
+        let types = Types::get();
+        let slot = self.type_id.and_then(|id| types[id].slot("status")).map(|(_, slot)| slot);
+        match slot {
+            Some(slot) if slot.pointer || slot.omit_zero => drop(fields.remove("status")),
+            Some(slot) => drop(fields.insert("status".into(), types.zero(slot.kind))),
+            None => {
+                if let Some(status) = fields.get_mut("status") {
+                    *status = Value::Object(Map::new());
+                }
+            }
+        }
     }
 }
 

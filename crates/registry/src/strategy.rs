@@ -1,10 +1,20 @@
 //! What a kind does beyond the rules that all kinds share. Most kinds need none of it.
 
+pub mod certificate_request;
 pub mod config_map;
+pub mod device;
+mod disabled;
 pub mod event;
+pub mod extension;
+pub mod job;
 pub mod lease;
 pub mod namespace;
+pub mod node;
+pub mod pod;
 pub mod secret;
+pub mod service;
+pub mod volume;
+pub mod workload;
 pub mod workspace;
 
 use atoll_meta::names::{self, NameRule};
@@ -16,8 +26,10 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Strategy {
     pub name_rule: NameRule,
-    /// `metadata.generation` counts changes of the spec.
+    /// `metadata.generation` is 1 at first.
     pub generation: bool,
+    /// Whether a change raises `metadata.generation`.
+    pub is_counted: fn(&Value, &Value) -> bool,
     /// A PUT on a name that does not exist creates it.
     pub create_on_update: bool,
     /// An update may leave out the resource version and then overwrites whatever is there.
@@ -26,10 +38,15 @@ pub struct Strategy {
     pub returns_deleted: bool,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub fields: &'static [Selectable],
-    pub prepare_create: fn(&mut Value, &Context),
-    pub prepare_update: fn(&mut Value, &Value),
-    /// What goes without saying about an object that comes in, whichever part of it is to be written.
-    pub defaults: fn(&mut Value),
+    /// A new object has the status that it comes with (Nodes); of all others it is the system's to say.
+    pub keeps_status: bool,
+    /// Notes in the object who asked for it.
+    pub attribute: fn(&mut Value, &Requester<'_>),
+    pub prepare_create: fn(&mut Value, &Context<'_>),
+    /// Gets the new object, then the old one.
+    pub prepare_update: fn(&mut Value, &Value, &Context<'_>),
+    /// The same for a subresource, which is named first. What is not part of it has been put back already.
+    pub prepare_subresource: fn(&str, &mut Value, &Value, &Context<'_>),
     pub validate: fn(&Value) -> Vec<FieldError>,
     /// What may not change.
     pub validate_update: fn(&Value, &Value) -> Vec<FieldError>,
@@ -41,11 +58,16 @@ pub struct Strategy {
     pub status_keeps: &'static [&'static str],
     /// Deletion is a matter of its own: it always marks first, and speaks of preconditions in other words (Namespaces).
     pub own_deletion: bool,
+    /// Kinds that end gracefully are given some seconds between the mark and the end.
+    pub grace_period: Option<GracePeriod>,
     /// Whether something other than `metadata.finalizers` still keeps a deleted object.
     pub is_held: fn(&Value) -> bool,
     /// What changes about an object, other than its metadata, when its deletion begins.
     pub begin_delete: fn(&mut Value),
 }
+
+/// The seconds that an object is given to end, from those that were asked for.
+pub type GracePeriod = fn(&Value, Option<i64>) -> i64;
 
 /// Upstream checks the metadata of a changed object for all kinds, most kinds do so again, and some check the whole
 /// object once more. Every cause is then listed as often, and clients see the same from us.
@@ -57,10 +79,19 @@ pub enum MetadataChecks {
     WithTheWhole,
 }
 
-/// What preparing a new object may need to know.
-pub struct Context {
-    /// The random bytes that the uid was made of, fresh for each object.
+/// What preparing an object may need to know.
+pub struct Context<'a> {
+    /// The random bytes that the uid of a new object is made of.
     pub random: [u8; 16],
+    /// The time, as it stands in objects.
+    pub now: &'a str,
+}
+
+/// Who sends a request.
+pub struct Requester<'a> {
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub groups: &'a [String],
 }
 
 /// A field that lists and watches can select on.
@@ -79,19 +110,23 @@ impl Strategy {
     pub const GENERIC: Strategy = Strategy {
         name_rule: names::name_is_dns_subdomain,
         generation: false,
+        is_counted: |_, _| false,
         create_on_update: false,
         unconditional_update: true,
         returns_deleted: false,
         fields: &[],
+        keeps_status: false,
+        attribute: |_, _| {},
         prepare_create: |_, _| {},
-        prepare_update: |_, _| {},
-        defaults: |_| {},
+        prepare_update: |_, _, _| {},
+        prepare_subresource: |_, _, _, _| {},
         validate: |_| Vec::new(),
         validate_update: |_, _| Vec::new(),
         validate_subresource: |_, _, _| Vec::new(),
         metadata_checks: MetadataChecks::Twice,
         status_keeps: &[],
         own_deletion: false,
+        grace_period: None,
         is_held: |_| false,
         begin_delete: |_| {},
     };
@@ -157,73 +192,62 @@ const fn counted(label: &'static str, path: &'static str, absent: &'static str) 
     Selectable { label, path, absent, otherwise: None }
 }
 
-const WITH_GENERATION: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
+const WITH_GENERATION: Strategy =
+    Strategy { generation: true, is_counted: spec_differs, ..Strategy::GENERIC };
 
 /// Where a status comes from somebody who is not to be trusted with the rest.
 const ONLY_STATUS: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
 static GENERIC: Strategy = Strategy::GENERIC;
-static DEPLOYMENTS: Strategy = Strategy { status_keeps: &["labels"], ..WITH_GENERATION };
-static ADMISSION_POLICIES: Strategy = Strategy {
-    status_keeps: ONLY_STATUS,
-    generation: true,
-    unconditional_update: false,
-    ..Strategy::GENERIC
-};
+static ADMISSION_POLICIES: Strategy =
+    Strategy { status_keeps: ONLY_STATUS, unconditional_update: false, ..WITH_GENERATION };
 static VOLUME_ATTACHMENTS: Strategy = Strategy {
     status_keeps: ONLY_STATUS,
     unconditional_update: false,
     returns_deleted: true,
     ..Strategy::GENERIC
 };
-static RESOURCE_CLAIMS: Strategy =
-    Strategy { status_keeps: ONLY_STATUS, returns_deleted: true, ..Strategy::GENERIC };
 static SERVICE_RANGES: Strategy = Strategy { status_keeps: ONLY_STATUS, ..Strategy::GENERIC };
+static FLOW_CONTROL: Strategy = Strategy { status_keeps: ONLY_STATUS, ..WITH_GENERATION };
 static GENERATION: Strategy = WITH_GENERATION;
 static PATH_SEGMENT_NAMES: Strategy =
     Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..Strategy::GENERIC };
-static SERVICE_ACCOUNTS: Strategy =
-    Strategy { returns_deleted: true, metadata_checks: MetadataChecks::WithTheWhole, ..Strategy::GENERIC };
+static SERVICE_ACCOUNTS: Strategy = Strategy {
+    returns_deleted: true,
+    metadata_checks: MetadataChecks::WithTheWhole,
+    prepare_create: |account, _| only_names_of_secrets(account),
+    prepare_update: |new, _, _| only_names_of_secrets(new),
+    ..Strategy::GENERIC
+};
+static LIMIT_RANGES: Strategy =
+    Strategy { create_on_update: true, prepare_create: name_after_uid, ..Strategy::GENERIC };
 static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
-static SERVICES: Strategy = Strategy {
-    name_rule: names::name_is_dns1035_label,
-    create_on_update: true,
-    returns_deleted: true,
-    fields: &[field("spec.clusterIP"), field("spec.type")],
-    ..Strategy::GENERIC
-};
-static PODS: Strategy = Strategy {
-    status_keeps: ONLY_STATUS,
-    generation: true,
-    returns_deleted: true,
-    fields: &[
-        field("spec.nodeName"),
-        field("spec.restartPolicy"),
-        field("spec.schedulerName"),
-        field("spec.serviceAccountName"),
-        counted("spec.hostNetwork", "spec.hostNetwork", "false"),
-        field("status.phase"),
-        field("status.podIP"),
-        field("status.nominatedNodeName"),
-    ],
-    ..Strategy::GENERIC
-};
-static NODES: Strategy =
-    Strategy { fields: &[counted("spec.unschedulable", "spec.unschedulable", "false")], ..Strategy::GENERIC };
-static REPLICATED: Strategy =
-    Strategy { fields: &[counted("status.replicas", "status.replicas", "0")], ..WITH_GENERATION };
-static JOBS: Strategy =
-    Strategy { fields: &[counted("status.successful", "status.succeeded", "0")], ..WITH_GENERATION };
-static CERTIFICATE_REQUESTS: Strategy = Strategy { fields: &[field("spec.signerName")], ..Strategy::GENERIC };
 static CREATE_ON_UPDATE: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
 static CONDITIONAL_UPDATE: Strategy = Strategy { unconditional_update: false, ..Strategy::GENERIC };
-static CONDITIONAL_GENERATION: Strategy =
-    Strategy { generation: true, unconditional_update: false, ..Strategy::GENERIC };
+static CONDITIONAL_GENERATION: Strategy = Strategy { unconditional_update: false, ..WITH_GENERATION };
 static CONDITIONAL_RETURNS_DELETED: Strategy =
     Strategy { unconditional_update: false, returns_deleted: true, ..Strategy::GENERIC };
+static STORAGE_DRIVERS: Strategy = Strategy {
+    unconditional_update: false,
+    returns_deleted: true,
+    is_counted: spec_differs,
+    prepare_create: |driver, _| disabled::drop_from(driver, disabled::STORAGE_DRIVER),
+    prepare_update: |new, _, _| disabled::drop_from(new, disabled::STORAGE_DRIVER),
+    ..Strategy::GENERIC
+};
 static RUNTIME_CLASSES: Strategy =
     Strategy { create_on_update: true, unconditional_update: false, ..Strategy::GENERIC };
 static GENERATION_RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..WITH_GENERATION };
+/// Upstream begins to count and then does not.
+static PRIORITY_CLASSES: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
+static ENDPOINT_SLICES: Strategy = Strategy {
+    is_counted: |new, old| {
+        spec_differs(new, old) || new["metadata"].get("labels") != old["metadata"].get("labels")
+    },
+    prepare_create: |slice, _| disabled::drop_from(slice, &[&["endpoints", "[]", "deprecatedTopology"]]),
+    prepare_update: |new, _, _| disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]),
+    ..WITH_GENERATION
+};
 
 /// The strategy of a built-in resource.
 pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
@@ -233,35 +257,44 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "secrets") => &secret::STRATEGY,
         ("", "events") => &event::STRATEGY,
         ("coordination.k8s.io", "leases") => &lease::STRATEGY,
-        ("", "pods") => &PODS,
-        ("", "nodes") => &NODES,
-        ("", "services") => &SERVICES,
-        ("", "replicationcontrollers") => &REPLICATED,
-        ("batch", "jobs") => &JOBS,
-        ("", "endpoints" | "limitranges") => &CREATE_ON_UPDATE,
-        ("", "persistentvolumes" | "persistentvolumeclaims" | "resourcequotas") => &RETURNS_DELETED,
+        ("", "pods") => &pod::STRATEGY,
+        ("", "nodes") => &node::STRATEGY,
+        ("", "services") => &service::STRATEGY,
+        ("", "replicationcontrollers") => &workload::REPLICATION_CONTROLLER,
+        ("", "endpoints") => &CREATE_ON_UPDATE,
+        ("", "limitranges") => &LIMIT_RANGES,
+        ("", "persistentvolumes") => &volume::VOLUME,
+        ("", "persistentvolumeclaims") => &volume::CLAIM,
+        ("", "resourcequotas") => &RETURNS_DELETED,
         ("", "serviceaccounts") => &SERVICE_ACCOUNTS,
-        ("", "podtemplates") => &GENERATION_RETURNS_DELETED,
+        ("", "podtemplates") => &workload::POD_TEMPLATE,
+        ("apps", "daemonsets") => &workload::DAEMON_SET,
+        ("apps", "deployments") => &workload::DEPLOYMENT,
+        ("apps", "replicasets") => &workload::REPLICA_SET,
+        ("apps", "statefulsets") => &workload::STATEFUL_SET,
+        ("batch", "cronjobs") => &workload::CRON_JOB,
+        ("batch", "jobs") => &job::STRATEGY,
         ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &RETURNS_DELETED,
         ("storage.k8s.io", "volumeattachments") => &VOLUME_ATTACHMENTS,
-        ("storage.k8s.io", "csidrivers" | "csinodes") => &CONDITIONAL_RETURNS_DELETED,
+        ("storage.k8s.io", "csidrivers") => &STORAGE_DRIVERS,
+        ("storage.k8s.io", "csinodes") => &CONDITIONAL_RETURNS_DELETED,
         ("storage.k8s.io", "csistoragecapacities") => &CONDITIONAL_UPDATE,
-        ("resource.k8s.io", "deviceclasses" | "resourceslices") => &GENERATION_RETURNS_DELETED,
-        ("resource.k8s.io", "resourceclaims" | "devicetaintrules") => &RESOURCE_CLAIMS,
+        ("resource.k8s.io", "deviceclasses") => &GENERATION_RETURNS_DELETED,
+        ("resource.k8s.io", "resourceslices") => &device::SLICE,
+        ("resource.k8s.io", "resourceclaims") => &device::CLAIM,
         ("resource.k8s.io", _) => &RETURNS_DELETED,
         ("rbac.authorization.k8s.io", _) => &PATH_SEGMENT_NAMES,
-        ("certificates.k8s.io", "certificatesigningrequests") => &CERTIFICATE_REQUESTS,
+        ("certificates.k8s.io", "certificatesigningrequests") => &certificate_request::STRATEGY,
         ("node.k8s.io", "runtimeclasses") => &RUNTIME_CLASSES,
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &ADMISSION_POLICIES,
-        ("apps", "deployments") => &DEPLOYMENTS,
         ("networking.k8s.io", "servicecidrs") => &SERVICE_RANGES,
         ("policy", "poddisruptionbudgets") | ("admissionregistration.k8s.io", _) => &CONDITIONAL_GENERATION,
-        ("apps", "controllerrevisions") => &GENERIC,
-        ("apps" | "batch" | "flowcontrol.apiserver.k8s.io", _)
-        | ("scheduling.k8s.io", "priorityclasses")
-        | ("networking.k8s.io", "ingressclasses" | "ingresses" | "networkpolicies")
-        | ("discovery.k8s.io", "endpointslices")
-        | ("apiextensions.k8s.io", "customresourcedefinitions") => &GENERATION,
+        ("flowcontrol.apiserver.k8s.io", _) => &FLOW_CONTROL,
+        ("scheduling.k8s.io", "priorityclasses") => &PRIORITY_CLASSES,
+        ("networking.k8s.io", "ingressclasses" | "ingresses" | "networkpolicies") => &GENERATION,
+        ("discovery.k8s.io", "endpointslices") => &ENDPOINT_SLICES,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &extension::DEFINITION,
+        ("apiregistration.k8s.io", "apiservices") => &extension::API_SERVICE,
         _ => &GENERIC,
     }
 }
@@ -277,4 +310,27 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 
 pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether anything but metadata and status changed.
+pub(crate) fn spec_differs(new: &Value, old: &Value) -> bool {
+    let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return true };
+    let changed = |(name, value): (&String, &Value)| is_spec(name) && old.get(name) != Some(value);
+    new.iter().any(changed) || old.keys().any(|name| is_spec(name) && !new.contains_key(name))
+}
+
+fn only_names_of_secrets(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(fields) = secret.as_object_mut() {
+            fields.retain(|field, _| field == "name");
+        }
+    }
+}
+
+fn name_after_uid(range: &mut Value, _: &Context<'_>) {
+    if object::name(range).is_empty() {
+        let uid = object::uid(range).to_owned();
+        object::set_name(range, &uid);
+    }
 }

@@ -2,12 +2,14 @@
 
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{FieldError, FieldPath, Status, object};
-use atoll_watch::Object;
-use bytes::Bytes;
+use atoll_store::Key;
+use atoll_watch::{Object, Snapshot};
 use serde_json::Value;
 
 use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
+use crate::services::{self, Taken};
+use crate::strategy::Context;
 use crate::{Answer, Refused, Registry, parse};
 
 const STALE: &str =
@@ -57,43 +59,76 @@ impl Registry {
             };
             let old = parse(&existing.json)?;
             check_uid(row, place, update.uid, &old)?;
-            let step = self.step(row, place, update, &old, &existing)?;
-            let (value, answer) = match step {
-                Step::Unchanged => return Ok((Answer { json: existing.json.clone() }, false)),
-                Step::Put(mut new) => {
-                    let (encoded, facts) = match update.dry_run {
-                        true => self.encode(row, &new),
-                        false => self.encode_stored(row, &mut new),
-                    };
-                    let same = splice_resource_version(&encoded, existing.revision);
-                    if same == existing.json || update.dry_run {
-                        return Ok((Answer { json: Bytes::from(same) }, false));
-                    }
-                    (Some((encoded.clone(), facts)), encoded)
-                }
-                Step::Delete(last) => (None, self.encode(row, &last).0),
+            let mut new = (update.transform)(Some(&old))?;
+            check_revision(row, place, &new, &existing)?;
+            row.defaults.apply(&mut new);
+            let taken = match services::is_services(row) && update.subresource.is_empty() {
+                true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
+                false => Taken::default(),
             };
-            if update.dry_run {
-                let json = splice_resource_version(&answer, existing.revision);
-                return Ok((Answer { json: Bytes::from(json) }, false));
-            }
-            let deleted = value.is_none();
-            if deleted && row.group == ATOLL && row.resource == "workspaces" {
-                self.purge(existing.field("status.id")).await?;
-            }
-            match self.write(&snapshot, &key, value).await {
-                // What was deleted is shown as it last was.
-                Ok(_) if deleted => {
-                    let json = splice_resource_version(&answer, existing.revision);
-                    return Ok((Answer { json: Bytes::from(json) }, false));
+            let existing = Existing {
+                workspace: place.workspace,
+                key: &key,
+                old: &old,
+                object: &existing,
+                snapshot: &snapshot,
+            };
+            match self.attempt(row, update, &existing, new).await {
+                Ok(Some(answer)) => {
+                    self.settle_taken(taken).await;
+                    return Ok((answer, false));
                 }
-                Ok(revision) => {
-                    let json = splice_resource_version(&answer, revision);
-                    return Ok((Answer { json: Bytes::from(json) }, false));
+                Ok(None) => self.undo_taken(taken).await,
+                Err(status) => {
+                    self.undo_taken(taken).await;
+                    return Err(status);
                 }
-                Err(Refused::Changed) => {}
-                Err(Refused::Status(status)) => return Err(status),
             }
+        }
+    }
+
+    /// One try to write; `None` if somebody else was faster.
+    async fn attempt(
+        &self,
+        row: &Row,
+        update: &Update<'_>,
+        existing: &Existing<'_>,
+        new: Value,
+    ) -> Result<Option<Answer>, Status> {
+        let revision = existing.object.revision;
+        let shown =
+            |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
+        let (value, answer) = match self.step(row, update, existing.old, new)? {
+            Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
+            Step::Put(mut new) => {
+                let (encoded, facts) = match update.dry_run {
+                    true => self.encode(row, &new),
+                    false => self.encode_stored(row, &mut new),
+                };
+                let same = shown(&encoded, revision);
+                if same.json == existing.object.json || update.dry_run {
+                    return Ok(Some(same));
+                }
+                (Some((encoded.clone(), facts)), encoded)
+            }
+            Step::Delete(last) => (None, self.encode(row, &last).0),
+        };
+        if update.dry_run {
+            return Ok(Some(shown(&answer, revision)));
+        }
+        let deleted = value.is_none();
+        if deleted && row.group == ATOLL && row.resource == "workspaces" {
+            self.purge(existing.object.field("status.id")).await?;
+        }
+        match self.write(existing.snapshot, existing.key, value).await {
+            // What was deleted is shown as it last was.
+            Ok(_) if deleted => {
+                self.after_delete(row, existing.workspace, existing.old).await;
+                Ok(Some(shown(&answer, revision)))
+            }
+            Ok(revision) => Ok(Some(shown(&answer, revision))),
+            Err(Refused::Changed) => Ok(None),
+            Err(Refused::Status(status)) => Err(status),
         }
     }
 
@@ -117,17 +152,8 @@ impl Registry {
         self.create(row, place, new, update.dry_run, &admit).await.map(|answer| (answer, true))
     }
 
-    fn step(
-        &self,
-        row: &Row,
-        place: &Place<'_>,
-        update: &Update<'_>,
-        old: &Value,
-        existing: &Object,
-    ) -> Result<Step, Status> {
-        let mut new = (update.transform)(Some(old))?;
-        check_revision(row, place, &new, existing)?;
-        settle(row, update.subresource, &mut new, old);
+    fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
+        settle(row, update.subresource, &mut new, old, &self.now());
         if new == *old {
             return Ok(Step::Unchanged);
         }
@@ -138,6 +164,15 @@ impl Registry {
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
     }
+}
+
+/// What an update begins from.
+struct Existing<'a> {
+    workspace: &'a str,
+    key: &'a Key,
+    old: &'a Value,
+    object: &'a Object,
+    snapshot: &'a Snapshot,
 }
 
 /// An update that names a resource version applies to that one only.
@@ -160,14 +195,16 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 }
 
 /// Puts back what an update of this part of the object cannot change.
-fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
-    (row.defaults)(new);
-    (row.strategy.defaults)(new);
+fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
+    let context = Context { random: [0; 16], now };
     keep(new, old, "generation");
     match subresource {
-        "status" => {
+        "status" | "approval" => {
             keep_all_but(new, old, "status");
-            row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
+            if subresource == "status" {
+                row.strategy.status_keeps.iter().for_each(|field| keep(new, old, field));
+            }
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
         "finalize" => {
             keep_all_but(new, old, "spec");
@@ -179,7 +216,7 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
                     None => drop(new.as_object_mut().and_then(|fields| fields.remove("status"))),
                 }
             }
-            (row.strategy.prepare_update)(new, old);
+            (row.strategy.prepare_update)(new, old, &context);
         }
     }
     let fields = object::metadata_mut(new);
@@ -198,7 +235,7 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value) {
             keep(new, old, kept);
         }
     }
-    if row.strategy.generation && subresource.is_empty() && spec_differs(new, old) {
+    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::metadata_mut(new).insert("generation".into(), generation.into());
     }
@@ -223,14 +260,6 @@ fn keep_all_but(new: &mut Value, old: &Value, part: &str) {
     }
 }
 
-/// Whether anything but metadata and status changed.
-fn spec_differs(new: &Value, old: &Value) -> bool {
-    let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return true };
-    let changed = |(name, value): (&String, &Value)| is_spec(name) && old.get(name) != Some(value);
-    new.iter().any(changed) || old.keys().any(|name| is_spec(name) && !new.contains_key(name))
-}
-
 /// Whether deletion was asked for and nothing holds the object any longer.
 pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
     let fields = &object["metadata"];
@@ -246,7 +275,7 @@ fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) ->
     }
 }
 
-fn uid_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
+pub(crate) fn uid_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
     let path = match place.namespace {
         "" => format!("/registry/{}/{}", row.resource, place.name),
         namespace => format!("/registry/{}/{namespace}/{}", row.resource, place.name),

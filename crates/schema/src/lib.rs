@@ -9,6 +9,8 @@
 //!                          │
 //!             decode(types, id, text)         the same from text, with remarks in the order of the text
 //!                          │
+//!             restore(types, id, value)       the same from a merged value, with Go's words for that
+//!                          │
 //!         through_protobuf(types, id, value)  what storing it does besides
 //! ```
 //!
@@ -21,6 +23,7 @@ mod normalise;
 mod protobuf;
 mod quantity;
 mod resources;
+mod restore;
 mod text;
 mod time;
 mod types;
@@ -31,5 +34,8 @@ pub use normalise::normalise;
 pub use protobuf::through_protobuf;
 pub use quantity::{Canonical, QuantityError, canonical_quantity};
 pub use resources::{Resource, Subresource, kubernetes_version, resources};
+pub use restore::restore;
 pub use time::{Rewritten, canonical_micro_time, canonical_time};
-pub use types::{Field, List, ListType, Map, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire};
+pub use types::{
+    Field, List, ListType, Map, Numbered, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire,
+};

@@ -49,6 +49,13 @@ impl<'t> Walk<'t> {
         walk.problems
     }
 
+    /// A value on its own, which is not null: the first mistake in it, or the one that ends the reading.
+    pub(crate) fn alone(types: &'t Types, kind: TypeRef, value: &mut Value) -> Option<TypeMismatch> {
+        let mut walk = Walk { types, problems: Vec::new() };
+        walk.value(kind, value);
+        problem::report(walk.problems).err()
+    }
+
     /// A value that is not null.
     fn value(&mut self, kind: TypeRef, value: &mut Value) {
         match kind {
@@ -81,7 +88,7 @@ impl<'t> Walk<'t> {
                 }
             }
             TypeRef::RawExtension | TypeRef::FieldsV1 | TypeRef::Json => {}
-            TypeRef::Any => any(value),
+            TypeRef::Any => untyped(value),
             TypeRef::JsonSchemaOrArray | TypeRef::JsonSchemaOrBool | TypeRef::JsonSchemaOrStringArray => {
                 self.schema_or(kind, value);
             }
@@ -357,15 +364,15 @@ fn name_of(value: &Value) -> &'static str {
 }
 
 /// Untyped values keep everything but the spelling of floats.
-fn any(value: &mut Value) {
+pub(crate) fn untyped(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(number) = number.as_f64().filter(|_| !number.is_i64()) {
                 *value = float(number);
             }
         }
-        Value::Array(elements) => elements.iter_mut().for_each(any),
-        Value::Object(members) => members.values_mut().for_each(any),
+        Value::Array(elements) => elements.iter_mut().for_each(untyped),
+        Value::Object(members) => members.values_mut().for_each(untyped),
         _ => {}
     }
 }

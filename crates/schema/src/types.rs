@@ -35,8 +35,20 @@ pub struct Type {
     pub slots: Vec<Slot>,
     /// Set for structs that server-side apply treats as one value.
     pub atomic: bool,
+    /// What has a field in protobuf, in the order of its numbers.
+    pub numbered: Vec<Numbered>,
     /// Bit i: slot i is written even when it holds its zero value.
     always: u64,
+}
+
+/// A field in protobuf.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered {
+    pub number: u32,
+    /// Its place in `fields`.
+    pub field: u16,
+    /// The place in `slots` of what it holds; nothing for an embedded struct, whose fields are scattered there.
+    pub slot: Option<u8>,
 }
 
 /// A field of a Go struct.

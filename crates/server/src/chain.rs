@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::body::Body;
-use crate::negotiate::Output;
+use crate::negotiate::{Output, wants_pretty};
 use crate::panics::caught;
 use crate::query::Query;
 use crate::request::RequestInfo;
@@ -56,10 +56,8 @@ where
     };
     let info = Arc::new(info);
     let accept = request.headers().get(ACCEPT).cloned();
-    let failed = |status: &Status| {
-        let headers: HeaderMap = accept.into_iter().map(|accept| (ACCEPT, accept)).collect();
-        respond::status(status, Output::of_error(&headers))
-    };
+    let pretty = wants_pretty(request.headers(), &query);
+    let failed = |status: &Status| respond::status(status, Output::of_refusal(accept.as_ref(), pretty));
     let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
     let timeout = server.limits.request_timeout;
     let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
@@ -109,11 +107,12 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let user = server.authenticator.authenticate(peer.certificate.as_deref(), authorization);
+    let user = server.identify(peer.certificate.as_deref(), authorization);
     let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
     let attributes = Attributes { user: &user, verb: info.verb, target: info.target() };
     if let Err(status) = atoll_authz::authorize(&attributes) {
-        return Ok(respond::forbidden(&status, Output::of_error(request.headers())));
+        let output = Output::of_error(request.headers(), &query);
+        return Ok(respond::forbidden(&status, output));
     }
     if info.is_malformed {
         let known = info.is_resource
@@ -134,7 +133,7 @@ where
     let is_get = parts.method == Method::GET;
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
-        "/version" | "/version/" => Ok(version::answer()),
+        "/version" | "/version/" => version::answer(&parts.headers),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,

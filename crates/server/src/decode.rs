@@ -107,9 +107,9 @@ pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String>
 }
 
 /// The same for a Scale.
-pub fn patched_scale(scale: Value) -> Result<Value, String> {
+pub fn patched_scale(scale: Value) -> Result<(Value, Vec<String>), String> {
     let expected = Expected { kind: "Scale", group: "autoscaling", version: "v1", row: None };
-    typed(&expected, Source::Value(scale)).map(|(scale, _)| scale).map_err(|error| error.words)
+    typed(&expected, Source::Value(scale)).map_err(|error| error.words)
 }
 
 /// Whether strict reading has remarks: an error, something to warn about, or nothing to speak of.

@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::Server;
 use crate::body::Body;
-use crate::negotiate::{Output, clauses};
-use crate::respond::{self, GZIP_FROM, accepts_gzip, gzipped};
+use crate::negotiate::{Media, Output, clauses};
+use crate::respond;
 
 /// All documents, made once: what is served does not change while the server runs.
 pub struct Documents {
@@ -222,12 +222,12 @@ pub fn answer(server: &Server, path: &str, headers: &HeaderMap) -> Result<Respon
         path => path,
     };
     let documents = &server.discovery;
-    if let Some(format) = aggregated_format(headers)
+    if matches!(path, "/api" | "/apis")
+        && let Some((media, format)) = aggregated_format(headers)
         && let Some(document) =
             documents.aggregated.get(&(if path == "/api" { "/api" } else { "/apis" }, format))
-        && matches!(path, "/api" | "/apis")
     {
-        return Ok(aggregated(document, format, headers));
+        return Ok(aggregated(document, media, format, headers));
     }
     let Some(document) = documents.legacy.get(path) else {
         // Within a group that is served, what is missing is missing the way a resource is.
@@ -239,7 +239,7 @@ pub fn answer(server: &Server, path: &str, headers: &HeaderMap) -> Result<Respon
     Ok(respond::compress(respond::object(StatusCode::OK, document.body.clone(), output), headers))
 }
 
-fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Response<Body> {
+fn aggregated(document: &Document, media: Media, format: &str, headers: &HeaderMap) -> Response<Body> {
     let matches = headers
         .get(IF_NONE_MATCH)
         .and_then(|value| value.to_str().ok())
@@ -250,9 +250,15 @@ fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Respons
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         }
-        false => compressed(document, headers),
+        false => {
+            let body = document.body.clone();
+            let mut response = respond::document(body, media);
+            response = respond::compress(response, headers);
+            response
+        }
     };
-    let content_type = format!("application/json;g=apidiscovery.k8s.io;v={format};as=APIGroupDiscoveryList");
+    let content_type =
+        format!("{};g=apidiscovery.k8s.io;v={format};as=APIGroupDiscoveryList", media.content_type());
     let own = response.headers_mut();
     for (name, value) in [
         (CONTENT_TYPE, content_type.as_str()),
@@ -267,32 +273,20 @@ fn aggregated(document: &Document, format: &str, headers: &HeaderMap) -> Respons
     response
 }
 
-fn compressed(document: &Document, headers: &HeaderMap) -> Response<Body> {
-    if document.body.len() >= GZIP_FROM
-        && accepts_gzip(headers)
-        && let Some(zipped) = gzipped(&document.body)
-    {
-        let mut response = Response::new(Body::from(zipped));
-        response.headers_mut().insert(http::header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        return response;
-    }
-    Response::new(Body::from(document.body.clone()))
-}
-
-/// The version of the aggregated format that the client wants most, if it wants one before plain JSON.
-fn aggregated_format(headers: &HeaderMap) -> Option<&'static str> {
+/// The version of the aggregated format that the client wants most, and how it is written, if it wants one before
+/// the plain documents.
+fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
     let header = headers.get(ACCEPT)?.to_str().ok()?;
     for clause in clauses(header) {
-        let aggregated = clause.media == "application/json"
-            && clause.parameter("g") == Some("apidiscovery.k8s.io")
-            && clause.parameter("as") == Some("APIGroupDiscoveryList");
-        if aggregated {
-            let format = FORMATS.into_iter().find(|format| clause.parameter("v") == Some(format));
-            if format.is_some() {
-                return format;
-            }
-        } else if clause.media == "application/json" && !clause.is_transformed() {
+        let Some(media) = clause.first_served() else { continue };
+        if !clause.is_transformed() {
             return None;
+        }
+        let aggregated = clause.parameter("g") == Some("apidiscovery.k8s.io")
+            && clause.parameter("as") == Some("APIGroupDiscoveryList");
+        let format = FORMATS.into_iter().find(|format| clause.parameter("v") == Some(format));
+        if let (true, Some(format)) = (aggregated, format) {
+            return Some((media, format));
         }
     }
     None

@@ -17,6 +17,7 @@ mod discovery;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
+mod identity;
 mod inflight;
 pub mod listen;
 pub mod local;
@@ -39,6 +40,7 @@ use std::time::Duration;
 
 use atoll_admission::Chain;
 use atoll_authn::Authenticator;
+use atoll_authn::service_account::TokenKey;
 use atoll_registry::Registry;
 use tokio::sync::watch;
 
@@ -82,6 +84,8 @@ impl Default for Limits {
 pub struct Server {
     pub registry: Arc<Registry>,
     pub authenticator: Authenticator,
+    /// Signs tokens of ServiceAccounts.
+    pub token_key: Option<TokenKey>,
     pub admission: Chain,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -107,6 +111,7 @@ impl Server {
             discovery: discovery::Documents::new(&registry.catalog, &advertised),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
+            token_key: None,
             tracer: None,
             stopping: watch::channel(false).0,
             registry,

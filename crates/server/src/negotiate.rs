@@ -1,17 +1,58 @@
-//! Which media types come in and go out.
+//! Which media types come in and go out, and in which form.
+
+mod accept;
 
 use atoll_meta::Status;
-use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
 
 use crate::query::Query;
 use crate::request::RequestInfo;
+pub use accept::{Clause, clauses};
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub struct Output {
+    pub media: Media,
+    pub form: Form,
+    /// How an error is written instead.
+    refusal: Media,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
     Json { pretty: bool },
     Yaml,
+    Protobuf,
+}
+
+/// What of an object is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The object or list itself.
+    Whole,
+    /// An object's metadata.
+    Metadata(Meta),
+    /// A list of metadata.
+    MetadataList(Meta),
+    Table(Meta, Include),
+}
+
+/// Versions of the group that other forms belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meta {
+    V1,
+    V1beta1,
+}
+
+/// What a row of a table says of its object besides the cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Include {
+    Metadata,
+    Object,
+    None,
+    /// Something else was asked for: that is refused once there is a table to show.
+    Unknown,
 }
 
 /// How a request body is written.
@@ -33,69 +74,108 @@ const AVAILABLE: [&str; 5] = [
 /// The first of them are for whole answers, the last for watches.
 const WHOLE: usize = 3;
 
-/// One clause of an Accept header.
-pub struct Clause<'a> {
-    pub media: &'a str,
-    parameters: Vec<(&'a str, &'a str)>,
+/// What a route may answer with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endpoint {
+    /// A resource whose kind is known, or known only as JSON.
+    Resource { typed: bool },
+    /// Anything else: only what there is, in its own form.
+    Plain,
 }
 
-impl Clause<'_> {
-    pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
-    }
-
-    /// A clause that asks for another form of the object than the object itself.
-    pub fn is_transformed(&self) -> bool {
-        ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
+impl Meta {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Meta::V1 => "meta.k8s.io/v1",
+            Meta::V1beta1 => "meta.k8s.io/v1beta1",
+        }
     }
 }
 
-/// The clauses of the Accept header, most wanted first.
-pub fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<(f32, Clause<'_>)> = header
-        .split(',')
-        .filter(|clause| !clause.trim().is_empty())
-        .map(|clause| {
-            let mut parts = clause.split(';').map(str::trim);
-            let media = parts.next().unwrap_or_default();
-            let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
-            let quality =
-                parameters.iter().find(|(name, _)| *name == "q").and_then(|(_, value)| value.parse().ok());
-            (quality.unwrap_or(1.0), Clause { media, parameters })
-        })
-        .collect();
-    clauses.sort_by(|one, other| other.0.total_cmp(&one.0));
-    // Upstream takes what is not wanted at all for what is wanted least.
-    clauses.into_iter().map(|(_, clause)| clause).collect()
+impl Media {
+    const JSON: Media = Media::Json { pretty: false };
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Media::Json { .. } => AVAILABLE[0],
+            Media::Yaml => AVAILABLE[1],
+            Media::Protobuf => AVAILABLE[2],
+        }
+    }
+
+    pub fn of_watch(self) -> &'static str {
+        match self {
+            Media::Protobuf => AVAILABLE[4],
+            _ => AVAILABLE[0],
+        }
+    }
 }
 
 impl Output {
+    /// JSON on one line.
+    pub const COMPACT: Output = Output::whole(Media::JSON);
+    /// JSON for people.
+    pub const INDENTED: Output = Output::whole(Media::Json { pretty: true });
+
+    pub const fn whole(media: Media) -> Self {
+        Output { media, form: Form::Whole, refusal: media }
+    }
+
     /// As upstream in two steps: what the route can produce at all, then what the kind can be written as.
     pub fn negotiate(headers: &HeaderMap, info: &RequestInfo, query: &Query) -> Result<Self, Status> {
-        let json = Output::Json { pretty: wants_pretty(headers, query) };
-        let Some(header) = headers.get(ACCEPT) else { return Ok(json) };
-        let header = header.to_str().unwrap_or_default();
-        if header.trim().is_empty() {
-            return Ok(json);
-        }
-        let clauses = clauses(header);
+        let clauses = clauses(text(headers.get(ACCEPT)));
         let produced =
-            |clause: &Clause<'_>| clause.media == "*/*" || AVAILABLE[..WHOLE].contains(&clause.media);
+            |clause: &Clause<'_>| clause.is_anything() || AVAILABLE[..WHOLE].contains(&clause.media);
         if !clauses.iter().any(produced) {
             // A collection is listed and watched by the same route.
             let listed = matches!(info.verb, "list" | "watch");
             return Err(Status::not_acceptable(&AVAILABLE[..if listed { AVAILABLE.len() } else { WHOLE }]));
         }
-        let streams = info.verb == "watch";
-        for clause in clauses.iter().filter(|clause| !clause.is_transformed()) {
-            match clause.media {
-                "application/json" | "application/*" | "*/*" => return Ok(json),
-                "application/yaml" if !streams => return Ok(Output::Yaml),
-                _ => {}
-            }
-        }
+        let pretty = wants_pretty(headers, query);
+        let endpoint = match info.is_resource {
+            true => Endpoint::Resource { typed: true },
+            false => Endpoint::Plain,
+        };
+        Output::choose(&clauses, endpoint, info, query, pretty)
+    }
+
+    /// For a kind that is known only as JSON.
+    pub fn of_untyped(headers: &HeaderMap, info: &RequestInfo, query: &Query) -> Result<Self, Status> {
+        let pretty = wants_pretty(headers, query);
+        let endpoint = Endpoint::Resource { typed: false };
+        Output::choose(&clauses(text(headers.get(ACCEPT))), endpoint, info, query, pretty)
+    }
+
+    fn choose(
+        clauses: &[Clause<'_>],
+        endpoint: Endpoint,
+        info: &RequestInfo,
+        query: &Query,
+        pretty: bool,
+    ) -> Result<Self, Status> {
         let (whole, watches) = AVAILABLE.split_at(WHOLE);
-        Err(Status::not_acceptable_types(if streams { watches } else { whole }))
+        let include = || match query.get("includeObject") {
+            None | Some("" | "Metadata") => Include::Metadata,
+            Some("Object") => Include::Object,
+            Some("None") => Include::None,
+            Some(_) => Include::Unknown,
+        };
+        let chosen = accept::choose(clauses, endpoint, &include);
+        let (media, form) = chosen.ok_or_else(|| Status::not_acceptable_types(whole))?;
+        if info.verb == "watch" && media == Media::Yaml {
+            return Err(Status::not_acceptable_types(watches));
+        }
+        let refusal = accept::refusal(clauses, pretty);
+        Ok(Output { media: media.indented(pretty), form, refusal })
+    }
+
+    /// For what exists as JSON only.
+    pub fn check_json(headers: &HeaderMap) -> Result<(), Status> {
+        let fits = |clause: &Clause<'_>| clause.is_anything() || clause.media == AVAILABLE[0];
+        match clauses(text(headers.get(ACCEPT))).iter().any(fits) {
+            true => Ok(()),
+            false => Err(Status::not_acceptable(&AVAILABLE[..1])),
+        }
     }
 
     /// The media type of a discovery document, which is not there in other forms.
@@ -104,28 +184,34 @@ impl Output {
     }
 
     /// For an error the best that can be done will do. Whoever accepts nothing that is there is taken for a person.
-    pub fn of_error(headers: &HeaderMap) -> Self {
-        let header = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let compact = Output::Json { pretty: false };
-        for clause in clauses(header) {
-            match clause.media {
-                "application/yaml" => return Output::Yaml,
-                "application/json" if clause.is_transformed() && clause.parameter("as").is_none() => {}
-                "application/json" | "application/*" | "*/*" | "application/vnd.kubernetes.protobuf" => {
-                    return compact;
-                }
-                _ => {}
-            }
-        }
-        if header.trim().is_empty() { compact } else { Output::Json { pretty: true } }
+    pub fn of_error(headers: &HeaderMap, query: &Query) -> Self {
+        Output::of_refusal(headers.get(ACCEPT), wants_pretty(headers, query))
     }
 
-    pub fn content_type(self) -> &'static str {
+    /// The same from the Accept header alone.
+    pub fn of_refusal(accept: Option<&HeaderValue>, pretty: bool) -> Self {
+        Output::whole(accept::refusal(&clauses(text(accept)), pretty))
+    }
+
+    /// The same for what goes wrong once this has been chosen.
+    pub fn refusal(self) -> Self {
+        Output::whole(self.refusal)
+    }
+}
+
+impl Media {
+    fn indented(self, wanted: bool) -> Self {
         match self {
-            Output::Json { .. } => "application/json",
-            Output::Yaml => "application/yaml",
+            Media::Json { pretty } => Media::Json { pretty: pretty || wanted },
+            other => other,
         }
     }
+}
+
+/// The Accept header; whoever sends none takes anything.
+fn text(accept: Option<&HeaderValue>) -> &str {
+    let header = accept.map_or("", |value| value.to_str().unwrap_or("?"));
+    if header.trim().is_empty() { "*/*" } else { header }
 }
 
 impl Input {
@@ -149,9 +235,9 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
 }
 
 /// People at a browser or curl get indented JSON, as upstream has it.
-fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
-    if let Some(pretty) = query.boolean("pretty") {
-        return pretty;
+pub fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+    if let Some(pretty) = query.get("pretty").filter(|pretty| !pretty.is_empty()) {
+        return matches!(pretty, "1" | "t" | "T" | "true" | "TRUE" | "True");
     }
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
@@ -161,34 +247,102 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
 mod tests {
     use super::*;
 
-    fn negotiate(accept: &str, verb: &'static str) -> Result<Output, u16> {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, accept.parse().unwrap());
-        let info = RequestInfo { verb, ..RequestInfo::default() };
-        Output::negotiate(&headers, &info, &Query::default()).map_err(|status| status.code())
+    const JSON: Result<(Media, Form), u16> = Ok((Media::JSON, Form::Whole));
+    const YAML: Result<(Media, Form), u16> = Ok((Media::Yaml, Form::Whole));
+    const PROTOBUF: Result<(Media, Form), u16> = Ok((Media::Protobuf, Form::Whole));
+
+    fn headers(accept: &str) -> HeaderMap {
+        HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())])
+    }
+
+    fn info(verb: &'static str) -> RequestInfo {
+        RequestInfo { verb, is_resource: true, ..RequestInfo::default() }
+    }
+
+    fn shown(output: Result<Output, Status>) -> Result<(Media, Form), u16> {
+        output.map(|output| (output.media, output.form)).map_err(|status| status.code())
     }
 
     #[test]
     fn the_most_wanted_type_that_is_served_wins() {
-        let json = Output::Json { pretty: false };
+        let table = Ok((Media::JSON, Form::Table(Meta::V1, Include::Metadata)));
         let cases = [
-            ("", "get", Ok(json)),
-            ("*/*", "get", Ok(json)),
-            ("application/json", "get", Ok(json)),
-            ("application/yaml", "get", Ok(Output::Yaml)),
-            ("application/yaml;q=0.5, application/json", "get", Ok(json)),
-            ("application/vnd.kubernetes.protobuf,application/json", "list", Ok(json)),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "list", Ok(json)),
-            ("application/json;as=Table;v=v1;g=meta.k8s.io", "list", Err(406)),
-            ("application/vnd.kubernetes.protobuf", "get", Err(406)),
+            ("", "get", JSON),
+            ("*/*", "get", JSON),
+            ("application/json", "get", JSON),
+            ("application/yaml", "get", YAML),
+            ("application/yaml;q=0.5, application/json", "get", JSON),
+            ("application/json;q=0.1,application/yaml;q=0.9", "get", YAML),
+            ("application/yaml;q=x,application/json;q=0.1", "get", JSON),
+            ("*/*,application/yaml", "get", YAML),
+            ("application/vnd.kubernetes.protobuf,application/json", "list", PROTOBUF),
+            ("application/vnd.kubernetes.protobuf;stream=watch", "watch", PROTOBUF),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "list", table),
+            (
+                "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+                "list",
+                Ok((Media::JSON, Form::Table(Meta::V1beta1, Include::Metadata))),
+            ),
+            ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "list", Err(406)),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+                "get",
+                Ok((Media::Protobuf, Form::Metadata(Meta::V1))),
+            ),
+            ("application/json;as=Tabel;v=v1;g=meta.k8s.io", "list", Err(406)),
+            ("application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", "list", YAML),
+            ("application/vnd.kubernetes.protobuf", "get", PROTOBUF),
             ("application/yaml", "watch", Err(406)),
+            ("application/yaml,application/json", "watch", Err(406)),
             ("text/plain", "get", Err(406)),
-            ("application/json;q=0", "get", Ok(json)),
+            ("nonsense", "get", Err(406)),
+            ("application/json;q=0", "get", JSON),
             ("application/*", "get", Err(406)),
+            ("application/*,*/*", "get", JSON),
             ("application/json;v=v9", "get", Err(406)),
+            ("application/json;sv=v1", "get", JSON),
+            ("application/json;sv=v2", "get", Err(406)),
+            ("application/json;stream=other", "watch", Err(406)),
+            ("application/json;pretty=1", "get", Ok((Media::Json { pretty: true }, Form::Whole))),
         ];
         for (accept, verb, expected) in cases {
-            assert_eq!(negotiate(accept, verb), expected, "{accept} {verb}");
+            let output = Output::negotiate(&headers(accept), &info(verb), &Query::default());
+            assert_eq!(shown(output), expected, "{accept} {verb}");
         }
+    }
+
+    #[test]
+    fn what_is_known_only_as_json_is_never_protobuf() {
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        let cases = [
+            ("application/vnd.kubernetes.protobuf", Err(406)),
+            ("application/vnd.kubernetes.protobuf,application/json", JSON),
+            (metadata, Ok((Media::Protobuf, Form::Metadata(Meta::V1)))),
+        ];
+        for (accept, expected) in cases {
+            let output = Output::of_untyped(&headers(accept), &info("get"), &Query::default());
+            assert_eq!(shown(output), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn errors_come_in_their_own_form() {
+        let indented = Media::Json { pretty: true };
+        let cases = [
+            ("", Media::JSON),
+            ("application/yaml", Media::Yaml),
+            ("application/vnd.kubernetes.protobuf", Media::Protobuf),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io", indented),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Media::JSON),
+            ("application/*", Media::JSON),
+            ("text/plain", indented),
+        ];
+        for (accept, expected) in cases {
+            assert_eq!(Output::of_error(&headers(accept), &Query::default()).media, expected, "{accept}");
+        }
+        let mut person = headers("application/json");
+        person.insert(USER_AGENT, "curl/8.0".parse().unwrap());
+        assert_eq!(Output::of_error(&person, &Query::default()).media, indented);
+        assert_eq!(Output::of_error(&person, &Query::parse("pretty=0")).media, Media::JSON);
     }
 }

@@ -1,7 +1,10 @@
 //! From a result to an HTTP response.
 
 pub mod list;
+pub mod metadata;
 mod pretty;
+pub mod protobuf;
+pub mod table;
 
 use std::io::Write;
 
@@ -13,19 +16,46 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
 
 use crate::body::Body;
-use crate::negotiate::Output;
+use crate::negotiate::{Form, Media, Output};
 
 /// Bodies from this size on are compressed for clients that can read it.
 pub const GZIP_FROM: usize = 128 << 10;
 
-/// An object as it is stored.
+/// An object, given as it is stored, in the form and encoding that the client wants.
 pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    let body = match output {
-        Output::Json { pretty: false } => Body::from(line(&stored)),
-        Output::Json { pretty: true } => Body::from(pretty::indent(&stored)),
-        Output::Yaml => Body::from(yaml(&stored)),
+    let shown = match output.form {
+        Form::Whole => stored,
+        Form::Metadata(version) => metadata::of(&stored, version),
+        Form::MetadataList(_) => {
+            let message = format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                metadata::go_type(&stored)
+            );
+            return status(&Status::not_acceptable_form(message), output.refusal());
+        }
+        Form::Table(version, include) => table::of_object(&stored, version, include, true),
     };
-    with_type(code, output.content_type(), body)
+    encoded(code, shown, output)
+}
+
+/// A document that is no object.
+pub fn document(json: Bytes, media: Media) -> Response<Body> {
+    encoded(StatusCode::OK, json, Output::whole(media))
+}
+
+/// JSON, written as the client wants it.
+fn encoded(code: StatusCode, json: Bytes, output: Output) -> Response<Body> {
+    let body = match output.media {
+        Media::Json { pretty: false } => Body::from(line(&json)),
+        Media::Json { pretty: true } => Body::from(pretty::indent(&json)),
+        Media::Yaml => Body::from(yaml(&json)),
+        Media::Protobuf => match protobuf::sealed(&json) {
+            Some(sealed) => Body::from(sealed),
+            // There is always JSON; whoever asked for more was refused before.
+            None => return encoded(code, json, Output::COMPACT),
+        },
+    };
+    with_type(code, output.media.content_type(), body)
 }
 
 /// JSON with a line break at its end, which people at a terminal see.
@@ -42,12 +72,13 @@ pub fn value(code: StatusCode, value: &Value, output: Output) -> Response<Body> 
 }
 
 pub fn json(value: &Value) -> Response<Body> {
-    self::value(StatusCode::OK, value, Output::Json { pretty: false })
+    self::value(StatusCode::OK, value, Output::COMPACT)
 }
 
+/// A `Status`, which has no other form.
 pub fn status(status: &Status, output: Output) -> Response<Body> {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = object(code, Bytes::from(status.to_json()), output);
+    let mut response = encoded(code, Bytes::from(status.to_json()), output);
     if let Some(seconds) = status.retry_after().filter(|seconds| *seconds > 0) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

@@ -1,19 +1,23 @@
 //! One verb a file. Here a request finds its row and its verb.
 
+mod binding;
 mod create;
 mod delete;
 mod delete_collection;
+mod eviction;
 mod get;
 mod list;
 mod patch;
+mod review;
 mod scale;
+mod token;
 mod update;
 mod watch;
 
 use std::sync::Arc;
 
 use atoll_admission::{Operation, Request};
-use atoll_meta::{Status, names};
+use atoll_meta::{FieldError, FieldPath, Status, names};
 use atoll_registry::{Place, Row};
 use http::{HeaderValue, Method, Response, header};
 use serde_json::Value;
@@ -21,13 +25,14 @@ use serde_json::Value;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
-use crate::negotiate::Output;
+use crate::negotiate::{Form, Include, Output};
 use crate::request::RequestInfo;
 use crate::respond;
 
 /// Carries out a request on a resource.
-pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>, Status> {
-    let info = &call.info;
+pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<Body>, Status> {
+    let info = call.info.clone();
+    let info = &*info;
     if call.method == Method::HEAD {
         return Err(Status::method_not_supported_generic());
     }
@@ -40,7 +45,15 @@ pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>
     };
     let row = row.clone();
     check_path(&row, info)?;
+    if row.type_id.is_none() {
+        call.output = Output::of_untyped(&call.headers, info, &call.query)?;
+    }
     let answer = match (info.subresource.as_str(), info.verb) {
+        ("binding", _) => binding::answer(server, &row, &call).await,
+        ("", "create") if row.resource == "bindings" => binding::answer(server, &row, &call).await,
+        ("", "create") if review::is_review(&row) => review::answer(server, &row, &call).await,
+        ("eviction", _) => eviction::answer(server, &row, &call).await,
+        ("token", _) => token::answer(server, &row, &call).await,
         ("scale", _) => scale::answer(server, &row, &call).await,
         (_, "create") => create::answer(server, &row, &call).await,
         (_, "get") => get::answer(server, &row, &call).await,
@@ -52,7 +65,17 @@ pub async fn dispatch(server: &Arc<Server>, call: Call) -> Result<Response<Body>
         (_, "deletecollection") => delete_collection::answer(server, &row, &call).await,
         _ => Err(Status::method_not_supported_generic()),
     };
-    answer.map(|response| respond::compress(response, &call.headers))
+    let response = answer?;
+    if let Form::Table(_, Include::Unknown) = call.output.form
+        && response.status().is_success()
+    {
+        let path = FieldPath::new("includeObject");
+        let value = call.query.get("includeObject").unwrap_or_default();
+        let error = FieldError::invalid(&path, value, "must be 'Metadata', 'Object', 'None', or empty");
+        let message = format!("Unable to convert to Table as requested: {error}");
+        return Err(Status::bad_request(message));
+    }
+    Ok(respond::compress(response, &call.headers))
 }
 
 /// Whether this row is served under such a path and with this verb.
@@ -124,8 +147,7 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
 
 /// Adds what a lenient reader remarked to the answer, be it good or bad.
 fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call) -> Response<Body> {
-    let mut response =
-        answer.unwrap_or_else(|status| respond::status(&status, Output::of_error(&call.headers)));
+    let mut response = answer.unwrap_or_else(|status| respond::status(&status, call.output.refusal()));
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {

@@ -1,13 +1,15 @@
 //! `/version`: the Kubernetes version whose API this is.
 
-use http::{Response, StatusCode};
+use atoll_meta::Status;
+use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
 
 use crate::body::Body;
 use crate::negotiate::Output;
 use crate::respond;
 
-pub fn answer() -> Response<Body> {
+pub fn answer(headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    Output::check_json(headers)?;
     let kubernetes = atoll_schema::kubernetes_version();
     let mut numbers = kubernetes.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
@@ -28,7 +30,7 @@ pub fn answer() -> Response<Body> {
         "compiler": "rustc",
         "platform": platform,
     });
-    respond::value(StatusCode::OK, &version, Output::Json { pretty: true })
+    Ok(respond::value(StatusCode::OK, &version, Output::INDENTED))
 }
 
 /// As Go names it, which is what clients expect.

@@ -8,8 +8,39 @@
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
+mod addresses;
+mod apps;
+mod at;
+mod autoscaling;
+mod batch;
+mod classes;
+mod conditions;
+mod csi_names;
+mod endpoints;
+mod fields;
+mod ingress;
+mod internal;
+mod networking;
+mod node;
+mod node_selector;
+mod pod;
+mod policy;
+mod ports;
+mod quantities;
+mod quota;
+mod rbac;
+mod resources;
+mod selectors;
+mod service;
+mod storage;
+mod topology;
+mod volume;
+mod volume_claim;
+
 use atoll_meta::FieldError;
 use serde_json::Value;
+
+pub use autoscaling::scale;
 
 /// The checks of one kind.
 #[derive(Debug)]
@@ -29,6 +60,88 @@ impl Checks {
 static NONE: Checks = Checks::NONE;
 
 /// The checks of a built-in resource.
-pub fn of(_group: &str, _resource: &str) -> &'static Checks {
-    &NONE
+pub fn of(group: &str, resource: &str) -> &'static Checks {
+    match group {
+        "" => core(resource),
+        "apps" => apps(resource),
+        "autoscaling" => &autoscaling::AUTOSCALERS,
+        "batch" => batch(resource),
+        "coordination.k8s.io" => &classes::LEASES,
+        "discovery.k8s.io" => &endpoints::ENDPOINT_SLICES,
+        "networking.k8s.io" => networking(resource),
+        "node.k8s.io" => &classes::RUNTIME_CLASSES,
+        "policy" => &policy::BUDGETS,
+        "rbac.authorization.k8s.io" => rbac(resource),
+        "scheduling.k8s.io" => &classes::PRIORITY_CLASSES,
+        "storage.k8s.io" => storage(resource),
+        _ => &NONE,
+    }
+}
+
+fn core(resource: &str) -> &'static Checks {
+    match resource {
+        "endpoints" => &endpoints::ENDPOINTS,
+        "limitranges" => &quota::LIMIT_RANGES,
+        "nodes" => &node::NODES,
+        "persistentvolumeclaims" => &volume_claim::CLAIMS,
+        "persistentvolumes" => &volume::VOLUMES,
+        "pods" => &pod::PODS,
+        "podtemplates" => &pod::POD_TEMPLATES,
+        "replicationcontrollers" => &pod::REPLICATION_CONTROLLERS,
+        "resourcequotas" => &quota::QUOTAS,
+        "services" => &service::SERVICES,
+        _ => &NONE,
+    }
+}
+
+fn apps(resource: &str) -> &'static Checks {
+    match resource {
+        "controllerrevisions" => &apps::CONTROLLER_REVISIONS,
+        "daemonsets" => &apps::DAEMON_SETS,
+        "deployments" => &apps::DEPLOYMENTS,
+        "replicasets" => &apps::REPLICA_SETS,
+        "statefulsets" => &apps::STATEFUL_SETS,
+        _ => &NONE,
+    }
+}
+
+fn batch(resource: &str) -> &'static Checks {
+    match resource {
+        "cronjobs" => &batch::CRON_JOBS,
+        "jobs" => &batch::JOBS,
+        _ => &NONE,
+    }
+}
+
+fn networking(resource: &str) -> &'static Checks {
+    match resource {
+        "ingressclasses" => &ingress::CLASSES,
+        "ingresses" => &ingress::INGRESSES,
+        "ipaddresses" => &networking::ADDRESSES,
+        "networkpolicies" => &networking::POLICIES,
+        "servicecidrs" => &networking::SERVICE_RANGES,
+        _ => &NONE,
+    }
+}
+
+fn rbac(resource: &str) -> &'static Checks {
+    match resource {
+        "clusterrolebindings" => &rbac::CLUSTER_ROLE_BINDINGS,
+        "clusterroles" => &rbac::CLUSTER_ROLES,
+        "rolebindings" => &rbac::ROLE_BINDINGS,
+        "roles" => &rbac::ROLES,
+        _ => &NONE,
+    }
+}
+
+fn storage(resource: &str) -> &'static Checks {
+    match resource {
+        "csidrivers" => &storage::DRIVERS,
+        "csinodes" => &storage::NODES,
+        "csistoragecapacities" => &storage::CAPACITIES,
+        "storageclasses" => &storage::CLASSES,
+        "volumeattachments" => &storage::ATTACHMENTS,
+        "volumeattributesclasses" => &storage::ATTRIBUTES_CLASSES,
+        _ => &NONE,
+    }
 }

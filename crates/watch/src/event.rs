@@ -23,6 +23,21 @@ pub struct Event {
     /// The JSON frame for each event type: a watcher with a selector may see an addition where another sees
     /// a change. However many watchers there are, each is made once.
     frames: [OnceLock<Bytes>; 3],
+    /// Frames in other encodings, for events that anybody wants so.
+    others: OnceLock<Box<[[OnceLock<Bytes>; 3]; Encoding::COUNT]>>,
+}
+
+/// Encodings of an event besides JSON. What they look like is up to the server; that each is made once, to the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Protobuf,
+    /// Metadata only, as JSON.
+    Metadata,
+    MetadataProtobuf,
+}
+
+impl Encoding {
+    const COUNT: usize = 3;
 }
 
 impl EventType {
@@ -42,7 +57,7 @@ impl Event {
         previous: Option<Arc<Object>>,
         object: Option<Arc<Object>>,
     ) -> Self {
-        Event { key, revision, previous, object, frames: Default::default() }
+        Event { key, revision, previous, object, frames: Default::default(), others: OnceLock::new() }
     }
 
     /// What a watcher is told whose selector is `matches`: nothing if it concerns neither side, an addition
@@ -66,11 +81,27 @@ impl Event {
         }
     }
 
+    /// The frame in another encoding, which `make` makes of the object's JSON.
+    pub fn frame_as(
+        &self,
+        encoding: Encoding,
+        event_type: EventType,
+        make: impl FnOnce(&[u8]) -> Bytes,
+    ) -> Bytes {
+        let frames = &self.others.get_or_init(Box::default)[encoding as usize];
+        let make = || make(&self.shown(event_type).unwrap_or_default());
+        frames[event_type as usize].get_or_init(make).clone()
+    }
+
+    /// What the event shows to a reader of all workspaces.
+    pub fn shown_with_origin(&self, event_type: EventType) -> Bytes {
+        let workspace = self.key.parts().map_or("", |parts| parts.workspace);
+        with_origin(&self.shown(event_type).unwrap_or_default(), workspace)
+    }
+
     /// The line that a JSON watch across all workspaces sends.
     pub fn frame_with_origin(&self, event_type: EventType) -> Bytes {
-        let workspace = self.key.parts().map_or("", |parts| parts.workspace);
-        let shown = self.shown(event_type).unwrap_or_default();
-        frame(event_type.as_str(), &with_origin(&shown, workspace))
+        frame(event_type.as_str(), &self.shown_with_origin(event_type))
     }
 
     /// The line that a JSON watch sends.

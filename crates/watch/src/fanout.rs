@@ -1,7 +1,7 @@
 //! From an event to the watchers that it may concern, by lookup: never by asking each of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use atoll_store::Revision;
 use tokio::sync::Notify;
@@ -64,34 +64,35 @@ impl Index {
         self.count
     }
 
-    pub fn dispatch(&self, event: &Arc<Event>) {
+    /// Queues the event for everybody whom it may concern. Those who are to be woken are added to `asleep`.
+    pub fn dispatch(&self, event: &Arc<Event>, asleep: &mut Vec<Arc<Queue>>) {
         if self.count == 0 {
             return;
         }
         // `group/resource/`, `…workspace/`, `…namespace/`, and the whole key.
         let prefixes = event.key.match_indices('/').skip(1).take(3).map(|(slash, _)| &event.key[..=slash]);
         for prefix in prefixes.chain([&*event.key]) {
-            for queue in self.watchers.get(prefix).into_iter().flatten() {
-                queue.push(event);
-            }
+            let queues = self.watchers.get(prefix).into_iter().flatten();
+            asleep.extend(queues.filter(|queue| queue.push(event)).cloned());
         }
     }
 }
 
 impl Queue {
-    fn push(&self, event: &Arc<Event>) {
+    /// Whether the watcher is to be woken: one that has something in its queue already has been, or is about to be.
+    fn push(&self, event: &Arc<Event>) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.behind.is_some() {
-            return;
+            return false;
         }
+        let first = waiting.events.is_empty();
         if waiting.events.len() == QUEUE {
             let dropped = std::mem::take(&mut waiting.events);
             waiting.behind = dropped.front().map(|oldest| oldest.revision - 1);
         } else {
             waiting.events.push_back(event.clone());
         }
-        drop(waiting);
-        self.filled.notify_one();
+        first
     }
 
     pub fn take(&self) -> Taken {
@@ -114,4 +115,33 @@ impl Queue {
     pub fn caught_up(&self, behind: Option<Revision>) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).behind = behind;
     }
+}
+
+/// Wakes watchers. A crowd is woken by a thread of its own: whoever made the event would otherwise be answered only after all
+/// of them have been served.
+#[derive(Default)]
+pub(crate) struct Waker {
+    thread: OnceLock<Option<mpsc::Sender<Vec<Arc<Queue>>>>>,
+}
+
+/// More watchers than this are a crowd.
+const CROWD: usize = 16;
+
+impl Waker {
+    pub fn wake(&self, asleep: Vec<Arc<Queue>>) {
+        let crowd = (asleep.len() > CROWD).then(|| self.thread.get_or_init(start_waking));
+        let left = match crowd {
+            Some(Some(thread)) => thread.send(asleep).err().map(|unsent| unsent.0),
+            _ => Some(asleep),
+        };
+        left.iter().flatten().for_each(|queue| queue.filled.notify_one());
+    }
+}
+
+/// `None` if the system has no thread to spare. The thread ends with its sender.
+fn start_waking() -> Option<mpsc::Sender<Vec<Arc<Queue>>>> {
+    let (sender, crowds) = mpsc::channel::<Vec<Arc<Queue>>>();
+    let wake = move || crowds.into_iter().flatten().for_each(|queue| queue.filled.notify_one());
+    std::thread::Builder::new().name("wake".into()).spawn(wake).ok()?;
+    Some(sender)
 }

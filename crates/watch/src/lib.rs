@@ -25,14 +25,14 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
 
-pub use event::{Event, EventType};
+pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
 pub use object::{Decode, Facts, Object};
 pub use snapshot::{Scope, Snapshot};
 pub use watcher::{Expired, Watcher};
 
-use crate::fanout::Index;
+use crate::fanout::{Index, Waker};
 use crate::history::History;
 
 /// How many snapshots are kept for lists that continue at the revision they began at.
@@ -43,6 +43,7 @@ pub struct Cache {
     tail: Mutex<Tail>,
     pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
     advanced: tokio::sync::watch::Sender<Revision>,
+    waker: Waker,
     decode: Arc<dyn Decode>,
 }
 
@@ -88,6 +89,7 @@ impl Cache {
             tail: Mutex::new(Tail { history: History::new(compacted, limits), index: Index::default() }),
             pins: Mutex::new(Vec::new()),
             advanced: tokio::sync::watch::channel(compacted).0,
+            waker: Waker::default(),
             decode,
         });
         let follower = Arc::downgrade(&cache);
@@ -211,14 +213,16 @@ impl Cache {
         // until the history has it too: a watch that begins in between waits, and then misses nothing.
         let mut tail = self.tail();
         self.current.store(Arc::new(next));
+        let mut asleep = Vec::new();
         for event in events {
-            tail.index.dispatch(&event);
+            tail.index.dispatch(&event, &mut asleep);
             tail.history.push(event);
         }
         if raised {
             tail.history.raise(batch.revision);
         }
         drop(tail);
+        self.waker.wake(asleep);
         self.advanced.send_replace(batch.revision);
     }
 

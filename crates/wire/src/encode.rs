@@ -1,48 +1,93 @@
 //! From JSON to a message, as upstream's own encoder writes it: fields by number, zero scalars spelled out.
 
 use atoll_meta::{json, time};
-use atoll_schema::{Field, List, Map, TypeId, TypeRef, Types};
+use atoll_schema::{Field, List, Map, Type, TypeId, TypeRef, Types};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::envelope::write_sealed;
+use crate::tape::{Kind, Place, Tape};
 use crate::varint::{BYTES, FIXED64, VARINT, write_bytes, write_message, write_tag, write_varint};
+
+/// A struct has no more fields than this.
+const MOST_FIELDS: usize = 64;
 
 /// The message of an object that has been normalised.
 pub fn encode(types: &Types, id: TypeId, object: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
-    Encoder { types }.message(id, object, &mut out);
+    Encoder::new(types).message(id, &json::to_vec(object), &mut out);
     out
 }
 
-struct Encoder<'t> {
+/// Writes messages straight from the JSON of objects.
+pub struct Encoder<'t> {
+    types: &'t Types,
+    tape: Tape,
+}
+
+impl<'t> Encoder<'t> {
+    pub fn new(types: &'t Types) -> Self {
+        Encoder { types, tape: Tape::default() }
+    }
+
+    /// The message of an object of which `json` is the normalised form, compact and valid.
+    pub fn message(&mut self, id: TypeId, json: &[u8], out: &mut Vec<u8>) {
+        let object = self.tape.read(json);
+        Writer { types: self.types }.message(id, object, out);
+    }
+
+    /// The message of a part of an object, by the key of its type.
+    pub fn part(&mut self, key: &str, json: &[u8], out: &mut Vec<u8>) {
+        if let Some(id) = self.types.by_key(key) {
+            self.message(id, json, out);
+        }
+    }
+
+    /// An object in an envelope, for one that says what it is. For a kind without a type nothing is written.
+    pub fn sealed(&mut self, json: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(object) = self.tape.read(json) else { return false };
+        let text = |name: &[u8]| {
+            let member = object.members().find(|(key, _)| key.raw() == name);
+            member.and_then(|(_, value)| std::str::from_utf8(value.raw()).ok()).unwrap_or_default()
+        };
+        let (api_version, kind) = (text(b"apiVersion"), text(b"kind"));
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let Some(id) = self.types.by_kind(group, version, kind) else { return false };
+        write_sealed(api_version, kind, out, |out| {
+            Writer { types: self.types }.message(id, Some(object), out);
+        });
+        true
+    }
+}
+
+struct Writer<'t> {
     types: &'t Types,
 }
 
-impl Encoder<'_> {
-    fn message(&self, id: TypeId, object: &Value, out: &mut Vec<u8>) {
+impl Writer<'_> {
+    fn message(&self, id: TypeId, object: Option<Place<'_>>, out: &mut Vec<u8>) {
         let owner = &self.types[id];
-        let mut fields: Vec<(u32, &Field)> =
-            owner.fields.iter().filter_map(|field| Some((field.proto?.number, field))).collect();
-        fields.sort_unstable_by_key(|(number, _)| *number);
-        for (number, field) in fields {
+        let members = members(owner, object);
+        for entry in &owner.numbered {
+            let field = &owner.fields[usize::from(entry.field)];
             if field.inline {
                 if let TypeRef::Struct(embedded) = field.kind {
-                    write_message(number, out, |out| self.message(embedded, object, out));
+                    write_message(entry.number, out, |out| self.message(embedded, object, out));
                 }
                 continue;
             }
-            let value = object.get(field.name).filter(|value| !value.is_null());
-            match (value, field.kind) {
-                (Some(value), kind) => self.field(number, kind, field, value, out),
+            let value = entry.slot.and_then(|slot| members[usize::from(slot)]);
+            match value.filter(|value| value.kind() != Kind::Null) {
+                Some(value) => self.field(entry.number, field.kind, field, value, out),
                 // What has no pointer to be nil is always written.
-                (None, kind) if !field.pointer => self.zero(number, kind, out),
-                (None, _) => {}
+                None if !field.pointer => self.zero(entry.number, field.kind, out),
+                None => {}
             }
         }
     }
 
-    fn field(&self, number: u32, kind: TypeRef, field: &Field, value: &Value, out: &mut Vec<u8>) {
+    fn field(&self, number: u32, kind: TypeRef, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
         match kind {
             TypeRef::List(list) if !list.message => self.elements(number, list, field, value, out),
             TypeRef::Map(map) => self.entries(number, map, field, value, out),
@@ -50,57 +95,53 @@ impl Encoder<'_> {
         }
     }
 
-    fn elements(&self, number: u32, list: &List, field: &Field, value: &Value, out: &mut Vec<u8>) {
-        for element in value.as_array().into_iter().flatten() {
+    fn elements(&self, number: u32, list: &List, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
+        for element in value.elements() {
             self.value(number, list.element, field, element, out);
         }
     }
 
-    fn entries(&self, number: u32, map: &Map, field: &Field, value: &Value, out: &mut Vec<u8>) {
-        // serde_json keeps keys sorted, which is the order that upstream writes.
-        for (key, value) in value.as_object().into_iter().flatten() {
+    fn entries(&self, number: u32, map: &Map, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
+        // Keys are written in order, which is the order of upstream, too.
+        for (key, value) in value.members() {
             write_message(number, out, |out| {
-                write_bytes(1, key.as_bytes(), out);
-                match value {
+                write_bytes(1, &key.text(), out);
+                match value.kind() {
                     // A list that is a message is written even if it is nil, in an entry.
-                    Value::Null if matches!(map.value, TypeRef::List(list) if list.message) => {
+                    Kind::Null if matches!(map.value, TypeRef::List(list) if list.message) => {
                         write_bytes(2, b"", out);
                     }
-                    Value::Null => self.zero(2, map.value, out),
-                    value => self.field(2, map.value, field, value, out),
+                    Kind::Null => self.zero(2, map.value, out),
+                    _ => self.field(2, map.value, field, value, out),
                 }
             });
         }
     }
 
-    fn value(&self, number: u32, kind: TypeRef, field: &Field, value: &Value, out: &mut Vec<u8>) {
+    fn value(&self, number: u32, kind: TypeRef, field: &Field, value: Place<'_>, out: &mut Vec<u8>) {
         match kind {
-            TypeRef::Bool => varint(number, u64::from(value.as_bool().unwrap_or(false)), out),
-            TypeRef::Int32 | TypeRef::Int64 => varint(number, integer(value).cast_unsigned(), out),
+            TypeRef::Bool => varint(number, u64::from(value.is_true()), out),
+            TypeRef::Int32 | TypeRef::Int64 => varint(number, value.integer().cast_unsigned(), out),
             TypeRef::Float64 => {
                 write_tag(number, FIXED64, out);
-                out.extend_from_slice(&value.as_f64().unwrap_or(0.0).to_le_bytes());
+                out.extend_from_slice(&value.float().to_le_bytes());
             }
-            TypeRef::String | TypeRef::Named(_) => {
-                write_bytes(number, value.as_str().unwrap_or_default().as_bytes(), out);
-            }
-            TypeRef::Bytes => {
-                let bytes = STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default();
-                write_bytes(number, &bytes, out);
-            }
+            TypeRef::String | TypeRef::Named(_) => write_bytes(number, &value.text(), out),
+            TypeRef::Bytes => write_bytes(number, &STANDARD.decode(value.text()).unwrap_or_default(), out),
             TypeRef::Time | TypeRef::MicroTime => write_message(number, out, |out| timestamp(value, out)),
-            TypeRef::IntOrString => write_message(number, out, |out| int_or_string(value, out)),
+            TypeRef::IntOrString => write_message(number, out, |out| int_or_string(Some(value), out)),
             TypeRef::Quantity => {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
-                write_message(number, out, |out| write_bytes(1, text.as_bytes(), out));
+                let text = value.text();
+                let text = if value.kind() == Kind::Text { &text } else { value.raw() };
+                write_message(number, out, |out| write_bytes(1, text, out));
             }
             TypeRef::RawExtension | TypeRef::FieldsV1 | TypeRef::Json | TypeRef::Any => {
-                write_message(number, out, |out| write_bytes(1, &json::to_vec(value), out));
+                write_message(number, out, |out| write_json(value, out));
             }
             TypeRef::JsonSchemaOrArray | TypeRef::JsonSchemaOrBool | TypeRef::JsonSchemaOrStringArray => {
                 write_message(number, out, |out| self.schema_or(kind, value, out));
             }
-            TypeRef::Struct(id) => write_message(number, out, |out| self.message(id, value, out)),
+            TypeRef::Struct(id) => write_message(number, out, |out| self.message(id, Some(value), out)),
             TypeRef::List(list) => {
                 write_message(number, out, |out| self.elements(1, list, field, value, out))
             }
@@ -108,29 +149,21 @@ impl Encoder<'_> {
         }
     }
 
-    fn schema_or(&self, kind: TypeRef, value: &Value, out: &mut Vec<u8>) {
-        let schema = TypeRef::Struct(self.types.json_schema());
-        let write_schema = |number: u32, value: &Value, out: &mut Vec<u8>| {
-            let TypeRef::Struct(id) = schema else { return };
-            write_message(number, out, |out| self.message(id, value, out));
+    fn schema_or(&self, kind: TypeRef, value: Place<'_>, out: &mut Vec<u8>) {
+        let write_schema = |number: u32, value: Place<'_>, out: &mut Vec<u8>| {
+            write_message(number, out, |out| self.message(self.types.json_schema(), Some(value), out));
         };
-        match (kind, value) {
-            (TypeRef::JsonSchemaOrBool, Value::Bool(allows)) => varint(1, u64::from(*allows), out),
-            (TypeRef::JsonSchemaOrBool, value) => {
+        match (kind, value.kind()) {
+            (TypeRef::JsonSchemaOrBool, Kind::Bool) => varint(1, u64::from(value.is_true()), out),
+            (TypeRef::JsonSchemaOrBool, _) => {
                 varint(1, 1, out);
                 write_schema(2, value, out);
             }
-            (TypeRef::JsonSchemaOrStringArray, Value::Array(texts)) => {
-                for text in texts {
-                    write_bytes(2, text.as_str().unwrap_or_default().as_bytes(), out);
-                }
+            (TypeRef::JsonSchemaOrStringArray, Kind::Array) => {
+                value.elements().for_each(|text| write_bytes(2, &text.text(), out));
             }
-            (_, Value::Array(schemas)) => {
-                for value in schemas {
-                    write_schema(2, value, out);
-                }
-            }
-            (_, value) => write_schema(1, value, out),
+            (_, Kind::Array) => value.elements().for_each(|schema| write_schema(2, schema, out)),
+            _ => write_schema(1, value, out),
         }
     }
 
@@ -145,8 +178,8 @@ impl Encoder<'_> {
             TypeRef::String | TypeRef::Named(_) | TypeRef::Time | TypeRef::MicroTime => {
                 write_bytes(number, b"", out)
             }
-            TypeRef::Struct(id) => write_message(number, out, |out| self.message(id, &Value::Null, out)),
-            TypeRef::IntOrString => write_message(number, out, |out| int_or_string(&Value::from(0), out)),
+            TypeRef::Struct(id) => write_message(number, out, |out| self.message(id, None, out)),
+            TypeRef::IntOrString => write_message(number, out, |out| int_or_string(None, out)),
             TypeRef::Quantity => write_message(number, out, |out| write_bytes(1, b"0", out)),
             TypeRef::JsonSchemaOrBool => write_message(number, out, |out| varint(1, 0, out)),
             TypeRef::RawExtension
@@ -163,17 +196,46 @@ impl Encoder<'_> {
     }
 }
 
+/// An object's values by slot.
+fn members<'v>(owner: &Type, object: Option<Place<'v>>) -> [Option<Place<'v>>; MOST_FIELDS] {
+    let mut members = [None; MOST_FIELDS];
+    let Some(object) = object else { return members };
+    // Members stand in the order of their names nearly always, as slots do.
+    let mut expected = 0;
+    for (key, value) in object.members() {
+        let name = key.raw();
+        let slot = match owner.slots.get(expected) {
+            Some(slot) if slot.name.as_bytes() == name => Some(expected),
+            _ => owner.slots.binary_search_by(|slot| slot.name.as_bytes().cmp(name)).ok(),
+        };
+        if let Some(slot) = slot {
+            members[slot] = Some(value);
+            expected = slot + 1;
+        }
+    }
+    members
+}
+
 fn varint(number: u32, value: u64, out: &mut Vec<u8>) {
     write_tag(number, VARINT, out);
     write_varint(value, out);
 }
 
-fn integer(value: &Value) -> i64 {
-    value.as_i64().or_else(|| value.as_f64().map(|float| float as i64)).unwrap_or(0)
+/// JSON within a message stays JSON.
+fn write_json(value: Place<'_>, out: &mut Vec<u8>) {
+    match value.kind() {
+        Kind::Text => write_message(1, out, |out| {
+            out.push(b'"');
+            out.extend_from_slice(value.raw());
+            out.push(b'"');
+        }),
+        _ => write_bytes(1, value.raw(), out),
+    }
 }
 
-fn timestamp(value: &Value, out: &mut Vec<u8>) {
-    let text = value.as_str().unwrap_or_default();
+fn timestamp(value: Place<'_>, out: &mut Vec<u8>) {
+    let text = value.text();
+    let text = std::str::from_utf8(&text).unwrap_or_default();
     let Ok(moment) = time::parse(text).or_else(|_| time::parse_micro(text)) else { return };
     if moment.is_zero() {
         return;
@@ -182,12 +244,10 @@ fn timestamp(value: &Value, out: &mut Vec<u8>) {
     varint(2, u64::from(moment.nanos), out);
 }
 
-fn int_or_string(value: &Value, out: &mut Vec<u8>) {
-    let (kind, number, text) = match value {
-        Value::String(text) => (1, 0, text.as_str()),
-        value => (0, integer(value), ""),
-    };
-    varint(1, kind, out);
-    varint(2, number.cast_unsigned(), out);
-    write_bytes(3, text.as_bytes(), out);
+fn int_or_string(value: Option<Place<'_>>, out: &mut Vec<u8>) {
+    let text = value.map(Place::text).unwrap_or_default();
+    let is_text = value.is_some_and(|value| value.kind() == Kind::Text);
+    varint(1, u64::from(is_text), out);
+    varint(2, value.map_or(0, Place::integer).cast_unsigned(), out);
+    write_bytes(3, &text, out);
 }

@@ -44,15 +44,20 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, WireError> {
 /// Puts a message into its envelope.
 pub fn seal(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.len() + api_version.len() + kind.len() + 32);
+    write_sealed(api_version, kind, &mut out, |out| out.extend_from_slice(message));
+    out
+}
+
+/// Writes an envelope around a message that is written on the spot.
+pub fn write_sealed(api_version: &str, kind: &str, out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(MAGIC);
-    write_message(1, &mut out, |out| {
+    write_message(1, out, |out| {
         write_bytes(1, api_version.as_bytes(), out);
         write_bytes(2, kind.as_bytes(), out);
     });
-    write_bytes(2, message, &mut out);
-    write_bytes(3, b"", &mut out);
-    write_bytes(4, b"", &mut out);
-    out
+    write_message(2, out, message);
+    write_bytes(3, b"", out);
+    write_bytes(4, b"", out);
 }
 
 /// One event of a watch, with its length in front; `object` is in an envelope of its own.

@@ -1,8 +1,9 @@
 //! Kubernetes' protobuf, to and from the JSON that everything else here speaks.
 //!
 //! ```text
-//!   k8s\0 ─ envelope (apiVersion, kind, raw) ─ message ──decode──► Value ──encode──► message
+//!   k8s\0 ─ envelope (apiVersion, kind, raw) ─ message ──decode──► Value
 //!                                                 └─ what each field is: atoll_schema's facts
+//!   JSON text ── tape ── encode ──► message
 //! ```
 //!
 //! Nothing is generated: fields, numbers and wire types come from the same table as everything else that is
@@ -11,13 +12,15 @@
 mod decode;
 mod encode;
 mod envelope;
+mod tape;
 mod varint;
 
 use std::fmt;
 
 pub use decode::decode;
-pub use encode::encode;
-pub use envelope::{Envelope, MAGIC, frame, open, seal};
+pub use encode::{Encoder, encode};
+pub use envelope::{Envelope, MAGIC, frame, open, seal, write_sealed};
+pub use varint::write_message;
 
 /// Why bytes are not a message of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -118,10 +118,40 @@ pub fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
 /// Writes a message whose length is known only once it is written.
 pub fn write_message(number: u32, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     write_tag(number, BYTES, out);
-    let start = out.len();
+    // Most messages are short: one byte is enough for their length, and longer ones are moved a little.
+    let place = out.len();
+    out.push(0);
     body(out);
-    let length = out.len() - start;
-    let mut prefix = Vec::with_capacity(4);
-    write_varint(length as u64, &mut prefix);
-    out.splice(start..start, prefix);
+    let mut length = out.len() - place - 1;
+    let width = varint_len(length as u64);
+    if width > 1 {
+        let end = out.len();
+        out.resize(end + width - 1, 0);
+        out.copy_within(place + 1..end, place + width);
+    }
+    for byte in &mut out[place..place + width - 1] {
+        *byte = (length as u8) | 0x80;
+        length >>= 7;
+    }
+    out[place + width - 1] = length as u8;
+}
+
+fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_stand_in_front_whatever_they_are() {
+        for length in [0, 1, 127, 128, 300, 16_383, 16_384, 3_000_000] {
+            let body = vec![7; length];
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            write_bytes(3, &body, &mut one);
+            write_message(3, &mut other, |out| out.extend_from_slice(&body));
+            assert!(one == other, "{length}");
+        }
+    }
 }

@@ -96,6 +96,28 @@ fn metadata_start(encoded: &[u8]) -> Option<usize> {
     (encoded.get(start..start + METADATA.len())? == METADATA).then_some(start)
 }
 
+/// The metadata in what [`encode_object`] wrote, as it stands there.
+pub fn metadata_of(encoded: &[u8]) -> Option<&[u8]> {
+    let start = metadata_start(encoded)? + METADATA.len() - 1;
+    let mut depth = 0;
+    let mut position = start;
+    loop {
+        match encoded.get(position)? {
+            b'"' => {
+                position = skip_string(encoded, position)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        position += 1;
+        if depth == 0 {
+            return Some(&encoded[start..position]);
+        }
+    }
+}
+
 /// Where the string that starts at `start` is over.
 fn skip_string(encoded: &[u8], start: usize) -> Option<usize> {
     if *encoded.get(start)? != b'"' {

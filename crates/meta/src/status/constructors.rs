@@ -237,6 +237,11 @@ impl Status {
         failure(406, "NotAcceptable", message, None)
     }
 
+    /// The answer does not exist in the form that the client wants.
+    pub fn not_acceptable_form(message: impl Into<String>) -> Status {
+        failure(406, "NotAcceptable", message, None)
+    }
+
     /// The answer cannot be converted to what the client accepts.
     pub fn not_acceptable_conversion<S: AsRef<str>>(target: &str, accepted: &[S]) -> Status {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Namespaces: their own label, the `kubernetes` finalizer in the spec, and the phase.
+//! Namespaces: the `kubernetes` finalizer in the spec, and the phase.
 
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
@@ -9,7 +9,6 @@ pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
     returns_deleted: true,
     fields: &[field("status.phase")],
-    defaults: label,
     prepare_create,
     prepare_update,
     validate: |namespace| finalizers(namespace, false),
@@ -21,9 +20,8 @@ pub static STRATEGY: Strategy = Strategy {
 };
 
 const FINALIZER: &str = "kubernetes";
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-fn prepare_create(namespace: &mut Value, _: &Context) {
+fn prepare_create(namespace: &mut Value, _: &Context<'_>) {
     namespace["status"] = json!({ "phase": "Active" });
     if !namespace["spec"].is_object() {
         namespace["spec"] = json!({});
@@ -34,10 +32,9 @@ fn prepare_create(namespace: &mut Value, _: &Context) {
         Some(list) => list.push(FINALIZER.into()),
         None => *finalizers = json!([FINALIZER]),
     }
-    label(namespace);
 }
 
-fn prepare_update(new: &mut Value, old: &Value) {
+fn prepare_update(new: &mut Value, old: &Value, _: &Context<'_>) {
     // The spec holds only finalizers, and those have a subresource of their own.
     new["spec"] = old["spec"].clone();
 }
@@ -68,15 +65,6 @@ fn validate_subresource(subresource: &str, new: &Value, _: &Value) -> Vec<FieldE
         (false, _) => wrong("may only be 'Active' if `deletionTimestamp` is empty"),
         (true, _) => wrong("may only be 'Terminating' if `deletionTimestamp` is not empty"),
     }
-}
-
-/// Every namespace can be selected by its name.
-fn label(namespace: &mut Value) {
-    let name = namespace["metadata"]["name"].clone();
-    if !namespace["metadata"]["labels"].is_object() {
-        namespace["metadata"]["labels"] = json!({});
-    }
-    namespace["metadata"]["labels"][NAME_LABEL] = name;
 }
 
 fn is_held(namespace: &Value) -> bool {

@@ -1,40 +1,20 @@
-//! Secrets: `stringData`, the type, what each type must contain, and immutability.
+//! Secrets: what each type must contain, and immutability.
 
 use atoll_meta::{FieldError, FieldPath, json, names};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::config_map::{MAX_BYTES, decoded_len, entries, immutable};
 use super::{MetadataChecks, Strategy, field, text};
 
 pub static STRATEGY: Strategy = Strategy {
     fields: &[field("type")],
-    defaults: settle,
     validate,
     validate_update,
     metadata_checks: MetadataChecks::WithTheWhole,
     ..Strategy::GENERIC
 };
-
-const OPAQUE: &str = "Opaque";
-
-/// Moves `stringData` into `data` and names the type.
-fn settle(secret: &mut Value) {
-    let Some(fields) = secret.as_object_mut() else { return };
-    if let Some(Value::Object(plain)) = fields.remove("stringData") {
-        let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
-        if let Some(data) = data.as_object_mut() {
-            for (key, value) in plain {
-                let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
-                data.insert(key, encoded.into());
-            }
-        }
-    }
-    if fields.get("type").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        fields.insert("type".into(), OPAQUE.into());
-    }
-}
 
 fn validate(secret: &Value) -> Vec<FieldError> {
     let data = FieldPath::new("data");

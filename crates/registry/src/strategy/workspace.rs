@@ -3,11 +3,12 @@
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, field, text};
+use super::{Context, Strategy, field, spec_differs, text};
 
 pub static STRATEGY: Strategy = Strategy {
     name_rule: names::name_is_dns_label,
     generation: true,
+    is_counted: spec_differs,
     returns_deleted: true,
     fields: &[field("status.id"), field("status.phase")],
     prepare_create,
@@ -22,7 +23,7 @@ pub const FINALIZER: &str = "atoll.dev/contents";
 /// Letters and digits of an id; it must be a DNS label, so it begins with a letter.
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-fn prepare_create(workspace: &mut Value, context: &Context) {
+fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
     let id = id(&context.random);
     if !workspace["spec"].is_object() {
         workspace["spec"] = json!({});

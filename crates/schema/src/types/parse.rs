@@ -9,7 +9,9 @@
 
 use std::collections::HashMap;
 
-use super::{Field, List, ListType, Map, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire};
+use super::{
+    Field, List, ListType, Map, Numbered, Proto, Scalar, Slot, Type, TypeId, TypeRef, Types, Whole, Wire,
+};
 
 /// Where and why the data does not read.
 type Damage = String;
@@ -31,6 +33,7 @@ pub(super) fn parse(data: &'static str) -> Result<Types, Damage> {
                 name: key.rsplit_once('.').map_or(key, |(_, name)| name),
                 fields: Vec::new(),
                 slots: Vec::new(),
+                numbered: Vec::new(),
                 atomic: facts.split(' ').any(|fact| fact == "structType=atomic" || fact == "mapType=atomic"),
                 always: 0,
             });
@@ -46,6 +49,7 @@ pub(super) fn parse(data: &'static str) -> Result<Types, Damage> {
         let slots = flatten(&all, index)?;
         all[index].always = always(&slots)?;
         all[index].slots = slots;
+        all[index].numbered = numbered(&all[index])?;
     }
     let schema =
         *reader.structs.get("apiextensions/v1.JSONSchemaProps").ok_or("there is no JSONSchemaProps")?;
@@ -294,6 +298,22 @@ struct Embedded {
     /// Go names on the way to it.
     names: Vec<&'static str>,
     in_protobuf: bool,
+}
+
+/// The fields that protobuf has, in the order in which it has them.
+fn numbered(owner: &Type) -> Result<Vec<Numbered>, Damage> {
+    let mut numbered = Vec::with_capacity(owner.fields.len());
+    for (place, field) in owner.fields.iter().enumerate() {
+        let Some(proto) = field.proto else { continue };
+        let slot = owner.slot(field.name).map(|(slot, _)| u8::try_from(slot)).transpose();
+        numbered.push(Numbered {
+            number: proto.number,
+            field: u16::try_from(place).map_err(|_| "too many fields")?,
+            slot: slot.map_err(|_| "too many slots")?,
+        });
+    }
+    numbered.sort_unstable_by_key(|entry| entry.number);
+    Ok(numbered)
 }
 
 /// Which slots encoding writes even when they hold their zero value.

@@ -128,7 +128,7 @@ impl Generator {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }
 
@@ -137,7 +137,7 @@ impl Generator {
     }
 
     /// One in so many.
-    fn one_in(&mut self, many: usize) -> bool {
+    pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
 
@@ -149,6 +149,14 @@ impl Generator {
         self.mistakes = mistakes;
         let mut out = String::new();
         self.structure(types, id, 0, &mut out);
+        out
+    }
+
+    /// A value of any type, with as many mistakes as the last object had.
+    #[allow(dead_code)]
+    pub fn anything_of(&mut self, types: &Types, kind: TypeRef) -> String {
+        let mut out = String::new();
+        self.value(types, kind, 4, &mut out);
         out
     }
 

@@ -1,4 +1,4 @@
-//! Asks Go itself, through `upstream/facts roundtrip`.
+//! Asks Go itself, through `upstream/facts`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,14 @@ pub struct Question {
 
 /// Go's answers, or nothing where there is no Go.
 pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
+    let lines = questions.iter().map(|Question { group, version, kind, text, protobuf }| {
+        json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
+    });
+    ask_about("roundtrip", lines)
+}
+
+/// The same with other questions.
+pub fn ask_about(mode: &str, questions: impl Iterator<Item = Value>) -> Option<Vec<Value>> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let program = match PROGRAM.get_or_init(program) {
         Ok(program) => program,
@@ -31,15 +39,12 @@ pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
         }
     };
     let mut input = String::new();
-    for Question { group, version, kind, text, protobuf } in questions {
-        input.push_str(
-            &json!({"group": group, "version": version, "kind": kind, "text": text, "protobuf": protobuf})
-                .to_string(),
-        );
+    for question in questions {
+        input.push_str(&question.to_string());
         input.push('\n');
     }
     let mut child = Command::new(program)
-        .arg("roundtrip")
+        .arg(mode)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -48,7 +53,7 @@ pub fn ask(questions: &[Question]) -> Option<Vec<Value>> {
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().expect("the program ends");
     writer.join().expect("the writer ends").expect("the program reads its input");
-    assert!(output.status.success(), "facts roundtrip failed");
+    assert!(output.status.success(), "facts {mode} failed");
     let text = String::from_utf8(output.stdout).expect("answers are text");
     Some(text.lines().map(|line| serde_json::from_str(line).expect("an answer is JSON")).collect())
 }

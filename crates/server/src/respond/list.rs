@@ -1,19 +1,21 @@
-//! A list, put together in pieces while it is sent: however long it is, little of it is in memory twice.
+//! A list. As JSON it is put together in pieces while it is sent: however long it is, little of it is in memory
+//! twice.
 
 use std::io::Write;
 use std::sync::Arc;
 
-use atoll_meta::json;
+use atoll_meta::{Status, json};
 use atoll_registry::{Listing, Row};
 use atoll_watch::Object;
 use bytes::Bytes;
 use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{GZIP_FROM, accepts_gzip, gzip};
+use super::table::Table;
+use super::{GZIP_FROM, accepts_gzip, gzip, metadata, protobuf};
 use crate::body::Body;
 use crate::chain::Call;
-use crate::negotiate::Output;
+use crate::negotiate::{Form, Media, Meta};
 use crate::workspace::Workspace;
 
 /// Pieces are about this long: several TLS records, few system calls.
@@ -24,8 +26,7 @@ const ROOM: usize = 8;
 pub struct ListBody {
     head: Vec<u8>,
     objects: std::vec::IntoIter<Arc<Object>>,
-    /// Items of built-in lists do not repeat kind and version.
-    typed: bool,
+    item: Item,
     /// Items say which workspace they are from.
     origin: bool,
     first: bool,
@@ -33,25 +34,112 @@ pub struct ListBody {
     gzip: Option<GzEncoder<Vec<u8>>>,
 }
 
+/// What is shown of an item.
+enum Item {
+    /// Items of built-in lists do not repeat kind and version.
+    Typed,
+    Untyped,
+    Metadata(Meta),
+}
+
 /// The answer to a list of `row`; `token` continues it.
-pub fn answer(row: &Row, listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
-    let (output, headers) = (call.output, &call.headers);
-    let size: usize = listing.objects.iter().map(|object| object.json.len()).sum();
+pub async fn answer(row: &Row, listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
+    let output = call.output;
+    let origin = call.workspace == Workspace::All;
+    match (output.form, output.media) {
+        (Form::Metadata(_), _) => {
+            let kind = format!("{}List", row.kind);
+            let message = format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                metadata::go_name(&row.group, &kind, row.type_id.is_some())
+            );
+            super::status(&Status::not_acceptable_form(message), output.refusal())
+        }
+        (Form::Table(version, include), _) => {
+            let head = list_metadata(&listing, token);
+            let mut table = Table::new(&row.group, &row.kind, version, include);
+            each(listing.objects, origin, |json| table.push(json)).await;
+            super::encoded(StatusCode::OK, table.finish(&head, true), output)
+        }
+        (form, Media::Protobuf) => {
+            let head = list_metadata(&listing, token);
+            let size = size(&listing);
+            let (mut list, kind, api_version) = match (form, row.type_id) {
+                (Form::MetadataList(version), _) => {
+                    let list = protobuf::List::of_metadata(version, size / 2);
+                    (list, "PartialObjectMetadataList".to_string(), version.api_version().to_string())
+                }
+                (_, Some(id)) => {
+                    (protobuf::List::of_objects(id, size), format!("{}List", row.kind), row.api_version())
+                }
+                // Such a kind is refused before anything is read.
+                (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
+            };
+            each(listing.objects, origin, |json| list.push(&json)).await;
+            let body = Body::from(list.finish(&api_version, &kind, &head));
+            super::with_type(StatusCode::OK, output.media.content_type(), body)
+        }
+        (form, _) => as_json(row, listing, token, call, form),
+    }
+}
+
+fn size(listing: &Listing) -> usize {
+    listing.objects.iter().map(|object| object.json.len()).sum()
+}
+
+/// Does something with each object that takes a while, and lets others have their turn in between.
+async fn each(objects: Vec<Arc<Object>>, origin: bool, mut act: impl FnMut(Bytes)) {
+    let mut done = 0;
+    for object in objects {
+        done += object.json.len();
+        act(if origin { object.json_with_origin() } else { object.json.clone() });
+        if done >= CHUNK {
+            done = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: Form) -> Response<Body> {
+    let output = call.output;
+    let (item, kind, api_version) = match (form, row.type_id) {
+        (Form::MetadataList(version), _) => {
+            let kind = "PartialObjectMetadataList".to_string();
+            (Item::Metadata(version), kind, version.api_version().to_string())
+        }
+        (_, Some(_)) => (Item::Typed, format!("{}List", row.kind), row.api_version()),
+        (_, None) => (Item::Untyped, format!("{}List", row.kind), row.api_version()),
+    };
+    let mut head = Vec::with_capacity(256);
+    head.extend_from_slice(b"{\"kind\":");
+    json::write_string(&kind, &mut head);
+    head.extend_from_slice(b",\"apiVersion\":");
+    json::write_string(&api_version, &mut head);
+    head.extend_from_slice(b",\"metadata\":");
+    head.extend_from_slice(&list_metadata(&listing, token));
+    head.extend_from_slice(b",\"items\":");
+    if listing.objects.is_empty() && matches!(item, Item::Metadata(_)) {
+        head.extend_from_slice(b"null}");
+        return super::encoded(StatusCode::OK, Bytes::from(head), output);
+    }
+    head.push(b'[');
+    let size = size(&listing);
     let mut body = ListBody {
-        head: head(row, &listing, token),
+        head,
         objects: listing.objects.into_iter(),
-        typed: row.type_id.is_some(),
+        item,
         origin: call.workspace == Workspace::All,
         first: true,
         done: false,
         gzip: None,
     };
-    if size < CHUNK || output != (Output::Json { pretty: false }) {
-        return super::object(StatusCode::OK, Bytes::from(body.whole(size)), output);
+    if size < CHUNK || output.media != (Media::Json { pretty: false }) {
+        return super::encoded(StatusCode::OK, Bytes::from(body.whole(size)), output);
     }
-    let zipped = size >= GZIP_FROM && accepts_gzip(headers);
+    let zipped = size >= GZIP_FROM && accepts_gzip(&call.headers);
     body.gzip = zipped.then(gzip);
-    let mut response = super::with_type(StatusCode::OK, output.content_type(), Body::List(Box::new(body)));
+    let body = Body::List(Box::new(body));
+    let mut response = super::with_type(StatusCode::OK, output.media.content_type(), body);
     if zipped {
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -59,24 +147,17 @@ pub fn answer(row: &Row, listing: Listing, token: Option<&str>, call: &Call) -> 
     response
 }
 
-fn head(row: &Row, listing: &Listing, token: Option<&str>) -> Vec<u8> {
-    let mut head = Vec::with_capacity(256);
-    head.extend_from_slice(b"{\"kind\":");
-    json::write_string(&format!("{}List", row.kind), &mut head);
-    head.extend_from_slice(b",\"apiVersion\":");
-    json::write_string(&row.api_version(), &mut head);
-    head.extend_from_slice(
-        format!(",\"metadata\":{{\"resourceVersion\":\"{}\"", listing.revision).as_bytes(),
-    );
+fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
+    let mut metadata = format!("{{\"resourceVersion\":\"{}\"", listing.revision).into_bytes();
     if let Some(token) = token {
-        head.extend_from_slice(b",\"continue\":");
-        json::write_string(token, &mut head);
+        metadata.extend_from_slice(b",\"continue\":");
+        json::write_string(token, &mut metadata);
     }
     if let Some(remaining) = listing.remaining {
-        head.extend_from_slice(format!(",\"remainingItemCount\":{remaining}").as_bytes());
+        metadata.extend_from_slice(format!(",\"remainingItemCount\":{remaining}").as_bytes());
     }
-    head.extend_from_slice(b"},\"items\":[");
-    head
+    metadata.push(b'}');
+    metadata
 }
 
 impl ListBody {
@@ -144,11 +225,13 @@ impl ListBody {
             }
             false => &object.json,
         };
-        if self.typed {
-            piece.push(b'{');
-            piece.extend_from_slice(&json[json::prefix_len(json)..]);
-        } else {
-            piece.extend_from_slice(json);
+        match self.item {
+            Item::Typed => {
+                piece.push(b'{');
+                piece.extend_from_slice(&json[json::prefix_len(json)..]);
+            }
+            Item::Untyped => piece.extend_from_slice(json),
+            Item::Metadata(version) => metadata::write(json, version, piece),
         }
     }
 }
@@ -171,7 +254,7 @@ mod tests {
         ListBody {
             head: b"{\"items\":[".to_vec(),
             objects: sizes.iter().enumerate().map(object).collect::<Vec<_>>().into_iter(),
-            typed: true,
+            item: Item::Typed,
             origin: false,
             first: true,
             done: false,

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use atoll_admission::Operation;
+use atoll_authn::User;
 use atoll_meta::{Status, object};
 use atoll_registry::Row;
+use atoll_registry::strategy::Requester;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
@@ -29,7 +31,7 @@ async fn create(
     server: &Arc<Server>,
     row: &Row,
     call: &Call,
-    object: Value,
+    mut object: Value,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
@@ -39,6 +41,8 @@ async fn create(
     let name = Some(object::name(&object)).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
     admit(server, row, call, &place, Operation::Create, &name)?;
+    let User { name, uid, groups } = &call.user;
+    (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
     let created = server.registry.create(row, &place, object, dry_run, &|_| Ok(())).await?;
     Ok(respond::object(StatusCode::CREATED, created.json, call.output))
 }

@@ -57,7 +57,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     while let Some(outcome) = running.join_next().await {
         finished(Some(outcome))?;
     }
-    Ok(respond::list::answer(&row, listing, None, call))
+    Ok(respond::list::answer(&row, listing, None, call).await)
 }
 
 fn finished(outcome: Option<Result<Result<(), Status>, tokio::task::JoinError>>) -> Result<(), Status> {

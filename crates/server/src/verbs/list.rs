@@ -32,7 +32,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let listing = registry.list(&snapshot, &scope, &options.selection, after.as_deref(), limit);
     let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
-    Ok(respond::list::answer(row, listing, token.as_deref(), call))
+    Ok(respond::list::answer(row, listing, token.as_deref(), call).await)
 }
 
 /// What is listed; one object only if the selector names it.

@@ -1,6 +1,8 @@
-//! PATCH: a JSON patch or a merge patch, applied to whatever is there when it is written.
+//! PATCH: a JSON patch, a merge patch or a strategic merge, applied to whatever is there when it is written.
 
-use std::sync::Arc;
+mod strategic;
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_admission::Operation;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
@@ -15,7 +17,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::negotiate::media_type;
-use crate::options::WriteOptions;
+use crate::options::{FieldValidation, WriteOptions};
 use crate::{decode, respond};
 
 /// A patch that has been read.
@@ -27,26 +29,19 @@ pub struct Patch {
 }
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    let kind = PatchKind::of(call)?;
+    let kind = PatchKind::of(call, row)?;
     let options = options(call)?;
-    let patch = Patch::parse(kind, &call.body)?;
+    // What is missing is told before what is wrong with the patch.
+    let patch = Patch::parse(kind, &call.body);
     let place = place(row, call)?;
-    // What the last try remarked on is what the client is told.
-    let warnings = std::sync::Mutex::new(Vec::new());
+    let warnings = Warnings::default();
     let transform = |existing: Option<&Value>| {
         // Only PUT and apply create what is missing.
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-        let mut object = existing.clone();
-        patch.apply(&mut object)?;
-        let shown = |object: &Value| json::to_string(object);
-        let read =
-            decode::patched(row, object.clone()).map_err(|error| unreadable(&shown(&object), &error))?;
-        let (mut patched, unknown) = read;
-        let remarks = patch.remarks.iter().cloned().chain(unknown).collect();
-        let heeded = decode::heed(remarks, options.field_validation);
-        let mut heeded = heeded.map_err(|error| unreadable(&shown(&object), &error))?;
-        heeded.extend(without_repeated_owners(&mut patched, true));
-        *warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = heeded;
+        let patch = patch.as_ref().map_err(Status::clone)?;
+        let (mut patched, mut remarks) = patch.apply(Form::Of(row), existing, options.field_validation)?;
+        remarks.extend(without_repeated_owners(&mut patched, true));
+        warnings.set(remarks);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
         Ok(patched)
@@ -62,13 +57,26 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &place, &update).await;
-    let warnings = warnings.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let answer = updated.map(|(patched, _)| respond::object(StatusCode::OK, patched.json, call.output));
-    Ok(warn(answer, &warnings, call))
+    Ok(warn(answer, &warnings.take(), call))
+}
+
+/// What the last try remarked on is what the client is told.
+#[derive(Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    pub fn set(&self, remarks: Vec<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    }
+
+    pub fn take(self) -> Vec<String> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A patch that makes something of which no object can be read.
-pub fn unreadable(patched: &str, error: &str) -> Status {
+fn unreadable(patched: &str, error: &str) -> Status {
     let error = FieldError::invalid(&FieldPath::new("patch"), patched, error);
     Status::invalid("", "", "", vec![error])
 }
@@ -77,16 +85,31 @@ pub fn unreadable(patched: &str, error: &str) -> Status {
 pub enum PatchKind {
     Json,
     Merge,
+    Strategic,
 }
 
+/// What kinds without known types, as custom resources, may be patched with.
+const UNTYPED: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
 impl PatchKind {
-    pub fn of(call: &Call) -> Result<Self, Status> {
+    pub fn of(call: &Call, row: &Row) -> Result<Self, Status> {
         match media_type(&call.headers).as_deref() {
             Some("application/json-patch+json") => Ok(PatchKind::Json),
             Some("application/merge-patch+json") => Ok(PatchKind::Merge),
+            _ if row.type_id.is_none() => Err(Status::unsupported_media_type(&UNTYPED)),
+            Some("application/strategic-merge-patch+json") => Ok(PatchKind::Strategic),
             _ => Err(Status::unsupported_media_type_generic()),
         }
     }
+}
+
+/// What a patch is applied to, and has to result in.
+#[derive(Clone, Copy)]
+pub enum Form<'a> {
+    /// An object of a row.
+    Of(&'a Row),
+    Scale,
 }
 
 pub fn options(call: &Call) -> Result<WriteOptions, Status> {
@@ -100,8 +123,12 @@ pub fn options(call: &Call) -> Result<WriteOptions, Status> {
 
 impl Patch {
     pub fn parse(kind: PatchKind, body: &[u8]) -> Result<Self, Status> {
-        let parsed = json::parse(body);
-        let parsed = parsed.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let parsed = json::parse(body).map_err(|error| match kind {
+            PatchKind::Strategic => Status::bad_request(error.to_string()),
+            PatchKind::Json | PatchKind::Merge => {
+                Status::bad_request(format!("error decoding patch: {error}"))
+            }
+        })?;
         let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
         let remarks = match kind {
             PatchKind::Json => {
@@ -112,17 +139,38 @@ impl Patch {
                 check_merge_patch(&parsed.value).map_err(|error| error.status())?;
                 duplicates.collect()
             }
+            PatchKind::Strategic => {
+                if !parsed.value.is_null() {
+                    let fits = check_merge_patch(&parsed.value);
+                    fits.map_err(|error| Status::bad_request(error.to_string()))?;
+                }
+                duplicates.collect()
+            }
         };
         Ok(Patch { kind, value: parsed.value, remarks })
     }
 
-    pub fn apply(&self, target: &mut Value) -> Result<(), Status> {
+    /// What the patch makes of an object, and what to warn about.
+    pub fn apply(
+        &self,
+        form: Form<'_>,
+        existing: &Value,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let mut object = existing.clone();
         match self.kind {
-            PatchKind::Json => json_patch(target, &self.value).map_err(|error| error.status()),
-            PatchKind::Merge => {
-                merge_patch(target, &self.value);
-                Ok(())
-            }
+            PatchKind::Json => json_patch(&mut object, &self.value).map_err(|error| error.status())?,
+            PatchKind::Merge => merge_patch(&mut object, &self.value),
+            PatchKind::Strategic => return strategic::apply(self, form, existing, validation),
         }
+        let refuse = |error: String| unreadable(&json::to_string(&object), &error);
+        let read = match form {
+            Form::Of(row) => decode::patched(row, object.clone()),
+            Form::Scale => decode::patched_scale(object.clone()),
+        };
+        let (patched, unknown) = read.map_err(refuse)?;
+        let remarks = self.remarks.iter().cloned().chain(unknown).collect();
+        let warnings = decode::heed(remarks, validation).map_err(refuse)?;
+        Ok((patched, warnings))
     }
 }

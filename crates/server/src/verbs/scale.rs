@@ -8,9 +8,9 @@ use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::patch::{Patch, PatchKind, options as patch_options, unreadable};
+use super::patch::{Form, Patch, PatchKind, Warnings, options as patch_options};
 use super::update::check_name;
-use super::{admit, check_namespace, place};
+use super::{admit, check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -32,23 +32,24 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             (Wanted::Scale(scale), options)
         }
         _ => {
-            let kind = PatchKind::of(call)?;
-            (Wanted::Patched(Patch::parse(kind, &call.body)?), patch_options(call)?)
+            let kind = PatchKind::of(call, row)?;
+            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call)?)
         }
     };
     let uid = match &wanted {
         Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
         Wanted::Patched(_) => None,
     };
+    let warnings = Warnings::default();
     let transform = |existing: Option<&Value>| {
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
         match &wanted {
             Wanted::Scale(wanted) => scale::apply(existing, wanted),
             Wanted::Patched(patch) => {
-                let mut current = scale::of(row, existing);
-                patch.apply(&mut current)?;
-                let read = decode::patched_scale(current.clone());
-                let current = read.map_err(|error| unreadable(&json::to_string(&current), &error))?;
+                let patch = patch.as_ref().map_err(Status::clone)?;
+                let current = scale::of(row, existing);
+                let (current, remarks) = patch.apply(Form::Scale, &current, options.field_validation)?;
+                warnings.set(remarks);
                 check_name(&current, &call.info.name)?;
                 scale::apply(existing, &current)
             }
@@ -64,13 +65,17 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         create_missing: false,
         dry_run: options.dry_run,
     };
-    let (updated, _) = server.registry.update(row, &place, &update).await?;
-    Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+    let updated = server.registry.update(row, &place, &update).await;
+    let answer = updated.and_then(|(updated, _)| {
+        Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+    });
+    Ok(warn(answer, &warnings.take(), call))
 }
 
 enum Wanted {
     Scale(Value),
-    Patched(Patch),
+    /// Or what is wrong with it, which is told after what is missing.
+    Patched(Result<Patch, Status>),
 }
 
 fn parse(stored: &[u8]) -> Result<Value, Status> {

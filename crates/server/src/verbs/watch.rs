@@ -1,5 +1,7 @@
 //! GET on a collection with `watch`: what is there, then what happens, until time is up.
 
+mod frames;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +9,21 @@ use std::time::Duration;
 use atoll_meta::Status;
 use atoll_registry::{Row, Selection};
 use atoll_schema::{TypeRef, Types};
-use atoll_watch::event::frame;
-use atoll_watch::{Event, EventType, Expired, Object, RevisionError, Scope, Watcher};
+use atoll_watch::{Event, Expired, Object, RevisionError, Scope, Watcher};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use self::frames::Frames;
 use super::list::{fresh_enough, parse_revision, scope};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::options::ListOptions;
 use crate::respond;
+use crate::respond::table::INITIAL_EVENTS_END;
 use crate::workspace::Workspace;
 
 /// A watch without a timeout of its own ends after once to twice this long, so that they do not all end at once.
@@ -34,8 +37,6 @@ const WAITING: usize = 4;
 /// Events that are ready at once are sent as one piece up to this size.
 const PIECE: usize = 64 << 10;
 
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, true)?;
     let wanted = parse_revision(&options.resource_version);
@@ -45,7 +46,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let initial = options.send_initial_events.unwrap_or(wanted == 0);
     let too_new = if initial { fresh_enough(server, wanted).await.err() } else { None };
     let (sender, receiver) = mpsc::channel(WAITING);
-    let response = respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver));
+    let content_type = call.output.media.of_watch();
+    let response = respond::with_type(StatusCode::OK, content_type, Body::Stream(receiver));
     let start = if initial || wanted == 0 { None } else { Some(wanted) };
     let timeout = options.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let stream = Stream {
@@ -53,7 +55,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         row: Arc::new(row.clone()),
         sender,
         selection: options.selection,
-        origin: call.workspace == Workspace::All,
+        frames: Frames::new(call.output, call.workspace == Workspace::All),
         bookmarks: options.allow_bookmarks,
         announce_end: options.allow_bookmarks && initial,
         too_new,
@@ -77,8 +79,7 @@ struct Stream {
     row: Arc<Row>,
     sender: mpsc::Sender<Bytes>,
     selection: Selection,
-    /// Objects say which workspace they are from.
-    origin: bool,
+    frames: Frames,
     bookmarks: bool,
     /// Say when the initial events are over.
     announce_end: bool,
@@ -134,8 +135,7 @@ impl Stream {
         let mut piece = Vec::new();
         let objects: Vec<Arc<Object>> = snapshot.list(scope, None).collect();
         for object in objects.iter().filter(|object| self.wants(object)) {
-            let json = if self.origin { object.json_with_origin() } else { object.json.clone() };
-            piece.extend_from_slice(&frame(EventType::Added.as_str(), &json));
+            piece.extend_from_slice(&self.frames.initial(object));
             if piece.len() >= PIECE {
                 self.send(Bytes::from(std::mem::take(&mut piece))).await?;
             }
@@ -172,7 +172,7 @@ impl Stream {
         let wanted = events.iter().filter(|event| event.revision > self.not_before);
         let mut frames = wanted.filter_map(|event| {
             let seen = event.seen_by(|object| self.wants(object))?;
-            Some(if self.origin { event.frame_with_origin(seen) } else { event.frame(seen) })
+            Some(self.frames.event(event, seen))
         });
         let Some(mut piece) = frames.next() else { return Ok(()) };
         // One event is sent as it is, shared with every other watcher of it; several are joined.
@@ -208,7 +208,7 @@ impl Stream {
         if initial_events_end {
             object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
         }
-        self.send(frame("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
+        self.send(self.frames.object("BOOKMARK", &atoll_meta::json::to_vec(&object))).await
     }
 
     async fn expired(&self, requested: u64, oldest: u64) -> Result<(), Ended> {
@@ -216,7 +216,7 @@ impl Stream {
     }
 
     async fn error(&self, status: &Status) -> Result<(), Ended> {
-        self.send(frame("ERROR", &status.to_json())).await?;
+        self.send(self.frames.status(status)).await?;
         Err(Ended)
     }
 

@@ -80,6 +80,19 @@ fn an_item_has_no_type() {
 }
 
 #[test]
+fn the_metadata_is_found_as_it_stands() {
+    let object = json!({
+        "kind": "K", "apiVersion": "v1", "spec": {"x": "}"},
+        "metadata": {"name": "a", "labels": {"}": "{\"", "b": "\\"}, "finalizers": ["[", {}]},
+    });
+    let stored = encode_object(&object);
+    assert_eq!(parse(metadata_of(&stored).unwrap()).unwrap().value, object["metadata"]);
+    assert_eq!(metadata_of(&encode_object(&json!({}))), Some(&b"{}"[..]));
+    assert_eq!(metadata_of(b"{\"metadata\":{}}"), None);
+    assert_eq!(metadata_of(&stored[..stored.len() / 2]), None);
+}
+
+#[test]
 fn other_input_is_left_alone() {
     let others: [&[u8]; 7] = [
         b"",

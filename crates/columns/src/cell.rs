@@ -1,0 +1,108 @@
+//! Where a cell's value comes from.
+
+use atoll_meta::time::Timestamp;
+use serde_json::Value;
+
+use crate::Column;
+use crate::format::{labels, selector, since};
+use crate::look::{at, length, list, number, text};
+
+/// A cell. Paths lead into the object, as in `spec.replicas`.
+#[derive(Clone, Copy, Debug)]
+pub enum Cell {
+    /// The text at a path.
+    Text(&'static str),
+    /// The same, or something else where there is none or an empty one.
+    TextOr(&'static str, &'static str),
+    /// The same, or something else only where there is none.
+    Given(&'static str, &'static str),
+    Number(&'static str),
+    Flag(&'static str, bool),
+    /// How much a list or a map holds.
+    Length(&'static str),
+    /// How long ago a time was.
+    Since(&'static str),
+    /// The same where there is a time, else something else.
+    SinceOr(&'static str, &'static str),
+    /// A map of labels.
+    Labels(&'static str),
+    /// A label selector.
+    Selector(&'static str),
+    /// Names of the containers of the pod spec at a path.
+    ContainerNames(&'static str),
+    ContainerImages(&'static str),
+    Special(fn(&Value, Timestamp) -> Value),
+}
+
+impl Cell {
+    pub fn of(&self, object: &Value, now: Timestamp) -> Value {
+        match *self {
+            Cell::Text(path) => text(object, path).into(),
+            Cell::TextOr(path, otherwise) => match text(object, path) {
+                "" => otherwise.into(),
+                text => text.into(),
+            },
+            Cell::Given(path, otherwise) => {
+                at(object, path).and_then(Value::as_str).unwrap_or(otherwise).into()
+            }
+            Cell::Number(path) => number(object, path).into(),
+            Cell::Flag(path, otherwise) => {
+                at(object, path).and_then(Value::as_bool).unwrap_or(otherwise).into()
+            }
+            Cell::Length(path) => length(object, path).into(),
+            Cell::Since(path) => since(text(object, path), now).into(),
+            Cell::SinceOr(path, otherwise) => match text(object, path) {
+                "" => otherwise.into(),
+                time => since(time, now).into(),
+            },
+            Cell::Labels(path) => labels(object, path).into(),
+            Cell::Selector(path) => match selector(at(object, path)) {
+                Some(text) if text.is_empty() => "<none>".into(),
+                Some(text) => text.into(),
+                None => "<error>".into(),
+            },
+            Cell::ContainerNames(path) => of_containers(object, path, "name"),
+            Cell::ContainerImages(path) => of_containers(object, path, "image"),
+            Cell::Special(cell) => cell(object, now),
+        }
+    }
+}
+
+fn of_containers(object: &Value, path: &str, field: &str) -> Value {
+    let containers = at(object, path).map_or(&[][..], |spec| list(spec, "containers"));
+    containers.iter().map(|container| text(container, field)).collect::<Vec<_>>().join(",").into()
+}
+
+impl Column {
+    /// A column of text that is always shown.
+    pub const fn new(name: &'static str, cell: Cell, description: &'static str) -> Self {
+        Column { name, kind: "string", format: "", description, priority: 0, cell }
+    }
+
+    pub const fn integer(mut self) -> Self {
+        self.kind = "integer";
+        self
+    }
+
+    pub const fn boolean(mut self) -> Self {
+        self.kind = "boolean";
+        self
+    }
+
+    pub const fn date(mut self) -> Self {
+        self.kind = "date";
+        self
+    }
+
+    /// The column tells objects apart.
+    pub const fn naming(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
+    /// Shown in wide output only.
+    pub const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+}

@@ -1,0 +1,128 @@
+//! Who may do what, with which certificates, and what is asked before.
+
+use atoll_meta::time::{Timestamp, human_duration};
+use serde_json::Value;
+
+use super::{AGE, NAME, PLAIN};
+use crate::format::selector_struct;
+use crate::look::{at, list, text};
+use crate::{Cell, Column, Printer};
+
+pub fn printer(kind: &str) -> &'static Printer {
+    match kind {
+        "RoleBinding" | "ClusterRoleBinding" => &BINDING,
+        "CertificateSigningRequest" => &SIGNING_REQUEST,
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => &WEBHOOKS,
+        "ValidatingAdmissionPolicy" => &VALIDATING_POLICY,
+        "MutatingAdmissionPolicy" => &MUTATING_POLICY,
+        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => &POLICY_BINDING,
+        _ => &PLAIN,
+    }
+}
+
+static BINDING: Printer = Printer::new(&[
+    NAME,
+    Column::new("Role", Cell::Special(role), "What they may do."),
+    AGE,
+    Column::new("Users", Cell::Special(|binding, _| subjects(binding, "User")), "Users that may.").wide(),
+    Column::new("Groups", Cell::Special(|binding, _| subjects(binding, "Group")), "Groups that may.").wide(),
+    Column::new(
+        "ServiceAccounts",
+        Cell::Special(|binding, _| subjects(binding, "ServiceAccount")),
+        "Service accounts that may.",
+    )
+    .wide(),
+]);
+
+fn role(binding: &Value, _: Timestamp) -> Value {
+    format!("{}/{}", text(binding, "roleRef.kind"), text(binding, "roleRef.name")).into()
+}
+
+fn subjects(binding: &Value, kind: &str) -> Value {
+    let subjects = list(binding, "subjects").iter().filter(|subject| text(subject, "kind") == kind);
+    let named = subjects.map(|subject| match kind {
+        "ServiceAccount" => format!("{}/{}", text(subject, "namespace"), text(subject, "name")),
+        _ => text(subject, "name").to_owned(),
+    });
+    named.collect::<Vec<_>>().join(", ").into()
+}
+
+static SIGNING_REQUEST: Printer = Printer::new(&[
+    NAME,
+    AGE,
+    Column::new("SignerName", Cell::TextOr("spec.signerName", "<none>"), "Who shall sign it."),
+    Column::new("Requestor", Cell::Text("spec.username"), "Who asks for it."),
+    Column::new("RequestedDuration", Cell::Special(requested), "How long it shall be valid."),
+    Column::new("Condition", Cell::Special(decision), "What became of it."),
+]);
+
+fn requested(request: &Value, _: Timestamp) -> Value {
+    let seconds = at(request, "spec.expirationSeconds").and_then(Value::as_i64);
+    seconds.map_or_else(|| "<none>".to_owned(), human_duration).into()
+}
+
+fn decision(request: &Value, _: Timestamp) -> Value {
+    let has = |kind: &str| {
+        list(request, "status.conditions").iter().any(|condition| text(condition, "type") == kind)
+    };
+    let mut decision = match (has("Denied"), has("Approved")) {
+        (true, _) => "Denied",
+        (false, true) => "Approved",
+        (false, false) => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        decision.push_str(",Failed");
+    }
+    if !text(request, "status.certificate").is_empty() {
+        decision.push_str(",Issued");
+    }
+    decision.into()
+}
+
+static WEBHOOKS: Printer = Printer::new(&[
+    NAME,
+    Column::new("Webhooks", Cell::Length("webhooks"), "How many webhooks there are.").integer(),
+    AGE,
+]);
+
+const PARAMETER_KIND: Column =
+    Column::new("ParamKind", Cell::Special(parameter_kind), "Kind of its parameters.");
+
+static VALIDATING_POLICY: Printer = Printer::new(&[
+    NAME,
+    Column::new("Validations", Cell::Length("spec.validations"), "How many rules there are.").integer(),
+    PARAMETER_KIND,
+    AGE,
+]);
+
+static MUTATING_POLICY: Printer = Printer::new(&[
+    NAME,
+    Column::new("Mutations", Cell::Length("spec.mutations"), "How many changes there are.").integer(),
+    PARAMETER_KIND,
+    AGE,
+]);
+
+fn parameter_kind(policy: &Value, _: Timestamp) -> Value {
+    match at(policy, "spec.paramKind") {
+        Some(kind) => format!("{}/{}", text(kind, "apiVersion"), text(kind, "kind")).into(),
+        None => "<unset>".into(),
+    }
+}
+
+static POLICY_BINDING: Printer = Printer::new(&[
+    NAME,
+    Column::new("PolicyName", Cell::Text("spec.policyName"), "Which policy it puts to use."),
+    Column::new("ParamRef", Cell::Special(parameters), "With which parameters."),
+    AGE,
+]);
+
+fn parameters(binding: &Value, _: Timestamp) -> Value {
+    let Some(reference) = at(binding, "spec.paramRef") else { return "<unset>".into() };
+    match (text(reference, "name"), text(reference, "namespace"), at(reference, "selector")) {
+        ("", _, Some(selector)) => selector_struct(selector).into(),
+        ("", _, None) => "<unset>".into(),
+        (name, "", _) => format!("*/{name}").into(),
+        (name, namespace, _) => format!("{namespace}/{name}").into(),
+    }
+}

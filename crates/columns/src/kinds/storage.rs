@@ -1,0 +1,192 @@
+//! Volumes, and who provides them.
+
+use atoll_meta::time::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, NAME, PLAIN};
+use crate::look::{annotation, at, is_deleting, list, text};
+use crate::{Cell, Column, Printer};
+
+pub fn printer(kind: &str) -> &'static Printer {
+    match kind {
+        "StorageClass" => &STORAGE_CLASS,
+        "VolumeAttributesClass" => &VOLUME_ATTRIBUTES_CLASS,
+        "VolumeAttachment" => &VOLUME_ATTACHMENT,
+        "CSINode" => &CSI_NODE,
+        "CSIDriver" => &CSI_DRIVER,
+        _ => &PLAIN,
+    }
+}
+
+const ATTRIBUTES: Column = Column::new(
+    "VolumeAttributesClass",
+    Cell::Given("spec.volumeAttributesClassName", "<unset>"),
+    "Class of its attributes.",
+);
+const MODE: Column =
+    Column::new("VolumeMode", Cell::Given("spec.volumeMode", "<unset>"), "A file system or a block device.")
+        .wide();
+
+pub static PERSISTENT_VOLUME: Printer = Printer::new(&[
+    NAME,
+    Column::new("Capacity", Cell::TextOr("spec.capacity.storage", "0"), "How large it is."),
+    Column::new(
+        "Access Modes",
+        Cell::Special(|volume, _| access_modes(volume, "spec.accessModes").into()),
+        "Who may use it at once.",
+    ),
+    Column::new(
+        "Reclaim Policy",
+        Cell::Text("spec.persistentVolumeReclaimPolicy"),
+        "What becomes of it later.",
+    ),
+    Column::new("Status", Cell::Special(phase), "Whether it is free."),
+    Column::new("Claim", Cell::Special(claim), "Who has it."),
+    Column::new("StorageClass", Cell::Special(class), "Class of the volume."),
+    ATTRIBUTES,
+    Column::new("Reason", Cell::Text("status.reason"), "Why it is in this state."),
+    AGE,
+    MODE,
+]);
+
+pub static PERSISTENT_VOLUME_CLAIM: Printer = Printer::new(&[
+    NAME,
+    Column::new("Status", Cell::Special(phase), "Whether it has a volume."),
+    Column::new("Volume", Cell::Text("spec.volumeName"), "Which one."),
+    Column::new("Capacity", Cell::Special(capacity), "How large that is."),
+    Column::new("Access Modes", Cell::Special(bound_modes), "Who may use it at once."),
+    Column::new("StorageClass", Cell::Special(class), "Class of the volume."),
+    ATTRIBUTES,
+    AGE,
+    MODE,
+]);
+
+fn phase(object: &Value, _: Timestamp) -> Value {
+    if is_deleting(object) { "Terminating".into() } else { text(object, "status.phase").into() }
+}
+
+fn claim(volume: &Value, _: Timestamp) -> Value {
+    match at(volume, "spec.claimRef") {
+        Some(claim) => format!("{}/{}", text(claim, "namespace"), text(claim, "name")).into(),
+        None => "".into(),
+    }
+}
+
+/// An annotation of old goes before the field.
+fn class(object: &Value, _: Timestamp) -> Value {
+    let annotated = annotation(object, "volume.beta.kubernetes.io/storage-class");
+    annotated.unwrap_or_else(|| text(object, "spec.storageClassName")).into()
+}
+
+fn access_modes(object: &Value, path: &str) -> String {
+    let modes = list(object, path);
+    let short = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let given = short.iter().filter(|(name, _)| modes.iter().any(|mode| mode == name));
+    given.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+}
+
+/// What a claim without a volume gets is not known yet.
+fn is_bound(claim: &Value) -> bool {
+    !text(claim, "spec.volumeName").is_empty()
+}
+
+fn bound_modes(claim: &Value, _: Timestamp) -> Value {
+    if is_bound(claim) { access_modes(claim, "status.accessModes").into() } else { "".into() }
+}
+
+fn capacity(claim: &Value, _: Timestamp) -> Value {
+    match (is_bound(claim), text(claim, "status.capacity.storage")) {
+        (false, _) => "".into(),
+        (true, "") => "0".into(),
+        (true, capacity) => capacity.into(),
+    }
+}
+
+static STORAGE_CLASS: Printer = Printer::new(&[
+    Column::new("Name", Cell::Special(class_name), "Name of the object.").naming(),
+    Column::new("Provisioner", Cell::Text("provisioner"), "Who makes the volumes."),
+    Column::new("ReclaimPolicy", Cell::Given("reclaimPolicy", "Delete"), "What becomes of them later."),
+    Column::new("VolumeBindingMode", Cell::Given("volumeBindingMode", "Immediate"), "When they are made."),
+    Column::new("AllowVolumeExpansion", Cell::Flag("allowVolumeExpansion", false), "Whether they may grow."),
+    AGE,
+]);
+
+fn class_name(class: &Value, _: Timestamp) -> Value {
+    let name = text(class, "metadata.name");
+    let marks =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    match marks.iter().any(|mark| annotation(class, mark) == Some("true")) {
+        true => format!("{name} (default)").into(),
+        false => name.into(),
+    }
+}
+
+static VOLUME_ATTRIBUTES_CLASS: Printer = Printer::new(&[
+    NAME,
+    Column::new("DriverName", Cell::Text("driverName"), "Who knows the attributes."),
+    AGE,
+]);
+
+static VOLUME_ATTACHMENT: Printer = Printer::new(&[
+    NAME,
+    Column::new("Attacher", Cell::Text("spec.attacher"), "Who attaches it.").naming(),
+    Column::new("PV", Cell::Text("spec.source.persistentVolumeName"), "Which volume."),
+    Column::new("Node", Cell::Text("spec.nodeName"), "Where to."),
+    Column::new("Attached", Cell::Flag("status.attached", false), "Whether that is done.").boolean(),
+    AGE,
+]);
+
+static CSI_NODE: Printer = Printer::new(&[
+    NAME,
+    Column::new("Drivers", Cell::Length("spec.drivers"), "Drivers on the node.").integer(),
+    AGE,
+]);
+
+static CSI_DRIVER: Printer = Printer::new(&[
+    NAME,
+    Column::new(
+        "AttachRequired",
+        Cell::Flag("spec.attachRequired", true),
+        "Whether volumes are attached first.",
+    )
+    .boolean(),
+    Column::new("PodInfoOnMount", Cell::Flag("spec.podInfoOnMount", false), "Whether it is told of the pod.")
+        .boolean(),
+    Column::new(
+        "StorageCapacity",
+        Cell::Flag("spec.storageCapacity", false),
+        "Whether it says what is left.",
+    )
+    .boolean(),
+    Column::new("TokenRequests", Cell::Special(audiences), "Tokens that it needs."),
+    Column::new(
+        "RequiresRepublish",
+        Cell::Flag("spec.requiresRepublish", false),
+        "Whether it is called again.",
+    )
+    .boolean(),
+    Column::new("Modes", Cell::Special(modes), "Kinds of volumes."),
+    AGE,
+]);
+
+fn audiences(driver: &Value, _: Timestamp) -> Value {
+    match list(driver, "spec.tokenRequests") {
+        [] => "<unset>".into(),
+        requests => {
+            requests.iter().map(|request| text(request, "audience")).collect::<Vec<_>>().join(",").into()
+        }
+    }
+}
+
+fn modes(driver: &Value, _: Timestamp) -> Value {
+    let modes = list(driver, "spec.volumeLifecycleModes").iter().filter_map(Value::as_str);
+    match modes.collect::<Vec<_>>().join(",") {
+        modes if modes.is_empty() => "<none>".into(),
+        modes => modes.into(),
+    }
+}

@@ -1,0 +1,86 @@
+//! Reading and filling the fields of objects.
+
+use serde_json::{Map, Value};
+
+pub type Object = Map<String, Value>;
+
+/// Go writes what is unset as null where it does not leave it out.
+pub fn is_absent(object: &Object, name: &str) -> bool {
+    matches!(object.get(name), None | Some(Value::Null))
+}
+
+pub fn text<'o>(object: &'o Object, name: &str) -> &'o str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub fn number(object: &Object, name: &str) -> i64 {
+    object.get(name).and_then(Value::as_i64).unwrap_or_default()
+}
+
+pub fn flag(object: &Object, name: &str) -> bool {
+    object.get(name).and_then(Value::as_bool).unwrap_or_default()
+}
+
+pub fn child<'o>(object: &'o Object, name: &str) -> Option<&'o Object> {
+    object.get(name).and_then(Value::as_object)
+}
+
+pub fn child_mut<'o>(object: &'o mut Object, name: &str) -> Option<&'o mut Object> {
+    object.get_mut(name).and_then(Value::as_object_mut)
+}
+
+/// The object in a field, made if there is none.
+pub fn entry<'o>(object: &'o mut Object, name: &str) -> Option<&'o mut Object> {
+    if is_absent(object, name) {
+        object.insert(name.to_owned(), Value::Object(Object::new()));
+    }
+    child_mut(object, name)
+}
+
+pub fn items<'o>(object: &'o Object, name: &str) -> impl Iterator<Item = &'o Object> {
+    object.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
+}
+
+pub fn items_mut<'o>(object: &'o mut Object, name: &str) -> impl Iterator<Item = &'o mut Object> {
+    object.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+pub fn set(object: &mut Object, name: &str, value: impl Into<Value>) {
+    object.insert(name.to_owned(), value.into());
+}
+
+/// For what Go keeps behind a pointer: only what is unset is filled in.
+pub fn set_absent(object: &mut Object, name: &str, value: impl Into<Value>) {
+    if is_absent(object, name) {
+        set(object, name, value);
+    }
+}
+
+/// For plain strings: the empty one counts as unset.
+pub fn set_empty(object: &mut Object, name: &str, value: &str) {
+    if text(object, name).is_empty() {
+        set(object, name, value);
+    }
+}
+
+/// Takes entries out of a map of the metadata, and the map itself if that was all.
+pub fn drop_annotations(holder: &mut Object, names: &[&str]) {
+    let Some(metadata) = child_mut(holder, "metadata") else { return };
+    let Some(annotations) = child_mut(metadata, "annotations") else { return };
+    names.iter().for_each(|name| drop(annotations.remove(*name)));
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+pub fn annotation<'o>(holder: &'o Object, name: &str) -> Option<&'o str> {
+    child(child(holder, "metadata")?, "annotations")?.get(name)?.as_str()
+}
+
+pub fn annotate(holder: &mut Object, name: &str, text: String) {
+    if let Some(metadata) = entry(holder, "metadata")
+        && let Some(annotations) = entry(metadata, "annotations")
+    {
+        set(annotations, name, text);
+    }
+}

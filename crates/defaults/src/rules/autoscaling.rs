@@ -1,0 +1,86 @@
+//! HorizontalPodAutoscalers.
+
+use serde_json::{Value, json};
+
+use crate::object::{
+    Object, annotate, annotation, child, child_mut, drop_annotations, entry, is_absent, set, set_absent,
+};
+
+/// What older versions have no fields for stands in annotations there.
+const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+const TOLERANCES: [&str; 2] = [
+    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
+];
+
+/// In percent of what the pods ask for.
+const UTILIZATION: i64 = 80;
+
+/// Annotations that can be read are kept as they are; upstream also writes them anew.
+pub fn version_1(autoscaler: &mut Object) {
+    drop_annotations(autoscaler, &TOLERANCES);
+    for name in [METRICS, BEHAVIOR, CURRENT_METRICS, CONDITIONS] {
+        let unread = match annotation(autoscaler, name).map(serde_json::from_str) {
+            Some(Ok(Value::Array(items))) => name == BEHAVIOR || items.is_empty(),
+            Some(Ok(Value::Object(fields))) => name != BEHAVIOR || fields.is_empty(),
+            Some(_) => true,
+            None => false,
+        };
+        if unread {
+            drop_annotations(autoscaler, &[name]);
+        }
+    }
+    if annotation(autoscaler, METRICS).is_none()
+        && let Some(spec) = child_mut(autoscaler, "spec")
+    {
+        set_absent(spec, "targetCPUUtilizationPercentage", UTILIZATION);
+    }
+    let used = child(autoscaler, "status")
+        .and_then(|status| status.get("currentCPUUtilizationPercentage")?.as_i64());
+    if let (Some(used), None) = (used, annotation(autoscaler, CURRENT_METRICS)) {
+        let metric = format!(
+            r#"[{{"type":"Resource","resource":{{"name":"cpu","currentAverageUtilization":{used},"currentAverageValue":"0"}}}}]"#
+        );
+        annotate(autoscaler, CURRENT_METRICS, metric);
+    }
+}
+
+pub fn version_2(autoscaler: &mut Object) {
+    drop_annotations(autoscaler, &[METRICS, BEHAVIOR, CURRENT_METRICS, CONDITIONS]);
+    drop_annotations(autoscaler, &TOLERANCES);
+    let Some(spec) = child_mut(autoscaler, "spec") else { return };
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        set(
+            spec,
+            "metrics",
+            json!([{
+                "type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": UTILIZATION}},
+            }]),
+        );
+    }
+    if let Some(behavior) = child_mut(spec, "behavior") {
+        rules(behavior, "scaleUp", || {
+            json!([
+                {"type": "Pods", "value": 4, "periodSeconds": 15},
+                {"type": "Percent", "value": 100, "periodSeconds": 15},
+            ])
+        });
+        rules(behavior, "scaleDown", || json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+        // Downwards the controller has a setting of its own.
+        if let Some(up) = child_mut(behavior, "scaleUp") {
+            set_absent(up, "stabilizationWindowSeconds", 0);
+        }
+    }
+}
+
+fn rules(behavior: &mut Object, direction: &str, policies: fn() -> Value) {
+    let Some(rules) = entry(behavior, direction) else { return };
+    set_absent(rules, "selectPolicy", "Max");
+    if is_absent(rules, "policies") {
+        set(rules, "policies", policies());
+    }
+}

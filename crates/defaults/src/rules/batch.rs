@@ -1,0 +1,22 @@
+//! Jobs. The template in a CronJob is left as it is until a Job is made of it.
+
+use super::core::labels_from_template;
+use crate::object::{Object, child, child_mut, is_absent, set, set_absent};
+
+const UNBOUNDED: i64 = i32::MAX as i64;
+
+pub fn job(job: &mut Object) {
+    let Some(spec) = child_mut(job, "spec") else { return };
+    if is_absent(spec, "completions") && is_absent(spec, "parallelism") {
+        set(spec, "completions", 1);
+    }
+    set_absent(spec, "parallelism", 1);
+    let limit = if is_absent(spec, "backoffLimitPerIndex") { 6 } else { UNBOUNDED };
+    set_absent(spec, "backoffLimit", limit);
+    let replacement = if is_absent(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
+    set_absent(spec, "podReplacementPolicy", replacement);
+    let template = child(spec, "template").and_then(|template| child(template, "metadata"));
+    if let Some(labels) = template.and_then(|metadata| child(metadata, "labels")).cloned() {
+        labels_from_template(job, labels);
+    }
+}

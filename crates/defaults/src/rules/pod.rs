@@ -1,0 +1,113 @@
+//! Pods and their templates.
+
+use serde_json::{Value, json};
+
+use super::Literal::{self, Text};
+use crate::image::pull_policy;
+use crate::object::{
+    Object, child_mut, drop_annotations, flag, items_mut, number, set, set_absent, set_empty, text,
+};
+use crate::resources::{pod_resources, requests_from_limits};
+
+pub const CONTAINER: &[(&str, Literal)] =
+    &[("terminationMessagePath", Text("/dev/termination-log")), ("terminationMessagePolicy", Text("File"))];
+
+/// Init containers once stood in annotations, which must not reach whoever still reads those.
+const INIT_CONTAINERS: [&str; 4] = [
+    "pod.beta.kubernetes.io/init-containers",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-container-statuses",
+];
+
+const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
+
+/// What is filled in for pods and not for their templates.
+pub fn pod(pod: &mut Object) {
+    drop_annotations(pod, &INIT_CONTAINERS);
+    let Some(spec) = child_mut(pod, "spec") else { return };
+    for list in CONTAINER_LISTS {
+        items_mut(spec, list).for_each(requests_from_limits);
+    }
+    pod_resources(spec);
+    set_absent(spec, "enableServiceLinks", true);
+    if flag(spec, "hostNetwork") {
+        for list in CONTAINER_LISTS {
+            items_mut(spec, list).for_each(host_ports);
+        }
+    }
+    if number(spec, "terminationGracePeriodSeconds") < 0 {
+        set(spec, "terminationGracePeriodSeconds", 1);
+    }
+}
+
+/// On the host's network a container's ports are the host's.
+fn host_ports(container: &mut Object) {
+    for port in items_mut(container, "ports") {
+        let own = number(port, "containerPort");
+        if number(port, "hostPort") == 0 && own != 0 {
+            set(port, "hostPort", own);
+        }
+    }
+}
+
+pub fn template(template: &mut Object) {
+    drop_annotations(template, &INIT_CONTAINERS);
+}
+
+/// The account has two names, of which the newer one wins.
+pub fn spec(spec: &mut Object) {
+    const NEW: &str = "serviceAccountName";
+    const OLD: &str = "serviceAccount";
+    let (from, to) = if text(spec, NEW).is_empty() { (OLD, NEW) } else { (NEW, OLD) };
+    if let Some(name) = spec.get(from).filter(|name| **name != *text(spec, to)).cloned() {
+        set(spec, to, name);
+    }
+}
+
+/// The first of the addresses also stands alone, and counts if the two differ.
+pub fn status(status: &mut Object) {
+    first_of(status, "podIP", "podIPs", |list| list.first()?.get("ip")?.as_str(), |ip| json!({ "ip": ip }));
+}
+
+/// Keeps a field and the first element of a list the same.
+pub fn first_of(
+    holder: &mut Object,
+    single: &str,
+    list: &str,
+    first: fn(&[Value]) -> Option<&str>,
+    element: fn(&str) -> Value,
+) {
+    let alone = text(holder, single);
+    let items = holder.get(list).and_then(Value::as_array).filter(|items| !items.is_empty());
+    let listed = items.map(|items| first(items).unwrap_or_default());
+    match (alone, listed) {
+        ("", Some(listed)) if !listed.is_empty() => {
+            let listed = listed.to_owned();
+            set(holder, single, listed);
+        }
+        ("", _) => {}
+        (alone, Some(listed)) if alone == listed => {}
+        (alone, _) => {
+            let only = element(alone);
+            set(holder, list, vec![only]);
+        }
+    }
+}
+
+pub fn container(container: &mut Object) {
+    if text(container, "imagePullPolicy").is_empty() {
+        let policy = pull_policy(text(container, "image"));
+        set(container, "imagePullPolicy", policy);
+    }
+}
+
+pub fn volume(volume: &mut Object) {
+    if volume.iter().all(|(name, source)| name == "name" || source.is_null()) {
+        set(volume, "emptyDir", json!({}));
+    }
+    if let Some(image) = child_mut(volume, "image") {
+        let policy = pull_policy(text(image, "reference"));
+        set_empty(image, "pullPolicy", policy);
+    }
+}

@@ -1,0 +1,190 @@
+//! A Pod is asked to go, if the disruption budget that counts it allows that.
+
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::{Map, Value, json};
+
+use crate::delete::DeleteOptions;
+use crate::modify::{Preconditions, set_condition};
+use crate::row::{Place, Row, SharedRow};
+use crate::{Registry, parse};
+
+const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+const CAUSE: &str = "DisruptionBudget";
+/// Evictions that the disruption controller has not confirmed yet; beyond them it must catch up first.
+const UNCONFIRMED: usize = 2000;
+/// How often an eviction starts again because the Pod changed meanwhile.
+const ATTEMPTS: usize = 20;
+
+impl Registry {
+    pub async fn evict(&self, pods: &Row, place: &Place<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        let mut outcome = Ok(());
+        for _ in 0..ATTEMPTS {
+            outcome = self.try_evict(pods, place, options).await;
+            let changed = matches!(&outcome, Err(status) if status.reason() == "Conflict");
+            if !changed || options.resource_version.is_some() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn try_evict(&self, pods: &Row, place: &Place<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        let pod = parse(&self.get(pods, place)?.json)?;
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        let ending = matches!(phase, "Succeeded" | "Failed") || object::is_being_deleted(&pod);
+        let guard = match () {
+            () if ending => Guard::None,
+            // It is not ready, so it may go; but only while that is so.
+            () if phase == "Pending" => Guard::Unchanged,
+            () => self.ask_budget(&pod, place, options.dry_run).await?,
+        };
+        let mut options = options.clone();
+        let own_revision = object::resource_version(&pod).to_string();
+        if guard == Guard::Unchanged && options.resource_version.is_none() {
+            options.resource_version = Some(own_revision);
+        }
+        if !options.dry_run {
+            let expected = Preconditions {
+                uid: options.uid.as_deref().unwrap_or_default(),
+                resource_version: options.resource_version.as_deref().unwrap_or_default(),
+            };
+            let now = self.now();
+            let announce = |pod: &mut Value| {
+                let condition = json!({
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting",
+                    "lastProbeTime": null,
+                });
+                set_condition(pod, condition, &now);
+                Ok(())
+            };
+            let marked = self.modify(pods, place, expected, false, &announce).await?;
+            if options.resource_version.is_some() {
+                options.resource_version = Some(object::resource_version(&marked).to_string());
+            }
+        }
+        self.delete(pods, place, &options, &|_| Ok(())).await.map(drop)
+    }
+
+    /// Takes one disruption off the budget of a running Pod.
+    async fn ask_budget(&self, pod: &Value, place: &Place<'_>, dry_run: bool) -> Result<Guard, Status> {
+        let Some(row) = self.catalog.stored("policy", "poddisruptionbudgets").cloned() else {
+            return Ok(Guard::None);
+        };
+        let mut budgets = self.budgets(&row, pod, place)?;
+        let Some(budget) = budgets.pop() else { return Ok(Guard::None) };
+        if !budgets.is_empty() {
+            let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(Status::plain_internal(message));
+        }
+        if !is_ready(pod) {
+            let count = |name: &str| budget["status"][name].as_i64().unwrap_or(0);
+            let enough = count("desiredHealthy") > 0 && count("currentHealthy") >= count("desiredHealthy");
+            if budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || enough {
+                return Ok(Guard::Unchanged);
+            }
+        }
+        let name = object::name(&budget).to_string();
+        let now = self.now();
+        let take = |budget: &mut Value| take_disruption(budget, place.name, &now);
+        let budget_place = Place { name: &name, ..*place };
+        self.modify(&row, &budget_place, Preconditions::default(), dry_run, &take).await?;
+        Ok(Guard::None)
+    }
+
+    /// The budgets that count this Pod.
+    fn budgets(&self, row: &SharedRow, pod: &Value, place: &Place<'_>) -> Result<Vec<Value>, Status> {
+        let snapshot = self.snapshot();
+        let mut found = Vec::new();
+        for object in snapshot.list(&row.scope(Some(place.workspace), place.namespace), None) {
+            let budget = parse(&object.json)?;
+            let Some(selector) = budget["spec"].get("selector") else { continue };
+            let selects = LabelSelector::from_object(selector)
+                .is_ok_and(|selector| selector.matches(|key| object::label(pod, key)));
+            if selects {
+                found.push(budget);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What the deletion depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    None,
+    /// The Pod is still as it was looked at.
+    Unchanged,
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|own| own["type"] == "Ready" && own["status"] == "True")
+}
+
+fn take_disruption(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
+    let name = object::name(budget).to_string();
+    let status = &budget["status"];
+    let count = |field: &str| status[field].as_i64().unwrap_or(0);
+    let refused = |message: &str| Status::forbidden("policy", "poddisruptionbudget", &name, message);
+    if count("observedGeneration") < object::generation(budget) {
+        let message = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(Status::too_many_requests(WOULD_VIOLATE, 10).with_cause(CAUSE, message, ""));
+    }
+    let allowed = count("disruptionsAllowed");
+    if allowed < 0 {
+        return Err(refused("pdb disruptions allowed is negative"));
+    }
+    if status["disruptedPods"].as_object().is_some_and(|pods| pods.len() > UNCONFIRMED) {
+        return Err(refused(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
+    }
+    if allowed == 0 {
+        let message = why_not(budget, &name);
+        return Err(Status::too_many_requests(WOULD_VIOLATE, 0).with_cause(CAUSE, message, ""));
+    }
+    let observed = count("observedGeneration");
+    budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+    if allowed == 1 {
+        let mut condition = json!({
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "reason": "InsufficientPods",
+            "message": "",
+        });
+        if observed != 0 {
+            condition["observedGeneration"] = observed.into();
+        }
+        set_condition(budget, condition, now);
+    }
+    let disrupted = &mut budget["status"]["disruptedPods"];
+    if !disrupted.is_object() {
+        *disrupted = Value::Object(Map::new());
+    }
+    disrupted[pod] = now.into();
+    Ok(())
+}
+
+/// Why a budget allows no disruption.
+fn why_not(budget: &Value, name: &str) -> String {
+    let count = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
+    let conditions = budget["status"]["conditions"].as_array();
+    let condition = conditions.into_iter().flatten().find(|own| own["type"] == "DisruptionAllowed");
+    let text = |field: &str| condition.and_then(|own| own[field].as_str()).unwrap_or_default();
+    let told = text("status") == "False" && !text("message").is_empty();
+    let (desired, current) = (count("desiredHealthy"), count("currentHealthy"));
+    let not_now = format!("The disruption budget {name} does not allow evicting pods currently");
+    match () {
+        () if told && text("reason") == "SyncFailed" => {
+            format!("{not_now} because it failed sync: {}", text("message"))
+        }
+        () if current <= desired => {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
+        }
+        () if told => format!("{not_now} ({}): {}", text("reason"), text("message")),
+        () => not_now,
+    }
+}

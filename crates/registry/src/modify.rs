@@ -1,0 +1,84 @@
+//! A change that the server itself makes to an object, past the rules that updates by clients are held to.
+
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::row::{Place, Row};
+use crate::update::uid_conflict;
+use crate::{Refused, Registry, parse};
+
+/// What the object must be for the change to be made; empty texts are not asked about.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Preconditions<'a> {
+    pub uid: &'a str,
+    pub resource_version: &'a str,
+}
+
+impl Registry {
+    /// Changes what is there, again and again until nobody came in between. The object as it then is.
+    pub(crate) async fn modify(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        expected: Preconditions<'_>,
+        dry_run: bool,
+        change: &(dyn Fn(&mut Value) -> Result<(), Status> + Sync),
+    ) -> Result<Value, Status> {
+        let key = row.key(place);
+        loop {
+            let snapshot = self.snapshot();
+            let existing =
+                snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let old = parse(&existing.json)?;
+            if !expected.uid.is_empty() && expected.uid != object::uid(&old) {
+                return Err(uid_conflict(row, place, expected.uid, object::uid(&old)));
+            }
+            let revision = existing.revision.to_string();
+            if !expected.resource_version.is_empty() && expected.resource_version != revision {
+                return Err(revision_conflict(row, place, expected.resource_version, &revision));
+            }
+            let mut new = old.clone();
+            change(&mut new)?;
+            if dry_run || new == old {
+                return Ok(new);
+            }
+            let value = self.encode_stored(row, &mut new);
+            match self.write(&snapshot, &key, Some(value)).await {
+                Ok(revision) => {
+                    object::set_resource_version(&mut new, &revision.to_string());
+                    return Ok(new);
+                }
+                Err(Refused::Changed) => {}
+                Err(Refused::Status(status)) => return Err(status),
+            }
+        }
+    }
+}
+
+fn revision_conflict(row: &Row, place: &Place<'_>, wanted: &str, actual: &str) -> Status {
+    let message = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {actual}",
+        row.resource, place.namespace, place.name
+    );
+    Status::conflict(&row.group, &row.resource, place.name, message)
+}
+
+/// Sets the condition of that `type` in `status.conditions`. A condition whose status stays keeps its time.
+pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: &str) {
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    condition["lastTransitionTime"] = now.into();
+    match conditions.iter_mut().find(|own| own["type"] == condition["type"]) {
+        None => conditions.push(condition),
+        Some(own) => {
+            if own["status"] == condition["status"] {
+                condition["lastTransitionTime"] = own["lastTransitionTime"].take();
+            }
+            *own = condition;
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Profiles of AppArmor once stood in annotations; a new pod has them in fields as well.
+
+use serde_json::{Value, json};
+
+const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+const MAX_NAME: usize = 4095;
+
+pub fn fields_from_annotations(pod: &mut Value) {
+    let Some(annotations) = pod["metadata"].get("annotations").and_then(Value::as_object) else { return };
+    let profiles: Vec<(String, Value)> = annotations
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?.to_owned(), profile(value.as_str()?)?)))
+        .collect();
+    if profiles.is_empty() || pod["spec"]["os"]["name"] == "windows" {
+        return;
+    }
+    let own = pod["spec"]["securityContext"]["appArmorProfile"].clone();
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let wanted = profiles.iter().find(|(name, _)| container["name"] == **name);
+            let has_one = container["securityContext"].get("appArmorProfile").is_some_and(Value::is_object);
+            if let Some((_, profile)) = wanted.filter(|(_, profile)| !has_one && *profile != own) {
+                if !container["securityContext"].is_object() {
+                    container["securityContext"] = json!({});
+                }
+                container["securityContext"]["appArmorProfile"] = profile.clone();
+            }
+        }
+    }
+}
+
+fn profile(annotation: &str) -> Option<Value> {
+    match annotation {
+        "unconfined" => Some(json!({"type": "Unconfined"})),
+        "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
+        _ => {
+            let name = annotation.strip_prefix("localhost/")?;
+            let fits = !name.is_empty() && name.trim() == name && name.len() <= MAX_NAME;
+            fits.then(|| json!({"type": "Localhost", "localhostProfile": name}))
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What makes pods from a template: Deployments, ReplicaSets, StatefulSets, DaemonSets and their elder kin.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use super::{Context, Strategy, counted, disabled, spec_differs};
+
+const TEMPLATE: &str = "spec.template";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const ROLLBACK: &str = "deprecated.deployment.rollback.to";
+
+const GENERIC: Strategy = Strategy {
+    generation: true,
+    is_counted: spec_differs,
+    prepare_create: |new, _| disabled::drop_from_template(new, TEMPLATE),
+    prepare_update: |new, _, _| disabled::drop_from_template(new, TEMPLATE),
+    ..Strategy::GENERIC
+};
+
+pub static DEPLOYMENT: Strategy = Strategy {
+    status_keeps: &["labels"],
+    is_counted: |new, old| {
+        spec_differs(new, old) || new["metadata"].get("annotations") != old["metadata"].get("annotations")
+    },
+    prepare_subresource: |_, new, old, _| keep_annotation(new, old, ROLLBACK),
+    ..GENERIC
+};
+
+pub static REPLICA_SET: Strategy = GENERIC;
+
+pub static REPLICATION_CONTROLLER: Strategy =
+    Strategy { fields: &[counted("status.replicas", "status.replicas", "0")], ..GENERIC };
+
+pub static STATEFUL_SET: Strategy = Strategy {
+    prepare_create: |new, _| {
+        disabled::drop_from(new, disabled::STATEFUL_SET);
+        disabled::drop_from_template(new, TEMPLATE);
+    },
+    prepare_update: |new, _, _| {
+        disabled::drop_from(new, disabled::STATEFUL_SET);
+        disabled::drop_from_template(new, TEMPLATE);
+    },
+    ..GENERIC
+};
+
+pub static CRON_JOB: Strategy = Strategy {
+    prepare_create: |new, _| disabled::drop_from_template(new, "spec.jobTemplate.spec.template"),
+    prepare_update: |new, _, _| disabled::drop_from_template(new, "spec.jobTemplate.spec.template"),
+    ..GENERIC
+};
+
+pub static POD_TEMPLATE: Strategy = Strategy {
+    returns_deleted: true,
+    prepare_create: |new, _| disabled::drop_from_template(new, "template"),
+    prepare_update: |new, _, _| disabled::drop_from_template(new, "template"),
+    ..GENERIC
+};
+
+pub static DAEMON_SET: Strategy = Strategy {
+    prepare_create: |new, _| {
+        disabled::drop_from_template(new, TEMPLATE);
+        let generation = template_generation(new).max(1);
+        annotate(new, TEMPLATE_GENERATION, generation.to_string().into());
+    },
+    prepare_update: update_daemon_set,
+    prepare_subresource: |_, new, old, _| keep_annotation(new, old, TEMPLATE_GENERATION),
+    ..GENERIC
+};
+
+/// Changes of the template are counted apart, in an annotation that was a field once.
+fn update_daemon_set(new: &mut Value, old: &Value, _: &Context<'_>) {
+    disabled::drop_from_template(new, TEMPLATE);
+    let changed = new["spec"]["template"] != old["spec"]["template"];
+    let generation = template_generation(old).saturating_add(i64::from(changed));
+    annotate(new, TEMPLATE_GENERATION, generation.to_string().into());
+}
+
+fn template_generation(daemon_set: &Value) -> i64 {
+    object::annotation(daemon_set, TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// What is a field in upstream's own types is not part of the metadata.
+fn keep_annotation(new: &mut Value, old: &Value, name: &str) {
+    match object::annotation(old, name) {
+        Some(value) => annotate(new, name, value.into()),
+        None => {
+            let fields = object::metadata_mut(new);
+            if let Some(Value::Object(annotations)) = fields.get_mut("annotations")
+                && annotations.remove(name).is_some()
+                && annotations.is_empty()
+            {
+                fields.remove("annotations");
+            }
+        }
+    }
+}
+
+fn annotate(object: &mut Value, name: &str, value: Value) {
+    let annotations = object::metadata_mut(object).entry("annotations").or_insert(Value::Null);
+    if !annotations.is_object() {
+        *annotations = Value::Object(serde_json::Map::new());
+    }
+    annotations[name] = value;
+}

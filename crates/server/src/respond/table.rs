@@ -1,0 +1,128 @@
+//! Objects as rows, for people: the cells come from `atoll_columns`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use atoll_columns::{Column, Printer};
+use atoll_meta::time::Timestamp;
+use atoll_meta::{json, object};
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::metadata;
+use crate::negotiate::{Include, Meta};
+
+/// The annotation of the bookmark that ends the initial events: its object is always told.
+pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// A table that is being written.
+pub struct Table {
+    printer: &'static Printer,
+    version: Meta,
+    include: Include,
+    now: Timestamp,
+    rows: Vec<(Value, Bytes)>,
+}
+
+/// The table of one object; `headers` says whether its columns are told.
+pub fn of_object(stored: &[u8], version: Meta, include: Include, headers: bool) -> Bytes {
+    let parsed = parse(stored);
+    let (group, _) = object::split_api_version(object::api_version(&parsed)).unwrap_or_default();
+    let mut table = Table::new(group, object::kind(&parsed), version, include);
+    let mut metadata = Vec::with_capacity(48);
+    metadata.push(b'{');
+    let revision = object::resource_version(&parsed);
+    if !revision.is_empty() {
+        metadata.extend_from_slice(b"\"resourceVersion\":");
+        json::write_string(revision, &mut metadata);
+    }
+    metadata.push(b'}');
+    table.rows.push((parsed, Bytes::copy_from_slice(stored)));
+    table.finish(&metadata, headers)
+}
+
+impl Table {
+    pub fn new(group: &str, kind: &str, version: Meta, include: Include) -> Self {
+        let printer = atoll_columns::printer(group, kind);
+        Table { printer, version, include, now: now(), rows: Vec::new() }
+    }
+
+    pub fn push(&mut self, stored: Bytes) {
+        self.rows.push((parse(&stored), stored));
+    }
+
+    /// The whole table; `metadata` is the list's, as JSON.
+    pub fn finish(mut self, metadata: &[u8], headers: bool) -> Bytes {
+        let mut out = Vec::with_capacity(1024 + 512 * self.rows.len());
+        out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
+        out.extend_from_slice(self.version.api_version().as_bytes());
+        out.extend_from_slice(b"\",\"metadata\":");
+        out.extend_from_slice(metadata);
+        out.extend_from_slice(b",\"columnDefinitions\":");
+        if headers || self.printer.always_headed {
+            write_list(self.printer.columns, &mut out, write_column);
+        } else {
+            out.extend_from_slice(b"null");
+        }
+        out.extend_from_slice(b",\"rows\":");
+        if let Some(order) = self.printer.order {
+            self.rows.sort_by(|(one, _), (other, _)| order(one, other));
+        }
+        if self.rows.is_empty() && self.printer.null_when_empty {
+            out.extend_from_slice(b"null");
+        } else {
+            write_list(&self.rows, &mut out, |(object, stored), out| self.write_row(object, stored, out));
+        }
+        out.push(b'}');
+        Bytes::from(out)
+    }
+
+    fn write_row(&self, object: &Value, stored: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"cells\":");
+        write_list(&self.printer.cells(object, self.now), out, json::write);
+        if let Some(conditions) = (self.printer.conditions)(object) {
+            out.extend_from_slice(b",\"conditions\":");
+            json::write(&conditions, out);
+        }
+        out.extend_from_slice(b",\"object\":");
+        let ends_initial_events = object::annotation(object, INITIAL_EVENTS_END) == Some("true");
+        match self.include {
+            Include::Object => out.extend_from_slice(stored),
+            Include::None if !ends_initial_events => out.extend_from_slice(b"null"),
+            _ => metadata::write(stored, self.version, out),
+        }
+        out.push(b'}');
+    }
+}
+
+fn write_column(column: &Column, out: &mut Vec<u8>) {
+    for (before, text) in [
+        ("{\"name\":", column.name),
+        (",\"type\":", column.kind),
+        (",\"format\":", column.format),
+        (",\"description\":", column.description),
+    ] {
+        out.extend_from_slice(before.as_bytes());
+        json::write_string(text, out);
+    }
+    out.extend_from_slice(format!(",\"priority\":{}}}", column.priority).as_bytes());
+}
+
+fn write_list<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+fn parse(stored: &[u8]) -> Value {
+    json::parse(stored).map(|parsed| parsed.value).unwrap_or_default()
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos())
+}

@@ -1,0 +1,31 @@
+//! POST of a Binding, to a Pod or to the namespace that it is in.
+
+use std::sync::Arc;
+
+use atoll_admission::Operation;
+use atoll_meta::{Status, object};
+use atoll_registry::{Place, Row};
+use http::Response;
+
+use super::{admit, check_namespace};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::WriteOptions;
+use crate::{decode, respond};
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
+    let binding = decode::other_kind("", "v1", "Binding", &call.headers, &call.body)?;
+    check_namespace(row, call, &binding)?;
+    let name = object::name(&binding).to_string();
+    if !call.info.name.is_empty() && call.info.name != name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    let pods = server.registry.catalog.stored("", "pods").ok_or_else(Status::not_found_generic)?;
+    let namespace = call.info.namespace.as_str();
+    let place = Place { workspace: call.workspace.id()?, namespace, name: &name };
+    admit(server, row, call, &place, Operation::Create, &name)?;
+    server.registry.bind(pods, &place, &binding, options.dry_run).await?;
+    Ok(respond::status(&Status::success_with_code(201), call.output))
+}

@@ -1,0 +1,38 @@
+//! POST of an Eviction to a Pod.
+
+use std::sync::Arc;
+
+use atoll_admission::Operation;
+use atoll_meta::{FieldError, FieldPath, Status, object};
+use atoll_registry::Row;
+use http::Response;
+
+use super::{admit, check_namespace, place};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::{self, WriteOptions};
+use crate::{decode, respond};
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let write = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
+    let eviction = decode::other_kind("policy", "v1", "Eviction", &call.headers, &call.body)?;
+    check_namespace(row, call, &eviction)?;
+    if object::name(&eviction) != call.info.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let own = &eviction["deleteOptions"];
+    let forced = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    if own[forced] == true {
+        let path = FieldPath::new("deleteOptions").child(forced);
+        let message = "can not be set for pod eviction, try after removing the option";
+        let error = FieldError::invalid(&path, true, message);
+        return Err(Status::invalid("policy", "Eviction", &call.info.name, vec![error]));
+    }
+    let mut options = options::delete(&call.query, Some(own))?;
+    options.dry_run |= write.dry_run;
+    let place = place(row, call)?;
+    admit(server, row, call, &place, Operation::Create, place.name)?;
+    server.registry.evict(row, &place, &options).await?;
+    Ok(respond::status(&Status::success_with_code(201), call.output))
+}

@@ -1,0 +1,55 @@
+//! Strategic merges of objects whose types are known.
+
+use atoll_merge::{print_map, strategic_merge};
+use atoll_meta::{Status, object};
+use atoll_schema::{TypeId, Types, normalise, restore};
+use serde_json::{Map, Value};
+
+use super::{Form, Patch, unreadable};
+use crate::decode;
+use crate::options::FieldValidation;
+
+const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
+
+pub(super) fn apply(
+    patch: &Patch,
+    form: Form<'_>,
+    existing: &Value,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), Status> {
+    let types = Types::get();
+    let id = match form {
+        Form::Of(row) => row.type_id,
+        Form::Scale => types.by_kind(SCALE.0, SCALE.1, SCALE.2),
+    };
+    let id = id.ok_or_else(|| Status::bad_request("strategic merge patch format is not supported"))?;
+    let (mut patched, mut left) = merged(types, id, existing, &patch.value)?;
+    let mut remarks = patch.remarks.clone();
+    if !matches!(normalise(types, id, &mut patched), Ok(unknown) if unknown.is_empty()) {
+        // Upstream puts the result into its struct without passing by JSON: some more fits, and the words are others.
+        (patched, left) = merged(types, id, existing, &patch.value)?;
+        let unknown = restore(types, id, &mut patched).map_err(|error| refuse(&left, &error))?;
+        remarks.extend(unknown);
+    }
+    let warnings = decode::heed(remarks, validation).map_err(|error| refuse(&left, &error))?;
+    if !patched["metadata"].is_object() {
+        patched["metadata"] = Value::Object(Map::new());
+    }
+    // The kind is the struct's, whatever the patch says.
+    match form {
+        Form::Of(row) => object::set_type(&mut patched, &row.api_version(), &row.kind),
+        Form::Scale => object::set_type(&mut patched, "autoscaling/v1", SCALE.2),
+    }
+    Ok((patched, warnings))
+}
+
+/// The merged object, and what is left of the patch.
+fn merged(types: &Types, id: TypeId, existing: &Value, patch: &Value) -> Result<(Value, Value), Status> {
+    let (mut object, mut left) = (existing.clone(), patch.clone());
+    strategic_merge(types, id, &mut object, &mut left).map_err(|error| error.status())?;
+    Ok((object, left))
+}
+
+fn refuse(left: &Value, error: &str) -> Status {
+    unreadable(&left.as_object().map_or_else(|| "map[]".to_owned(), print_map), error)
+}

@@ -1,0 +1,164 @@
+//! POST of a TokenRequest to a ServiceAccount.
+
+use std::sync::Arc;
+
+use atoll_admission::Operation;
+use atoll_authn::AUDIENCE;
+use atoll_authn::service_account::Subject;
+use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
+use atoll_registry::{Place, Row};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::{admit, place};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::WriteOptions;
+use crate::{decode, respond};
+
+const DEFAULT_SECONDS: i64 = 3600;
+const LEAST_SECONDS: i64 = 600;
+const MOST_SECONDS: i64 = 1 << 32;
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
+    let group = "authentication.k8s.io";
+    let mut request = decode::other_kind(group, "v1", "TokenRequest", &call.headers, &call.body)?;
+    let place = place(row, call)?;
+    check_names(&request, &place)?;
+    let account = parse(&server.registry.get(row, &place)?.json)?;
+    let uid = object::uid(&account);
+    if !matches!(object::uid(&request), "" | "0") && object::uid(&request) != uid {
+        let message = format!(
+            "the UID in the token request ({}) does not match the UID of the service account ({uid})",
+            object::uid(&request)
+        );
+        return Err(Status::conflict(group, "TokenRequest", place.name, message));
+    }
+    let now = server.registry.clock.now();
+    complete(&mut request, &place, uid, now);
+    let errors = check(&request);
+    if !errors.is_empty() {
+        return Err(Status::invalid(group, "TokenRequest", "", errors));
+    }
+    admit(server, row, call, &place, Operation::Create, place.name)?;
+    let bound = bound(server, &request, &place)?;
+    let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
+    let audiences: Vec<String> = texts(&request["spec"]["audiences"]).map(String::from).collect();
+    let mut random = [0; 16];
+    let failed = |cause: String| Status::internal_error(format!("failed to generate token: {cause}"));
+    getrandom::fill(&mut random).map_err(|error| failed(error.to_string()))?;
+    let key = server.token_key.as_ref().ok_or_else(|| failed("there is no signing key".into()))?;
+    let subject =
+        Subject { workspace: place.workspace, namespace: place.namespace, name: place.name, uid, bound };
+    let issued = key.issue(&subject, &audiences, &id::uuid_v4(random), now, now + seconds);
+    let token = issued.map_err(|_| failed("it cannot be signed".into()))?;
+    request["status"] =
+        json!({ "token": token, "expirationTimestamp": atoll_meta::time::format(now + seconds) });
+    Ok(respond::value(StatusCode::CREATED, &request, call.output))
+}
+
+fn parse(stored: &[u8]) -> Result<Value, Status> {
+    json::parse(stored).map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A request that says for whom it is must mean the account in the URL.
+fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
+    let pairs = [
+        ("name", object::name(request), place.name),
+        ("namespace", object::namespace(request), place.namespace),
+    ];
+    for (field, given, own) in pairs {
+        if !given.is_empty() && given != own {
+            let path = FieldPath::new("metadata").child(field);
+            let message = format!("must match the service account {field} if specified");
+            let error = FieldError::invalid(&path, given, message);
+            return Err(Status::invalid("authentication.k8s.io", "TokenRequest", place.name, vec![error]));
+        }
+    }
+    Ok(())
+}
+
+/// What the request leaves open.
+fn complete(request: &mut Value, place: &Place<'_>, uid: &str, now: i64) {
+    let fields = object::metadata_mut(request);
+    fields.insert("name".into(), place.name.into());
+    fields.insert("namespace".into(), place.namespace.into());
+    fields.insert("uid".into(), uid.into());
+    fields.insert("creationTimestamp".into(), atoll_meta::time::format(now).into());
+    if texts(&request["spec"]["audiences"]).next().is_none() {
+        request["spec"]["audiences"] = json!([AUDIENCE]);
+    }
+    if request["spec"]["expirationSeconds"].as_i64().is_none() {
+        request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
+    }
+}
+
+fn check(request: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("spec").child("expirationSeconds");
+    let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(0);
+    let mut errors = Vec::new();
+    if seconds < LEAST_SECONDS {
+        errors.push(FieldError::invalid(&path, seconds, "may not specify a duration less than 10 minutes"));
+    }
+    if seconds > MOST_SECONDS {
+        errors.push(FieldError::invalid(
+            &path,
+            seconds,
+            "may not specify a duration larger than 2^32 seconds",
+        ));
+    }
+    errors
+}
+
+/// The claims about the object that the token shall be bound to.
+fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'static str, Value)>, Status> {
+    let Some(wanted) = request["spec"].get("boundObjectRef").filter(|wanted| wanted.is_object()) else {
+        return Ok(Vec::new());
+    };
+    let text = |field: &str| wanted[field].as_str().unwrap_or_default();
+    let (claim, resource, namespace) = match (text("apiVersion"), text("kind")) {
+        ("v1", "Pod") => ("pod", "pods", place.namespace),
+        ("v1", "Secret") => ("secret", "secrets", place.namespace),
+        ("v1", "Node") => ("node", "nodes", ""),
+        (version, kind) => {
+            let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+            let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(Status::bad_request(message));
+        }
+    };
+    let find = |resource: &str, namespace: &str, name: &str| {
+        let row = server.registry.catalog.stored("", resource).ok_or_else(Status::not_found_generic)?;
+        let found = server.registry.get(row, &Place { workspace: place.workspace, namespace, name })?;
+        parse(&found.json)
+    };
+    let object = find(resource, namespace, text("name"))?;
+    if claim == "pod" && object["spec"]["serviceAccountName"] != place.name {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+            place.name
+        )));
+    }
+    if !text("uid").is_empty() && text("uid") != object::uid(&object) {
+        let message = format!(
+            "the UID in the bound object reference ({}) does not match the UID in record. The object might have been \
+             deleted and then recreated",
+            text("uid")
+        );
+        return Err(Status::conflict("", text("kind"), text("name"), message));
+    }
+    let mut claims = vec![(claim, json!({ "name": text("name"), "uid": object::uid(&object) }))];
+    if let Some(node) = object["spec"]["nodeName"].as_str().filter(|_| claim == "pod") {
+        let mut about = json!({ "name": node });
+        if let Ok(node) = find("nodes", "", node) {
+            about["uid"] = object::uid(&node).into();
+        }
+        claims.push(("node", about));
+    }
+    Ok(claims)
+}

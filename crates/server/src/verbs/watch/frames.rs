@@ -1,0 +1,80 @@
+//! How the events of a watch are written. What is the same for all watchers is made once and kept with the event.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use atoll_meta::Status;
+use atoll_watch::event::frame as json_frame;
+use atoll_watch::{Encoding, Event, EventType, Object};
+use bytes::Bytes;
+
+use crate::negotiate::{Form, Media, Meta, Output};
+use crate::respond::{metadata, protobuf, table};
+
+pub struct Frames {
+    protobuf: bool,
+    form: Form,
+    /// Objects say which workspace they are from.
+    origin: bool,
+    /// The columns of a table are told once.
+    headed: AtomicBool,
+}
+
+impl Frames {
+    pub fn new(output: Output, origin: bool) -> Self {
+        let protobuf = output.media == Media::Protobuf;
+        Frames { protobuf, form: output.form, origin, headed: AtomicBool::new(false) }
+    }
+
+    /// An event, as this watch shows it.
+    pub fn event(&self, event: &Event, seen: EventType) -> Bytes {
+        let name = seen.as_str();
+        if self.origin {
+            return self.object(name, &event.shown_with_origin(seen));
+        }
+        let encoding = match (self.form, self.protobuf) {
+            (Form::Whole, false) => return event.frame(seen),
+            (Form::Whole, true) => Encoding::Protobuf,
+            (Form::Metadata(Meta::V1), false) => Encoding::Metadata,
+            (Form::Metadata(Meta::V1), true) => Encoding::MetadataProtobuf,
+            // Ages are different each time, and the rest is rarely asked for.
+            _ => return self.object(name, &event.shown(seen).unwrap_or_default()),
+        };
+        event.frame_as(encoding, seen, |json| self.object(name, json))
+    }
+
+    /// The event by which a watch begins that shows what is there.
+    pub fn initial(&self, object: &Object) -> Bytes {
+        let name = EventType::Added.as_str();
+        match self.origin {
+            true => self.object(name, &object.json_with_origin()),
+            false => self.object(name, &object.json),
+        }
+    }
+
+    /// An event of any type, made of an object's JSON.
+    pub fn object(&self, event_type: &str, json: &[u8]) -> Bytes {
+        match self.form {
+            Form::Whole => self.frame(event_type, json),
+            // Upstream does not know what to do with a list here either, and says nothing.
+            Form::Metadata(version) | Form::MetadataList(version) => {
+                self.frame(event_type, &metadata::of(json, version))
+            }
+            Form::Table(version, include) => {
+                let first = !self.headed.swap(true, Ordering::Relaxed);
+                self.frame(event_type, &table::of_object(json, version, include, first))
+            }
+        }
+    }
+
+    /// What ends a watch that cannot go on.
+    pub fn status(&self, status: &Status) -> Bytes {
+        self.frame("ERROR", &status.to_json())
+    }
+
+    fn frame(&self, event_type: &str, json: &[u8]) -> Bytes {
+        match self.protobuf {
+            true => protobuf::frame(event_type, json),
+            false => json_frame(event_type, json),
+        }
+    }
+}

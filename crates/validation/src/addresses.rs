@@ -1,0 +1,204 @@
+//! IP addresses and ranges: what upstream's parsers take, and what they have stopped taking in new values.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use atoll_meta::quote::quote;
+
+use crate::at::{At, Errors};
+
+/// An address, which may have leading zeros.
+pub(crate) fn parse(text: &str) -> Option<IpAddr> {
+    match text.bytes().find(|byte| matches!(byte, b'.' | b':'))? {
+        b'.' => sloppy_v4(text).map(IpAddr::V4),
+        _ => sloppy_v6(text).map(IpAddr::V6),
+    }
+}
+
+fn sloppy_v4(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        *octet = digits.then(|| without_zeros(part).parse().ok()).flatten()?;
+    }
+    parts.next().is_none().then(|| octets.into())
+}
+
+fn sloppy_v6(text: &str) -> Option<Ipv6Addr> {
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let parts: Vec<String> = text
+        .split(':')
+        .map(|part| match sloppy_v4(part) {
+            Some(address) => address.to_string(),
+            None if part.is_empty() => String::new(),
+            None => without_zeros(part).to_owned(),
+        })
+        .collect();
+    parts.join(":").parse().ok()
+}
+
+fn without_zeros(digits: &str) -> &str {
+    match digits.trim_start_matches('0') {
+        "" => "0",
+        rest => rest,
+    }
+}
+
+/// As upstream writes it: an IPv4 address within IPv6 is an IPv4 address.
+fn canonical(address: IpAddr) -> String {
+    match address {
+        IpAddr::V6(six) => six.to_ipv4_mapped().map_or_else(|| six.to_string(), |four| four.to_string()),
+        IpAddr::V4(four) => four.to_string(),
+    }
+}
+
+pub(crate) fn is_v6(text: &str) -> bool {
+    matches!(parse(text), Some(IpAddr::V6(six)) if six.to_ipv4_mapped().is_none())
+}
+
+/// An address in a field that once took more; values that were there before pass.
+pub(crate) fn legacy(errors: &mut Errors, at: &At<'_>, old: &[&str]) {
+    if !old.contains(&at.text()) {
+        strict(errors, at);
+    }
+}
+
+fn strict(errors: &mut Errors, at: &At<'_>) -> Option<IpAddr> {
+    let text = at.text();
+    let Some(address) = parse(text) else {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        errors.push(at.invalid_as(text, detail));
+        return None;
+    };
+    match text.parse::<IpAddr>() {
+        Err(_) => errors.push(at.invalid_as(text, "must not have leading 0s")),
+        Ok(IpAddr::V6(six)) if six.to_ipv4_mapped().is_some() => {
+            errors.push(at.invalid_as(text, "must not be an IPv4-mapped IPv6 address"));
+        }
+        Ok(_) => return Some(address),
+    }
+    None
+}
+
+/// An address written the one right way.
+pub(crate) fn address(errors: &mut Errors, at: &At<'_>) {
+    if let Some(address) = strict(errors, at) {
+        not_canonical(errors, at, &canonical(address));
+    }
+}
+
+fn not_canonical(errors: &mut Errors, at: &At<'_>, canonical: &str) {
+    if at.text() != canonical {
+        let detail = format!("must be in canonical form ({})", quote(canonical));
+        errors.push(at.invalid_as(at.text(), detail));
+    }
+}
+
+/// A range: its address as written, its bits, and whether it is IPv6.
+pub(crate) struct Range {
+    pub address: IpAddr,
+    pub network: IpAddr,
+    pub bits: u32,
+}
+
+impl Range {
+    pub fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.network.is_ipv4() && masked(address, self.bits) == self.network
+    }
+
+    fn text(&self) -> String {
+        // Upstream writes the network of an IPv4 address within IPv6 as one of IPv4 with the mask that is left.
+        let mapped = matches!(self.network, IpAddr::V6(six) if six.to_ipv4_mapped().is_some());
+        let bits = if mapped { self.bits.saturating_sub(96) } else { self.bits };
+        format!("{}/{bits}", canonical(self.network))
+    }
+}
+
+fn masked(address: IpAddr, bits: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(four) => {
+            Ipv4Addr::from(u32::from(four) & u32::MAX.checked_shl(32 - bits).unwrap_or(0)).into()
+        }
+        IpAddr::V6(six) => {
+            Ipv6Addr::from(u128::from(six) & u128::MAX.checked_shl(128 - bits).unwrap_or(0)).into()
+        }
+    }
+}
+
+/// A range, which may have leading zeros.
+pub(crate) fn parse_range(text: &str) -> Option<Range> {
+    let (address, bits) = text.split_once('/')?;
+    let address = parse(address)?;
+    let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
+    let bits = digits.then(|| without_zeros(bits).parse::<u32>().ok()).flatten()?;
+    let limit = if address.is_ipv4() { 32 } else { 128 };
+    (bits <= limit).then(|| Range { address, network: masked(address, bits), bits })
+}
+
+/// A range in a field that once took more; values that were there before pass.
+pub(crate) fn legacy_range(errors: &mut Errors, at: &At<'_>, text: &str, old: &[&str]) {
+    if !old.contains(&text) {
+        strict_range(errors, at, text);
+    }
+}
+
+fn strict_range(errors: &mut Errors, at: &At<'_>, text: &str) -> Option<Range> {
+    let Some(range) = parse_range(text) else {
+        let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        errors.push(at.invalid_as(text, detail));
+        return None;
+    };
+    let (address, bits) = text.split_once('/').unwrap_or_default();
+    let detail = match address.parse::<IpAddr>() {
+        Ok(_) if bits.len() > 1 && bits.starts_with('0') => "must not have leading 0s in IP or prefix length",
+        Err(_) => "must not have leading 0s in IP or prefix length",
+        Ok(IpAddr::V6(six)) if six.to_ipv4_mapped().is_some() => "must not have an IPv4-mapped IPv6 address",
+        Ok(address) if address != range.network => "must not have bits set beyond the prefix length",
+        Ok(_) => return Some(range),
+    };
+    errors.push(at.invalid_as(text, detail));
+    None
+}
+
+/// A range written the one right way.
+pub(crate) fn range(errors: &mut Errors, at: &At<'_>) {
+    if let Some(range) = strict_range(errors, at, at.text()) {
+        not_canonical(errors, at, &range.text());
+    }
+}
+
+/// An interface's address with the bits of its network, written the one right way.
+pub(crate) fn interface(errors: &mut Errors, at: &At<'_>) {
+    let Some(range) = parse_range(at.text()) else {
+        let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        errors.push(at.invalid_as(at.text(), detail));
+        return;
+    };
+    let mapped = matches!(range.address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some());
+    let bits = if mapped && range.bits > 32 { range.bits - 96 } else { range.bits };
+    not_canonical(errors, at, &format!("{}/{bits}", canonical(range.address)));
+}
+
+/// An address that others can reach.
+pub(crate) fn endpoint(errors: &mut Errors, at: &At<'_>) {
+    let text = at.text();
+    let Some(address) = parse(text) else {
+        errors.push(at.invalid_as(text, "must be a valid IP address"));
+        return;
+    };
+    let address = address.to_canonical();
+    let (link_local, multicast) = match address {
+        IpAddr::V4(four) => (four.is_link_local(), four.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(six) => (six.is_unicast_link_local(), six.segments()[0] & 0xff0f == 0xff02),
+    };
+    let found = [
+        (address.is_unspecified(), format!("may not be unspecified ({text})")),
+        (address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
+        (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
+        (multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
+    ];
+    errors.extend(found.into_iter().filter(|(is, _)| *is).map(|(_, detail)| at.invalid_as(text, detail)));
+}

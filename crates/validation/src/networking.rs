@@ -1,0 +1,223 @@
+//! NetworkPolicies, and the addresses that Services are given.
+
+use atoll_meta::field::BadValue;
+use atoll_meta::{FieldError, names, object};
+use serde_json::Value;
+
+use crate::Checks;
+use crate::addresses::{legacy_range, parse_range, range};
+use crate::at::{At, Errors, equal};
+use crate::{ports, selectors};
+
+pub(crate) static POLICIES: Checks = Checks {
+    create: |policy| self::policy(policy, &Lenience::default()),
+    update: |new, old| policy(new, &Lenience::beside(old)),
+    ..Checks::NONE
+};
+
+/// What a policy may keep because it was there before the rule was.
+#[derive(Default)]
+struct Lenience<'a> {
+    selectors: bool,
+    ranges: Vec<&'a str>,
+}
+
+impl<'a> Lenience<'a> {
+    fn beside(old: &'a Value) -> Lenience<'a> {
+        let spec = At::field(old, "spec");
+        let selector = spec.get("podSelector");
+        let mut ranges = Vec::new();
+        for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
+            for rule in spec.get(rules).items() {
+                for block in rule.get(peers).items().map(|peer| peer.get("ipBlock")).filter(At::is_set) {
+                    ranges.push(block.text_of("cidr"));
+                    ranges.extend(block.get("except").texts());
+                }
+            }
+        }
+        let selectors = !object::validate_label_selector(selector.value, &selector.path).is_empty();
+        Lenience { selectors, ranges }
+    }
+}
+
+fn policy(policy: &Value, lenience: &Lenience<'_>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = At::field(policy, "spec");
+    selectors::check(&mut errors, &spec.get("podSelector"), lenience.selectors);
+    for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
+        for rule in spec.get(rules).items() {
+            for port in rule.get("ports").items() {
+                policy_port(&mut errors, &port);
+            }
+            for peer in rule.get(peers).items() {
+                self::peer(&mut errors, &peer, lenience);
+            }
+        }
+    }
+    let kinds = spec.get("policyTypes");
+    if kinds.len() > 2 {
+        errors.push(kinds.invalid("may not specify more than two policyTypes"));
+        return errors;
+    }
+    let unknown = kinds.items().filter(|kind| !matches!(kind.text(), "Ingress" | "Egress"));
+    errors.extend(unknown.map(|kind| kind.unsupported(&["Ingress", "Egress"])));
+    errors
+}
+
+fn policy_port(errors: &mut Errors, at: &At<'_>) {
+    let (protocol, port, end) = (at.get("protocol"), at.get("port"), at.get("endPort"));
+    if protocol.is_set() && !ports::PROTOCOLS.contains(&protocol.text()) {
+        errors.push(protocol.unsupported(&["TCP", "UDP", "SCTP"]));
+    }
+    match (port.value, end.number()) {
+        (Value::Null, Some(_)) => {
+            errors.push(end.invalid("may not be specified when `port` is not specified"));
+        }
+        (Value::Null, None) => {}
+        (Value::String(name), _) => {
+            if end.is_set() {
+                errors.push(end.invalid("may not be specified when `port` is non-numeric"));
+            }
+            port.rules(errors, names::port_name(name));
+        }
+        (_, last) => {
+            ports::number(errors, &port);
+            if let Some(last) = last {
+                let first = port.number().unwrap_or_default();
+                if last < first {
+                    errors.push(end.invalid_as(first, "must be greater than or equal to `port`"));
+                }
+                end.number_rules(errors, names::port_number(last));
+            }
+        }
+    }
+}
+
+fn peer(errors: &mut Errors, at: &At<'_>, lenience: &Lenience<'_>) {
+    let mut found = 0;
+    for selector in [at.get("podSelector"), at.get("namespaceSelector")].iter().filter(|part| part.is_set()) {
+        found += 1;
+        selectors::check(errors, selector, lenience.selectors);
+    }
+    let block = at.get("ipBlock");
+    if block.is_set() {
+        found += 1;
+        ip_block(errors, &block, lenience);
+    }
+    if found == 0 {
+        errors.push(at.required("must specify a peer"));
+    } else if found > 1 && block.is_set() {
+        errors.push(at.forbidden("may not specify both ipBlock and another peer"));
+    }
+}
+
+fn ip_block(errors: &mut Errors, block: &At<'_>, lenience: &Lenience<'_>) {
+    let whole = block.get("cidr");
+    if whole.is_empty() {
+        errors.push(whole.required(""));
+        return;
+    }
+    legacy_range(errors, &whole, whole.text(), &lenience.ranges);
+    let Some(range) = parse_range(whole.text()) else { return };
+    for except in block.get("except").items() {
+        legacy_range(errors, &except, except.text(), &lenience.ranges);
+        let Some(part) = parse_range(except.text()) else { continue };
+        if !range.contains(part.network) || range.bits >= part.bits {
+            errors.push(except.invalid("must be a strict subset of `cidr`"));
+        }
+    }
+}
+
+pub(crate) static ADDRESSES: Checks = Checks {
+    create: address,
+    update: |new, old| {
+        let mut errors = address(new);
+        let parent = At::field(new, "spec").get("parentRef");
+        if !equal(parent.value, At::field(old, "spec").get("parentRef").value) {
+            let [group, resource, namespace, name] = ["group", "resource", "namespace", "name"]
+                .map(|part| BadValue::named_text(parent.text_of(part)));
+            let shown = match parent.is_set() {
+                true => format!(
+                    "{{\"Group\":{group},\"Resource\":{resource},\"Namespace\":{namespace},\"Name\":{name}}}"
+                ),
+                false => "null".to_owned(),
+            };
+            errors.push(parent.invalid_as(BadValue::Rendered(shown), "field is immutable"));
+        }
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn address(address: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let parent = At::field(address, "spec").get("parentRef");
+    if !parent.is_set() {
+        errors.push(parent.required(""));
+        return errors;
+    }
+    let group = parent.get("group");
+    if !group.is_empty() {
+        group.rules(&mut errors, names::dns1123_subdomain(group.text()));
+    }
+    for (part, needed) in [("resource", true), ("name", true), ("namespace", false)] {
+        let part = parent.get(part);
+        if !part.is_empty() {
+            part.rules(&mut errors, names::path_segment_name(part.text()));
+        } else if needed {
+            errors.push(part.required(""));
+        }
+    }
+    errors
+}
+
+pub(crate) static SERVICE_RANGES: Checks = Checks {
+    create: |ranges| {
+        let mut errors = Errors::new();
+        service_ranges(&mut errors, &At::field(ranges, "spec").get("cidrs"));
+        errors
+    },
+    update: |new, old| {
+        let mut errors = Errors::new();
+        let ranges = At::field(new, "spec").get("cidrs");
+        let before = At::field(old, "spec").get("cidrs");
+        let changed = |range: &At<'_>| range.invalid("field is immutable");
+        if ranges.len() == before.len() {
+            let pairs = ranges.items().zip(before.list());
+            errors.extend(pairs.filter(|(new, old)| new.value != *old).map(|(new, _)| changed(&new)));
+        } else if before.len() == 1 && ranges.len() == 2 {
+            let first = ranges.items().next().filter(|first| *first.value != before.list()[0]);
+            errors.extend(first.map(|first| changed(&first)));
+            service_ranges(&mut errors, &ranges);
+        } else {
+            errors.push(changed(&ranges));
+        }
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn service_ranges(errors: &mut Errors, ranges: &At<'_>) {
+    if ranges.is_empty() {
+        errors.push(ranges.required("at least one CIDR required"));
+        return;
+    }
+    if ranges.len() > 2 {
+        let list = atoll_meta::json::to_string(ranges.value);
+        let shown = BadValue::Rendered(format!("{{\"CIDRs\":{list}}}"));
+        errors.push(FieldError::invalid(&ranges.path, shown, "may only hold up to 2 values"));
+        return;
+    }
+    for at in ranges.items() {
+        range(errors, &at);
+    }
+    let families: Vec<bool> =
+        ranges.texts().filter_map(parse_range).map(|range| range.network.is_ipv4()).collect();
+    if let [one, other] = families[..]
+        && one == other
+    {
+        let detail =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.push(ranges.invalid(detail));
+    }
+}

@@ -1,0 +1,146 @@
+//! Where a container sees its volumes, as directories or as devices.
+
+use std::collections::HashSet;
+
+use atoll_meta::{FieldError, FieldPath};
+use serde_json::Value;
+
+use super::volume::Volumes;
+use super::volume_source::{descending_path, has_backsteps};
+use crate::fields::{Errors, Fields, named};
+
+const PROPAGATIONS: &[&str] = &["Bidirectional", "HostToContainer", "None"];
+const UNIQUE: &str = "must be unique";
+
+/// Checks `volumeMounts`.
+pub(super) fn mounts(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
+    let devices = container.list("volumeDevices");
+    let mut seen = HashSet::new();
+    for (index, mount) in container.list("volumeMounts").iter().enumerate() {
+        let list_path = || path.child("volumeMounts");
+        let name_path = || list_path().index(index).child("name");
+        let place_path = || list_path().index(index).child("mountPath");
+        let (name, place) = (mount.text("name"), mount.text("mountPath"));
+        if name.is_empty() {
+            errors.push(FieldError::required(&name_path(), ""));
+        }
+        if !volumes.contains_key(name) {
+            errors.push(FieldError::not_found(&name_path(), name));
+        }
+        if place.is_empty() {
+            errors.push(FieldError::required(&place_path(), ""));
+        }
+        if !seen.insert(place) {
+            errors.push(FieldError::invalid(&place_path(), place, UNIQUE));
+        }
+        if devices.iter().any(|device| device.text("name") == name) {
+            let detail = "must not already exist in volumeDevices";
+            errors.push(FieldError::invalid(&name_path(), name, detail));
+        }
+        if last_by_name(devices).any(|device| device.text("devicePath") == place) {
+            let detail = "must not already exist as a path in volumeDevices";
+            errors.push(FieldError::invalid(&place_path(), place, detail));
+        }
+        let (below, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
+        // From here on upstream gives paths without the index.
+        descending_path(errors, below, || list_path().child("subPath"));
+        if !expression.is_empty() {
+            if !below.is_empty() {
+                let detail = "subPathExpr and subPath are mutually exclusive";
+                let path = list_path().index(index).child("subPathExpr");
+                errors.push(FieldError::invalid(&path, expression, detail));
+            }
+            descending_path(errors, expression, || list_path().child("subPathExpr"));
+        }
+        propagation(errors, mount, container, list_path);
+        recursive_read_only(errors, mount, list_path);
+    }
+}
+
+/// Upstream keeps mounts and devices in maps by name, where the last one of a name wins.
+fn last_by_name(list: &[Value]) -> impl Iterator<Item = &Value> {
+    list.iter().enumerate().filter_map(|(index, entry)| {
+        let is_last = !list[index + 1..].iter().any(|later| later.text("name") == entry.text("name"));
+        is_last.then_some(entry)
+    })
+}
+
+fn propagation(errors: &mut Errors, mount: &Value, container: &Value, path: impl Fn() -> FieldPath) {
+    let Some(propagation) = mount.optional_text("mountPropagation") else { return };
+    let path = || path().child("mountPropagation");
+    if !PROPAGATIONS.contains(&propagation) {
+        errors.push(FieldError::not_supported(&path(), named(propagation), PROPAGATIONS));
+    }
+    if propagation == "Bidirectional" && !container.part("securityContext").flag("privileged") {
+        let detail = "Bidirectional mount propagation is available only to privileged containers";
+        errors.push(FieldError::forbidden(&path(), detail));
+    }
+}
+
+fn recursive_read_only(errors: &mut Errors, mount: &Value, path: impl Fn() -> FieldPath) {
+    let path = || path().child("recursiveReadOnly");
+    match mount.optional_text("recursiveReadOnly") {
+        None | Some("Disabled") => {}
+        Some("Enabled" | "IfPossible") => {
+            if !mount.flag("readOnly") {
+                errors.push(FieldError::forbidden(&path(), "may only be specified when readOnly is true"));
+            }
+            if mount.optional_text("mountPropagation").is_some_and(|propagation| propagation != "None") {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                errors.push(FieldError::forbidden(&path(), detail));
+            }
+        }
+        Some(other) => {
+            let supported = ["Disabled", "Enabled", "IfPossible"];
+            errors.push(FieldError::not_supported(&path(), named(other), &supported));
+        }
+    }
+}
+
+/// Checks `volumeDevices`.
+pub(super) fn devices(errors: &mut Errors, container: &Value, volumes: &Volumes<'_>, path: &FieldPath) {
+    let mounts = container.list("volumeMounts");
+    let (mut seen_names, mut seen_places) = (HashSet::new(), HashSet::new());
+    for (index, device) in container.list("volumeDevices").iter().enumerate() {
+        let path = || path.child("volumeDevices").index(index);
+        let name_path = || path().child("name");
+        let place_path = || path().child("devicePath");
+        let (name, place) = (device.text("name"), device.text("devicePath"));
+        if name.is_empty() {
+            errors.push(FieldError::required(&name_path(), ""));
+        }
+        if seen_names.contains(name) {
+            errors.push(FieldError::invalid(&name_path(), name, UNIQUE));
+        }
+        match volumes.get(name) {
+            None => errors.push(FieldError::not_found(&name_path(), name)),
+            Some(volume) => {
+                if volume.field("persistentVolumeClaim").is_none() && volume.field("ephemeral").is_none() {
+                    let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                    errors.push(FieldError::invalid(&name_path(), name, detail));
+                }
+            }
+        }
+        if place.is_empty() {
+            errors.push(FieldError::required(&place_path(), ""));
+        }
+        if seen_places.contains(place) {
+            errors.push(FieldError::invalid(&place_path(), place, UNIQUE));
+        }
+        if has_backsteps(place) {
+            errors.push(FieldError::invalid(&place_path(), place, "can not contain backsteps ('..')"));
+        } else {
+            seen_places.insert(place);
+        }
+        if mounts.iter().any(|mount| mount.text("name") == name) {
+            errors.push(FieldError::invalid(&name_path(), name, "must not already exist in volumeMounts"));
+        }
+        if last_by_name(mounts).any(|mount| mount.text("mountPath") == place) {
+            let detail = "must not already exist as a path in volumeMounts";
+            errors.push(FieldError::invalid(&place_path(), place, detail));
+        }
+        if !name.is_empty() {
+            seen_names.insert(name);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! ResourceQuotas and LimitRanges.
+
+mod limits;
+
+use std::collections::BTreeSet;
+
+use atoll_meta::field::BadValue;
+use atoll_meta::json;
+use serde_json::Value;
+
+pub(crate) use limits::LIMIT_RANGES;
+
+use crate::Checks;
+use crate::at::{At, Errors};
+use crate::{quantities, resources};
+
+pub(crate) static QUOTAS: Checks = Checks {
+    create: |quota| {
+        let mut errors = spec(quota);
+        amounts(&mut errors, &At::field(quota, "status"));
+        errors
+    },
+    update: |new, old| {
+        let mut errors = spec(new);
+        let scopes = At::field(new, "spec").get("scopes");
+        let before = At::field(old, "spec").get("scopes");
+        if scopes.texts().collect::<BTreeSet<_>>() != before.texts().collect::<BTreeSet<_>>() {
+            errors.push(scopes.invalid("field is immutable"));
+        }
+        errors
+    },
+    subresource: |name, new, _| {
+        let mut errors = Errors::new();
+        if name == "status" {
+            amounts(&mut errors, &At::field(new, "status"));
+        }
+        errors
+    },
+};
+
+fn amounts(errors: &mut Errors, at: &At<'_>) {
+    for list in [at.get("hard"), at.get("used")] {
+        for (name, amount) in list.entries() {
+            resources::check_name(errors, name, &amount.path);
+            if !name.contains('/') && !resources::is_standard_quota_resource(name) {
+                let detail = "must be a standard resource for quota";
+                errors.push(amount.invalid_as(BadValue::named_text(name), detail));
+            }
+            if let Some(found) = quantities::of(&amount) {
+                resources::check_amount(errors, name, &found, &amount.path);
+            }
+        }
+    }
+}
+
+const OF_PODS: &[&str] =
+    &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
+
+/// What each scope can be combined with.
+const SCOPES: &[(&str, &[&str])] = &[
+    ("Terminating", OF_PODS),
+    ("NotTerminating", OF_PODS),
+    ("BestEffort", &["pods"]),
+    ("NotBestEffort", OF_PODS),
+    ("PriorityClass", OF_PODS),
+    ("CrossNamespacePodAffinity", OF_PODS),
+    ("VolumeAttributesClass", OF_CLAIMS),
+];
+
+fn spec(quota: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let spec = At::field(quota, "spec");
+    let (hard, scopes, selector) = (spec.get("hard"), spec.get("scopes"), spec.get("scopeSelector"));
+    amounts(&mut errors, &spec);
+    let misfits = |scope: &str| {
+        let fitting = SCOPES.iter().find(|(name, _)| *name == scope).map(|(_, fitting)| *fitting);
+        hard.entries()
+            .filter(|(name, _)| resources::is_standard_quota_resource(name))
+            .filter(|(name, _)| fitting.is_some_and(|fitting| !fitting.contains(name)))
+            .count()
+    };
+    let misfit = "unsupported scope applied to resource";
+    for scope in scopes.texts() {
+        if !SCOPES.iter().any(|(name, _)| *name == scope) {
+            errors.push(scopes.invalid("unsupported scope"));
+        }
+        errors.extend((0..misfits(scope)).map(|_| scopes.invalid(misfit)));
+    }
+    conflicts(&mut errors, &scopes, &scopes, &scopes.texts().collect());
+    if !selector.is_set() {
+        return errors;
+    }
+    let expressions = selector.get("matchExpressions");
+    // Upstream leaves out which expression is meant.
+    for expression in expressions.items() {
+        let part = |name: &'static str| At::under(expression.value.get(name), expressions.path.child(name));
+        let (scope, operator, values) = (part("scopeName"), part("operator"), part("values"));
+        if !SCOPES.iter().any(|(name, _)| *name == scope.text()) {
+            errors.push(scope.invalid_as(scope.named(), "unsupported scope"));
+        }
+        let shown = || BadValue::Rendered(shown_selector(&expressions));
+        errors.extend((0..misfits(scope.text())).map(|_| expressions.invalid_as(shown(), misfit)));
+        requirement(&mut errors, &scope, &operator, &values);
+    }
+    let named = expressions.items().map(|expression| expression.text_of("scopeName")).collect();
+    conflicts(&mut errors, &expressions, &scopes, &named);
+    errors
+}
+
+fn requirement(errors: &mut Errors, scope: &At<'_>, operator: &At<'_>, values: &At<'_>) {
+    let yes_or_no = matches!(
+        scope.text(),
+        "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
+    );
+    if yes_or_no && operator.text() != "Exists" {
+        let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+        errors.push(operator.invalid_as(operator.named(), detail));
+    }
+    match operator.text() {
+        "In" | "NotIn" => {
+            if values.is_empty() {
+                let detail =
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.push(values.required(detail));
+            }
+        }
+        "Exists" | "DoesNotExist" => {
+            if !values.is_empty() {
+                let detail =
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                errors.push(values.invalid(detail));
+            }
+        }
+        _ => errors.push(operator.invalid_as(operator.named(), "not a valid selector operator")),
+    }
+}
+
+fn conflicts(errors: &mut Errors, at: &At<'_>, shown: &At<'_>, scopes: &BTreeSet<&str>) {
+    for pair in [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]] {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            errors.push(at.invalid_as(shown.value.clone(), "conflicting scopes"));
+        }
+    }
+}
+
+fn shown_selector(expressions: &At<'_>) -> String {
+    let shown = expressions.items().map(|expression| {
+        let [scope, operator] =
+            ["scopeName", "operator"].map(|part| BadValue::named_text(expression.text_of(part)));
+        let values = json::to_string(expression.get("values").value);
+        format!("{{\"ScopeName\":{scope},\"Operator\":{operator},\"Values\":{values}}}")
+    });
+    format!("{{\"MatchExpressions\":[{}]}}", shown.collect::<Vec<_>>().join(","))
+}

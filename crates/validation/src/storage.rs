@@ -1,0 +1,335 @@
+//! StorageClasses, VolumeAttributesClasses, VolumeAttachments and what CSI drivers say of themselves.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use atoll_meta::field::BadValue;
+use atoll_meta::{FieldError, FieldPath, names};
+use serde_json::Value;
+
+use crate::Checks;
+use crate::at::{At, Errors, equal, immutable, immutable_name, immutable_text};
+use crate::{csi_names, quantities, selectors, volume};
+
+const MOST_PARAMETERS: usize = 512;
+const PARAMETERS_SIZE: usize = 256 * 1024;
+const METADATA_SIZE: usize = 256 * 1024;
+const LONGEST_MESSAGE: usize = 1024;
+const LONGEST_NODE_ID: usize = 256;
+
+pub(crate) static CLASSES: Checks = Checks {
+    create: class,
+    update: |new, old| {
+        let mut errors = class(new);
+        immutable(&mut errors, &At::field(new, "parameters"), &At::field(old, "parameters"));
+        immutable_text(&mut errors, &At::field(new, "provisioner"), &At::field(old, "provisioner"));
+        for field in ["reclaimPolicy", "volumeBindingMode"] {
+            immutable_name(&mut errors, &At::field(new, field), &At::field(old, field));
+        }
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn class(class: &Value) -> Errors {
+    let mut errors = Errors::new();
+    provisioner(&mut errors, &At::field(class, "provisioner"));
+    parameters(&mut errors, &At::field(class, "parameters"), true);
+    let (policy, mode) = (At::field(class, "reclaimPolicy"), At::field(class, "volumeBindingMode"));
+    if !matches!(policy.text(), "" | "Delete" | "Retain") {
+        errors.push(policy.unsupported(&["Delete", "Retain"]));
+    }
+    let modes = &["Immediate", "WaitForFirstConsumer"];
+    if !mode.is_set() {
+        errors.push(mode.required(""));
+    } else if !modes.contains(&mode.text()) {
+        errors.push(mode.unsupported(modes));
+    }
+    topologies(&mut errors, &At::field(class, "allowedTopologies"));
+    errors
+}
+
+fn provisioner(errors: &mut Errors, name: &At<'_>) {
+    if name.is_empty() {
+        errors.push(name.required(""));
+        return;
+    }
+    let lower = name.text().to_lowercase();
+    let broken = names::qualified_name(&lower);
+    errors.extend(broken.into_iter().map(|rule| name.invalid_as(lower.as_str(), rule)));
+}
+
+fn parameters(errors: &mut Errors, parameters: &At<'_>, may_be_empty: bool) {
+    if parameters.len() > MOST_PARAMETERS {
+        errors.push(FieldError::too_long(&parameters.path, MOST_PARAMETERS));
+        return;
+    }
+    let mut size = 0;
+    for (key, value) in parameters.entries() {
+        if key.is_empty() {
+            errors.push(parameters.invalid_as("", "field can not be empty."));
+        }
+        size += key.len() + value.len();
+    }
+    if size > PARAMETERS_SIZE {
+        errors.push(FieldError::too_long(&parameters.path, PARAMETERS_SIZE));
+    }
+    if !may_be_empty && parameters.is_empty() {
+        errors.push(parameters.required("must contain at least one key/value pair"));
+    }
+}
+
+fn topologies(errors: &mut Errors, topologies: &At<'_>) {
+    // Upstream compares with as many empty terms as there are terms before it compares with real ones.
+    let mut seen = vec![BTreeMap::<&str, BTreeSet<&str>>::new(); topologies.len()];
+    for term in topologies.items() {
+        let expressions = term.get("matchLabelExpressions");
+        let mut values_of = BTreeMap::new();
+        for expression in expressions.items() {
+            let (key, values) = (expression.get("key"), expression.get("values"));
+            let mut found = BTreeSet::new();
+            if values.is_empty() {
+                errors.push(values.required(""));
+            }
+            errors.extend(
+                values.items().filter(|value| !found.insert(value.text())).map(|value| value.duplicate()),
+            );
+            key.rules(errors, names::qualified_name(key.text()));
+            if values_of.insert(key.text(), found).is_some() {
+                errors.push(FieldError::duplicate(&key.path, key.text()));
+            }
+        }
+        let same = seen.iter().filter(|other| **other == values_of).count();
+        errors.extend((0..same).map(|_| FieldError::duplicate(&expressions.path, "")));
+        seen.push(values_of);
+    }
+}
+
+pub(crate) static ATTRIBUTES_CLASSES: Checks = Checks {
+    create: attributes_class,
+    update: |new, old| {
+        let mut errors = Errors::new();
+        for field in ["driverName", "parameters"] {
+            let at = At::field(new, field);
+            if !equal(at.value, At::field(old, field).value) {
+                errors.push(at.forbidden(format!("updates to {field} are forbidden.")));
+            }
+        }
+        errors.extend(attributes_class(new));
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn attributes_class(class: &Value) -> Errors {
+    let mut errors = Errors::new();
+    provisioner(&mut errors, &At::field(class, "driverName"));
+    parameters(&mut errors, &At::field(class, "parameters"), false);
+    errors
+}
+
+pub(crate) static ATTACHMENTS: Checks = Checks {
+    create: attachment,
+    update: changed_attachment,
+    subresource: |name, new, old| if name == "status" { changed_attachment(new, old) } else { Errors::new() },
+};
+
+fn changed_attachment(new: &Value, old: &Value) -> Errors {
+    let mut errors = attachment(new);
+    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+    if spec.value != before.value {
+        errors.push(spec.invalid_as(volume::shown::attachment(&spec), "field is immutable"));
+    }
+    errors
+}
+
+fn attachment(attachment: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let (spec, status) = (At::field(attachment, "spec"), At::field(attachment, "status"));
+    csi_names::driver(&mut errors, &spec.get("attacher"));
+    let source = spec.get("source");
+    let (name, inline) = (source.get("persistentVolumeName"), source.get("inlineVolumeSpec"));
+    let exactly_one = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (inline.is_set(), name.is_set()) {
+        (false, false) => errors.push(source.required(exactly_one)),
+        (true, true) => errors.push(source.forbidden(exactly_one)),
+        (false, true) if name.is_empty() => {
+            errors.push(name.required("must specify non empty persistentVolumeName"));
+        }
+        (false, true) => {}
+        (true, false) => {
+            let context = volume::Context { inline: true, lenient: false };
+            volume::check_spec(&mut errors, &inline, "", &context);
+        }
+    }
+    let node = spec.get("nodeName");
+    node.rules(&mut errors, names::dns1123_subdomain(node.text()));
+    let metadata = status.get("attachmentMetadata");
+    if metadata.entries().map(|(key, value)| key.len() + value.len()).sum::<usize>() > METADATA_SIZE {
+        errors.push(FieldError::too_long(&metadata.path, METADATA_SIZE));
+    }
+    for error in [status.get("attachError"), status.get("detachError")] {
+        let (message, code) = (error.get("message"), error.get("errorCode"));
+        if message.len() > LONGEST_MESSAGE {
+            // Upstream names the wrong limit.
+            errors.push(FieldError::too_long(&message.path, METADATA_SIZE));
+        }
+        if code.number().is_some_and(|code| code < 0) {
+            errors.push(code.invalid("must be between 0 and 2147483647, inclusive"));
+        }
+    }
+    if name.is_set() {
+        let name = At::under(Some(name.value), FieldPath::new("spec.source.persistentVolumeName"));
+        name.rules(&mut errors, names::dns1123_subdomain(name.text()));
+    }
+    errors
+}
+
+pub(crate) static NODES: Checks = Checks {
+    create: node,
+    update: |new, old| {
+        let mut errors = node(new);
+        let drivers = |node| At::field(node, "spec").get("drivers");
+        let (drivers, before) = (drivers(new), drivers(old));
+        for old in before.list() {
+            for driver in drivers.items().filter(|driver| driver.value.get("name") == old.get("name")) {
+                let same = ["nodeID", "topologyKeys"]
+                    .iter()
+                    .all(|field| equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null)));
+                if !same {
+                    errors.push(drivers.invalid_as(volume::shown::driver(&driver), "field is immutable"));
+                }
+            }
+        }
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn node(node: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let mut seen = HashSet::new();
+    for driver in At::field(node, "spec").get("drivers").items() {
+        let (name, id) = (driver.get("name"), driver.get("nodeID"));
+        csi_names::driver(&mut errors, &name);
+        if id.is_empty() {
+            errors.push(id.required(""));
+        }
+        if id.len() > LONGEST_NODE_ID {
+            errors.push(id.invalid(format!("must be {LONGEST_NODE_ID} characters or less")));
+        }
+        quantities::not_negative_number(&mut errors, &driver.get("allocatable").get("count"));
+        if !seen.insert(name.text()) {
+            errors.push(FieldError::duplicate(&name.path, name.text()));
+        }
+        let mut keys = HashSet::new();
+        for key in driver.get("topologyKeys").texts() {
+            if key.is_empty() {
+                errors.push(driver.required(""));
+            }
+            if !keys.insert(key) {
+                errors.push(FieldError::duplicate(&driver.path, key));
+            }
+            let broken = names::qualified_name(key);
+            errors.extend(broken.into_iter().map(|rule| driver.invalid_as(key, rule)));
+        }
+    }
+    errors
+}
+
+pub(crate) static DRIVERS: Checks = Checks {
+    create: driver,
+    update: |new, old| {
+        let mut errors = driver(new);
+        let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+        let required = At::under(spec.value.get("attachRequired"), spec.path.child("attachedRequired"));
+        immutable(&mut errors, &required, &before.get("attachRequired"));
+        let field = "volumeLifecycleModes";
+        immutable(&mut errors, &spec.get(field), &before.get(field));
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn driver(driver: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let spec = At::field(driver, "spec");
+    // The first is called something else in upstream's messages.
+    let flags = [
+        ("attachRequired", "attachedRequired"),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("storageCapacity", "storageCapacity"),
+    ];
+    for (_, shown) in flags.into_iter().filter(|(field, _)| !spec.has(field)) {
+        errors.push(spec.get(shown).required(""));
+    }
+    let policy = spec.get("fsGroupPolicy");
+    let policies = &["File", "None", "ReadWriteOnceWithFSType"];
+    if policy.is_set() && !policies.contains(&policy.text()) {
+        errors.push(policy.unsupported(policies));
+    }
+    let requests = spec.get("tokenRequests");
+    token_requests(&mut errors, &requests);
+    let modes = spec.get("volumeLifecycleModes");
+    for mode in modes.items().filter(|mode| !matches!(mode.text(), "Persistent" | "Ephemeral")) {
+        errors.push(FieldError::not_supported(&modes.path, mode.named(), &["Persistent", "Ephemeral"]));
+    }
+    if !spec.has("seLinuxMount") {
+        errors.push(spec.get("seLinuxMount").required(""));
+    }
+    let period = spec.get("nodeAllocatableUpdatePeriodSeconds");
+    if period.number().is_some_and(|period| period < 10) {
+        errors.push(period.invalid("must be greater than or equal to 10 seconds"));
+    }
+    let in_secrets = spec.get("serviceAccountTokenInSecrets");
+    if in_secrets.is_set() && requests.is_empty() {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.push(in_secrets.invalid(detail));
+    }
+    errors
+}
+
+fn token_requests(errors: &mut Errors, requests: &At<'_>) {
+    let mut seen = HashSet::new();
+    for request in requests.items() {
+        let (audience, expiration) = (request.get("audience"), request.get("expirationSeconds"));
+        if !seen.insert(audience.text()) {
+            errors.push(FieldError::duplicate(&audience.path, audience.text()));
+            continue;
+        }
+        let Some(seconds) = expiration.number() else { continue };
+        if seconds < 600 {
+            errors.push(expiration.invalid("may not specify a duration less than 10 minutes"));
+        }
+        if seconds > 1 << 32 {
+            errors.push(expiration.invalid("may not specify a duration larger than 2^32 seconds"));
+        }
+    }
+}
+
+pub(crate) static CAPACITIES: Checks = Checks {
+    create: |capacity| self::capacity(capacity, false),
+    update: |new, old| {
+        let lenient = old.get("nodeTopology").is_some_and(selectors::has_bad_value);
+        let mut errors = capacity(new, lenient);
+        let topology = At::field(new, "nodeTopology");
+        if !equal(topology.value, At::field(old, "nodeTopology").value) {
+            let shown = BadValue::Rendered(selectors::shown(topology.value));
+            errors.push(topology.invalid_as(shown, "field is immutable"));
+        }
+        immutable_text(&mut errors, &At::field(new, "storageClassName"), &At::field(old, "storageClassName"));
+        errors
+    },
+    ..Checks::NONE
+};
+
+fn capacity(capacity: &Value, lenient: bool) -> Errors {
+    let mut errors = Errors::new();
+    let topology = At::field(capacity, "nodeTopology");
+    if topology.is_set() {
+        selectors::check(&mut errors, &topology, lenient);
+    }
+    let class = At::field(capacity, "storageClassName");
+    class.rules(&mut errors, names::dns1123_subdomain(class.text()));
+    quantities::not_negative(&mut errors, &At::field(capacity, "capacity"));
+    errors
+}

@@ -1,0 +1,260 @@
+//! PersistentVolumeClaims.
+
+use atoll_meta::field::BadValue;
+use atoll_meta::{FieldError, FieldPath, names, object};
+use serde_json::Value;
+
+use crate::Checks;
+use crate::at::{At, Errors, equal, immutable};
+use crate::{quantities, selectors, volume};
+
+pub(crate) static CLAIMS: Checks = Checks {
+    create: |claim| {
+        let mut errors = Errors::new();
+        spec(&mut errors, &At::field(claim, "spec"), &Lenience::default());
+        errors
+    },
+    update,
+    subresource: |name, new, _| if name == "status" { status(new) } else { Errors::new() },
+};
+
+const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// What a claim may keep because it was there before the rule was.
+#[derive(Default)]
+pub(crate) struct Lenience {
+    pub selector_values: bool,
+    pub source_group: bool,
+}
+
+impl Lenience {
+    fn beside(old: &Value) -> Lenience {
+        let spec = At::field(old, "spec");
+        let selector = spec.get("selector");
+        let has_group = |field| spec.get(field).has("apiGroup");
+        Lenience {
+            selector_values: selector.is_set()
+                && !object::validate_label_selector(selector.value, &selector.path).is_empty(),
+            source_group: has_group("dataSource") || has_group("dataSourceRef"),
+        }
+    }
+}
+
+pub(crate) fn spec(errors: &mut Errors, spec: &At<'_>, lenience: &Lenience) {
+    let modes = spec.get("accessModes");
+    if modes.is_empty() {
+        errors.push(modes.required("at least 1 access mode is required"));
+    }
+    let selector = spec.get("selector");
+    if selector.is_set() {
+        selectors::check(errors, &selector, lenience.selector_values);
+    }
+    volume::access_modes(errors, &modes);
+    let resources = spec.get("resources");
+    let storage = resources.value.get("requests").and_then(|requests| requests.get("storage"));
+    let storage = At::under(storage, resources.path.key("storage"));
+    if storage.is_set() {
+        quantities::positive(errors, &storage);
+    } else {
+        errors.push(storage.required(""));
+    }
+    let class = spec.get("storageClassName");
+    if !class.is_empty() {
+        class.rules(errors, names::dns1123_subdomain(class.text()));
+    }
+    let mode = spec.get("volumeMode");
+    if mode.is_set() && !volume::MODES.contains(&mode.text()) {
+        errors.push(mode.unsupported(volume::MODES));
+    }
+    let (source, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    data_source(errors, &source, lenience);
+    data_source(errors, &reference, lenience);
+    let namespace = reference.get("namespace");
+    if !namespace.is_empty() {
+        namespace.rules(errors, names::dns1123_label(namespace.text()));
+    }
+    if source.is_set() && reference.is_set() {
+        let parts = ["apiGroup", "kind", "name"];
+        let detail = if !namespace.is_empty() {
+            Some("may not be specified when dataSourceRef.namespace is specified")
+        } else if parts.iter().any(|part| source.value.get(part) != reference.value.get(part)) {
+            Some("must match dataSourceRef")
+        } else {
+            None
+        };
+        // Upstream shows a path, which has nothing to show.
+        errors.extend(detail.map(|detail| spec.invalid_as(BadValue::Rendered("{}".to_owned()), detail)));
+    }
+    let class = spec.get("volumeAttributesClassName");
+    if !class.is_empty() {
+        class.rules(errors, names::dns1123_subdomain(class.text()));
+    }
+}
+
+fn data_source(errors: &mut Errors, source: &At<'_>, lenience: &Lenience) {
+    if !source.is_set() {
+        return;
+    }
+    let (name, kind, group) = (source.get("name"), source.get("kind"), source.get("apiGroup"));
+    errors.extend([&name, &kind].into_iter().filter(|part| part.is_empty()).map(|part| part.required("")));
+    if group.is_empty() && kind.text() != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(source.invalid_as(kind.text(), detail));
+    }
+    if !group.is_empty() && !lenience.source_group {
+        group.rules(errors, names::dns1123_subdomain(group.text()));
+    }
+}
+
+fn update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+    self::spec(&mut errors, &spec, &Lenience::beside(old));
+    let classes = [new, old].map(|claim| object::annotation(claim, BETA_CLASS));
+    let class = |spec: &At<'_>| spec.value.get("storageClassName").and_then(Value::as_str).map(str::to_owned);
+    let (name, old_name) = (class(&spec), class(&before));
+    // A class may move from the annotation into its field, and a claim without one may get one.
+    let from_annotation = classes[1].is_some()
+        && old_name.is_none()
+        && name.as_deref() == classes[1]
+        && (classes[0].is_none() || classes[0] == classes[1]);
+    let from_nothing =
+        name.is_some() && old_name.is_none() && (classes[1].is_none() || name.as_deref() == classes[1]);
+    if !from_annotation && classes[0].unwrap_or_default() != classes[1].unwrap_or_default() {
+        let path = FieldPath::new("metadata").child("annotations").child(BETA_CLASS);
+        errors.push(FieldError::invalid(&path, classes[0].unwrap_or_default(), "field is immutable"));
+    }
+    let bound = At::field(new, "status").text_of("phase") == "Bound";
+    let may_differ = |field: &str| match field {
+        "volumeName" => before.text_of("volumeName").is_empty(),
+        "storageClassName" => from_annotation || from_nothing,
+        "volumeAttributesClassName" => bound,
+        _ => false,
+    };
+    if !same(&spec, &before, &may_differ, bound) {
+        errors.push(spec.forbidden(format!(
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{}",
+            difference(&spec, &before, &may_differ)
+        )));
+    }
+    let storage = |at: &At<'_>| {
+        quantities::of(&At::under(at.value.get("storage"), FieldPath::nil())).unwrap_or_else(|| {
+            atoll_meta::quantity::Quantity::new(0, atoll_meta::quantity::Format::DecimalSi)
+        })
+    };
+    let requests = spec.get("resources").get("requests");
+    let (size, old_size) = (storage(&requests), storage(&before.get("resources").get("requests")));
+    if size < old_size && size <= storage(&At::field(old, "status").get("capacity")) {
+        errors.push(requests.get("storage").forbidden("field can not be less than status.capacity"));
+    }
+    let mode = At::under(spec.value.get("volumeMode"), FieldPath::new("volumeMode"));
+    immutable(&mut errors, &mode, &before.get("volumeMode"));
+    let class = spec.get("volumeAttributesClassName");
+    if class.value != before.get("volumeAttributesClassName").value
+        && At::field(old, "status").has("currentVolumeAttributesClassName")
+        && class.is_empty()
+    {
+        let to = if class.is_set() { "empty string" } else { "nil" };
+        errors.push(class.forbidden(format!(
+            "update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil"
+        )));
+    }
+    errors
+}
+
+fn fields<'a>(spec: &At<'a>, old: &At<'a>) -> Vec<&'a str> {
+    let keys = |at: &At<'a>| at.value.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    let mut fields: Vec<&str> = keys(spec).chain(keys(old)).collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
+fn same(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bound: bool) -> bool {
+    let null = Value::Null;
+    fields(spec, old).into_iter().all(|field| {
+        let [new, old] = [spec, old].map(|at| at.value.get(field).unwrap_or(&null));
+        equal(new, old) || may_differ(field) || (field == "resources" && same_resources(new, old, bound))
+    })
+}
+
+fn same_resources(new: &Value, old: &Value, bound: bool) -> bool {
+    let amounts = |value: &Value, list: &str, key: &str| {
+        value.get(list).and_then(|list| list.get(key)).cloned().unwrap_or_default()
+    };
+    let keys = |value: &Value, list: &str| -> Vec<String> {
+        let map = value.get(list).and_then(Value::as_object);
+        map.into_iter().flatten().map(|(key, _)| key.clone()).collect()
+    };
+    ["limits", "requests"].iter().all(|list| {
+        keys(new, list).into_iter().chain(keys(old, list)).all(|key| {
+            (bound && *list == "requests" && key == "storage")
+                || same_amount(&amounts(new, list, &key), &amounts(old, list, &key))
+        })
+    })
+}
+
+fn same_amount(new: &Value, old: &Value) -> bool {
+    let [one, other] = [new, old].map(|value| quantities::of(&At::under(Some(value), FieldPath::nil())));
+    one == other
+}
+
+/// The fields that differ, old before new.
+fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool) -> String {
+    let differing = fields(spec, old).into_iter();
+    let differing =
+        differing.filter(|field| spec.value.get(field) != old.value.get(field) && !may_differ(field));
+    let line = |sign: char, spec: &At<'_>, field: &str| {
+        spec.value.get(field).map(|value| format!("{sign} {field}: {}\n", atoll_meta::json::to_string(value)))
+    };
+    differing.flat_map(|field| [line('-', old, field), line('+', spec, field)]).flatten().collect()
+}
+
+const RESIZES: &[&str] = &[
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+fn status(claim: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if At::field(claim, "spec").get("accessModes").is_empty() {
+        errors.push(FieldError::required(&FieldPath::new("Spec").child("accessModes"), ""));
+    }
+    let status = At::field(claim, "status");
+    for (_, amount) in status.get("capacity").entries() {
+        quantities::basic(&mut errors, &amount);
+    }
+    let statuses = status.get("allocatedResourceStatuses");
+    for (key, value) in statuses.entries() {
+        resource_key(&mut errors, &statuses, key);
+        if !RESIZES.contains(&value.text()) {
+            errors.push(FieldError::not_supported(&statuses.path, BadValue::named_text(key), RESIZES));
+        }
+    }
+    let allocated = status.get("allocatedResources");
+    for (key, amount) in allocated.entries() {
+        if resource_key(&mut errors, &allocated, key) {
+            let before = errors.len();
+            quantities::basic(&mut errors, &amount);
+            if errors.len() == before {
+                quantities::not_negative(&mut errors, &amount);
+            }
+        }
+    }
+    errors
+}
+
+/// Whether the key is good.
+fn resource_key(errors: &mut Errors, at: &At<'_>, key: &str) -> bool {
+    let broken = names::qualified_name(key);
+    let native = !key.contains('/') || key.contains("kubernetes.io/");
+    let good = broken.is_empty() && (!native || key == "storage");
+    if broken.is_empty() && !good {
+        errors.push(FieldError::not_supported(&at.path, key, &["storage"]));
+    }
+    errors.extend(broken.into_iter().map(|rule| at.invalid_as(key, rule)));
+    good
+}

@@ -1,0 +1,285 @@
+//! JSON as one row of values, read once and walked as often as needed: no maps, no copies of text.
+//!
+//! Only for what this program has written: compact, and known to be JSON. Anything else reads as nothing.
+
+use std::borrow::Cow;
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Null,
+    Bool,
+    Number,
+    Text,
+    Array,
+    Object,
+}
+
+/// A value's place in the text and in the row.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    kind: Kind,
+    /// A text that contains escapes.
+    escaped: bool,
+    start: u32,
+    end: u32,
+    /// Behind this value and all that is in it.
+    next: u32,
+}
+
+/// The row, kept from text to text for its memory.
+#[derive(Default)]
+pub struct Tape {
+    nodes: Vec<Node>,
+}
+
+/// A value on the tape.
+#[derive(Clone, Copy)]
+pub struct Place<'t> {
+    tape: &'t Tape,
+    text: &'t [u8],
+    index: u32,
+}
+
+impl Tape {
+    /// The value that a text is.
+    pub fn read<'t>(&'t mut self, text: &'t [u8]) -> Option<Place<'t>> {
+        self.nodes.clear();
+        u32::try_from(text.len()).ok()?;
+        Reader { text, nodes: &mut self.nodes }.value(0)?;
+        Some(Place { tape: self, text, index: 0 })
+    }
+}
+
+struct Reader<'t> {
+    text: &'t [u8],
+    nodes: &'t mut Vec<Node>,
+}
+
+impl Reader<'_> {
+    /// Reads the value at a position and says where it ends.
+    fn value(&mut self, start: usize) -> Option<usize> {
+        let kind = match *self.text.get(start)? {
+            b'"' => return self.string(start),
+            b'{' => return self.collection(start, Kind::Object, b'}'),
+            b'[' => return self.collection(start, Kind::Array, b']'),
+            b'n' => Kind::Null,
+            b't' | b'f' => Kind::Bool,
+            _ => Kind::Number,
+        };
+        let length = self.text[start..].iter().position(|byte| matches!(byte, b',' | b'}' | b']'));
+        let end = length.map_or(self.text.len(), |length| start + length);
+        if end == start {
+            return None;
+        }
+        self.push(kind, false, start, end);
+        Some(end)
+    }
+
+    fn string(&mut self, start: usize) -> Option<usize> {
+        let mut position = start + 1;
+        let mut escaped = false;
+        loop {
+            let rest = self.text.get(position..)?;
+            position += rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+            if self.text[position] == b'"' {
+                self.push(Kind::Text, escaped, start + 1, position);
+                return Some(position + 1);
+            }
+            escaped = true;
+            position += 2;
+        }
+    }
+
+    fn collection(&mut self, start: usize, kind: Kind, close: u8) -> Option<usize> {
+        let own = self.nodes.len();
+        self.push(kind, false, start, start);
+        let mut position = start + 1;
+        if *self.text.get(position)? != close {
+            loop {
+                if kind == Kind::Object {
+                    position = self.string(position).filter(|_| self.text[position] == b'"')?;
+                    position = self.text.get(position).filter(|byte| **byte == b':').map(|_| position + 1)?;
+                }
+                position = self.value(position)?;
+                match *self.text.get(position)? {
+                    b',' => position += 1,
+                    byte if byte == close => break,
+                    _ => return None,
+                }
+            }
+        }
+        self.nodes[own].end = position as u32 + 1;
+        self.nodes[own].next = self.nodes.len() as u32;
+        Some(position + 1)
+    }
+
+    fn push(&mut self, kind: Kind, escaped: bool, start: usize, end: usize) {
+        let next = self.nodes.len() as u32 + 1;
+        self.nodes.push(Node { kind, escaped, start: start as u32, end: end as u32, next });
+    }
+}
+
+impl<'t> Place<'t> {
+    fn node(self) -> Node {
+        self.tape.nodes[self.index as usize]
+    }
+
+    pub fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    /// The value as it stands in the text; a text without its quotes.
+    pub fn raw(self) -> &'t [u8] {
+        let node = self.node();
+        &self.text[node.start as usize..node.end as usize]
+    }
+
+    /// What a text says; nothing for other values.
+    pub fn text(self) -> Cow<'t, [u8]> {
+        let node = self.node();
+        match (node.kind, node.escaped) {
+            (Kind::Text, false) => Cow::Borrowed(self.raw()),
+            (Kind::Text, true) => Cow::Owned(unescaped(self.raw())),
+            _ => Cow::Borrowed(b""),
+        }
+    }
+
+    /// 0 for what is no number.
+    pub fn integer(self) -> i64 {
+        if self.kind() != Kind::Number {
+            return 0;
+        }
+        let text = std::str::from_utf8(self.raw()).unwrap_or_default();
+        text.parse().unwrap_or_else(|_| self.float() as i64)
+    }
+
+    /// 0 for what is no number.
+    pub fn float(self) -> f64 {
+        if self.kind() != Kind::Number {
+            return 0.0;
+        }
+        std::str::from_utf8(self.raw()).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0)
+    }
+
+    pub fn is_true(self) -> bool {
+        self.kind() == Kind::Bool && self.raw().starts_with(b"t")
+    }
+
+    /// The elements of an array; none of anything else.
+    pub fn elements(self) -> impl Iterator<Item = Place<'t>> {
+        let array = self.kind() == Kind::Array;
+        self.inside(array)
+    }
+
+    /// Keys and values of an object, in the order of the text; none of anything else.
+    pub fn members(self) -> impl Iterator<Item = (Place<'t>, Place<'t>)> {
+        let object = self.kind() == Kind::Object;
+        let mut inside = self.inside(object);
+        std::iter::from_fn(move || Some((inside.next()?, inside.next()?)))
+    }
+
+    fn inside(self, any: bool) -> impl Iterator<Item = Place<'t>> {
+        let end = if any { self.node().next } else { 0 };
+        let mut index = self.index + 1;
+        std::iter::from_fn(move || {
+            let place = (index < end).then_some(Place { index, ..self })?;
+            index = place.node().next;
+            Some(place)
+        })
+    }
+}
+
+/// A text without its escapes.
+fn unescaped(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(position) = rest.iter().position(|byte| *byte == b'\\') {
+        out.extend_from_slice(&rest[..position]);
+        let escape = rest.get(position + 1).copied().unwrap_or(b'\\');
+        rest = rest.get(position + 2..).unwrap_or_default();
+        match escape {
+            b'n' => out.push(b'\n'),
+            b'r' => out.push(b'\r'),
+            b't' => out.push(b'\t'),
+            b'b' => out.push(0x08),
+            b'f' => out.push(0x0c),
+            b'u' => {
+                let (character, used) = character(rest);
+                rest = &rest[used..];
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            other => out.push(other),
+        }
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The character behind `\u`, and how many bytes it takes there; a second half may follow.
+fn character(rest: &[u8]) -> (char, usize) {
+    let unit = |bytes: Option<&[u8]>| {
+        let text = std::str::from_utf8(bytes?).ok()?;
+        u16::from_str_radix(text, 16).ok()
+    };
+    let Some(first) = unit(rest.get(..4)) else { return (char::REPLACEMENT_CHARACTER, 0) };
+    let second = rest.get(4..6).filter(|bytes| *bytes == b"\\u").and_then(|_| unit(rest.get(6..10)));
+    let one = char::from_u32(u32::from(first));
+    let two = second
+        .and_then(|second| char::decode_utf16([first, second]).next().and_then(std::result::Result::ok));
+    match (one, two) {
+        (Some(one), _) => (one, 4),
+        (None, Some(two)) => (two, 10),
+        (None, None) => (char::REPLACEMENT_CHARACTER, 4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_meta::json;
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    fn value(place: Place<'_>) -> Value {
+        let text = |place: Place<'_>| String::from_utf8(place.text().into_owned()).unwrap();
+        match place.kind() {
+            Kind::Null => Value::Null,
+            Kind::Bool => place.is_true().into(),
+            Kind::Number if place.raw().contains(&b'.') => place.float().into(),
+            Kind::Number => place.integer().into(),
+            Kind::Text => text(place).into(),
+            Kind::Array => place.elements().map(value).collect(),
+            Kind::Object => {
+                let members = place.members().map(|(key, inner)| (text(key), value(inner)));
+                Value::Object(members.collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let values = [
+            json!({}),
+            json!([]),
+            json!("plain"),
+            json!({ "a": [1, -2, 3.5, true, false, null, {}, [[]]], "b": { "c": {} }, "d": "" }),
+            json!({ "<k>\"\\": "line\nbreak\ttab \u{1} é \u{2028} 😀 &", "end": "\\" }),
+        ];
+        let mut tape = Tape::default();
+        for expected in values {
+            let text = json::to_vec(&expected);
+            assert_eq!(value(tape.read(&text).unwrap()), expected);
+        }
+        let text = br#""\ud83d\ude00\ud83d x\/""#;
+        assert_eq!(value(tape.read(text).unwrap()), json!("😀\u{fffd} x/"));
+    }
+
+    #[test]
+    fn what_is_no_json_is_nothing() {
+        let mut tape = Tape::default();
+        for text in ["", "{", "[1", "{\"a\"", "{\"a\":}", "\"x", "{1:2}", "[,]"] {
+            assert!(tape.read(text.as_bytes()).is_none(), "{text}");
+        }
+    }
+}
