@@ -44,6 +44,8 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
                 }
             }
         }
+        // When the system did something stands in many a status.
+        Value::String(text) if text.len() == 20 && is_about_now(text) => *text = "<now>".to_string(),
         Value::String(text) => *text = uids(text),
         _ => {}
     }

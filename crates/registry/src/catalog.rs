@@ -39,7 +39,7 @@ const MINIMAL: [(&str, &str); 7] = [
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Subresources that are served.
-const SUBRESOURCES: [&str; 6] = ["status", "scale", "finalize", "binding", "eviction", "token"];
+const SUBRESOURCES: [&str; 7] = ["status", "scale", "finalize", "approval", "binding", "eviction", "token"];
 
 /// What is not stored but done or computed on request.
 const COMPUTED: [(&str, &str); 7] = [

@@ -46,14 +46,16 @@ impl Registry {
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
+        let labelled = object::labels(&object).next().is_some();
         row.defaults.apply(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
-            return self.finish_create(row, &Place { name: &name, ..*place }, object, dry_run, admit).await;
+            let place = Place { name: &name, ..*place };
+            return self.finish_create(row, &place, object, labelled, dry_run, admit).await;
         }
         let place = Place { name: &name, ..*place };
         let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
-        let outcome = self.finish_create(row, &place, object, dry_run, admit).await;
+        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admit).await;
         match outcome.is_ok() {
             true => self.settle_taken(taken).await,
             false => self.undo_taken(taken).await,
@@ -67,11 +69,12 @@ impl Registry {
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
+        labelled: bool,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
-        self.fill(row, place, &mut object)?;
+        self.fill(row, place, &mut object, labelled)?;
         let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
         if !errors.is_empty() {
             return Err(Status::invalid(&row.group, &row.kind, place.name, errors));
@@ -100,7 +103,13 @@ impl Registry {
     }
 
     /// What the system decides about a new object, whatever the client sent.
-    pub(crate) fn fill(&self, row: &Row, place: &Place<'_>, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn fill(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        object: &mut Value,
+        labelled: bool,
+    ) -> Result<(), Status> {
         let random = random()?;
         let uid = id::uuid_v4(random);
         let now = self.now();
@@ -127,7 +136,7 @@ impl Registry {
         if row.has_status() && !row.strategy.keeps_status {
             row.clear_status(object);
         }
-        (row.strategy.prepare_create)(object, &Context { random, now: &now });
+        (row.strategy.prepare_create)(object, &Context { random, now: &now, labelled });
         Ok(())
     }
 }

@@ -126,6 +126,8 @@ impl Registry {
         if let Some(id) = row.type_id.filter(|_| !stays_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
+        // Whatever is read from the store is filled in again.
+        row.defaults.apply(object);
         self.encode(row, object)
     }
 

@@ -38,7 +38,7 @@ pub struct Strategy {
     pub returns_deleted: bool,
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub fields: &'static [Selectable],
-    /// A new object has the status that it comes with (Nodes); of all others it is the system's to say.
+    /// A new object is prepared with the status that it comes with (Nodes, Pods); all others have none yet.
     pub keeps_status: bool,
     /// Notes in the object who asked for it.
     pub attribute: fn(&mut Value, &Requester<'_>),
@@ -85,6 +85,8 @@ pub struct Context<'a> {
     pub random: [u8; 16],
     /// The time, as it stands in objects.
     pub now: &'a str,
+    /// Whether a new object came with labels, before anything was filled in.
+    pub labelled: bool,
 }
 
 /// Who sends a request.
@@ -219,8 +221,6 @@ static SERVICE_ACCOUNTS: Strategy = Strategy {
     prepare_update: |new, _, _| only_names_of_secrets(new),
     ..Strategy::GENERIC
 };
-static LIMIT_RANGES: Strategy =
-    Strategy { create_on_update: true, prepare_create: name_after_uid, ..Strategy::GENERIC };
 static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
 static CREATE_ON_UPDATE: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
 static CONDITIONAL_UPDATE: Strategy = Strategy { unconditional_update: false, ..Strategy::GENERIC };
@@ -261,8 +261,7 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "nodes") => &node::STRATEGY,
         ("", "services") => &service::STRATEGY,
         ("", "replicationcontrollers") => &workload::REPLICATION_CONTROLLER,
-        ("", "endpoints") => &CREATE_ON_UPDATE,
-        ("", "limitranges") => &LIMIT_RANGES,
+        ("", "endpoints" | "limitranges") => &CREATE_ON_UPDATE,
         ("", "persistentvolumes") => &volume::VOLUME,
         ("", "persistentvolumeclaims") => &volume::CLAIM,
         ("", "resourcequotas") => &RETURNS_DELETED,
@@ -325,12 +324,5 @@ fn only_names_of_secrets(account: &mut Value) {
         if let Some(fields) = secret.as_object_mut() {
             fields.retain(|field, _| field == "name");
         }
-    }
-}
-
-fn name_after_uid(range: &mut Value, _: &Context<'_>) {
-    if object::name(range).is_empty() {
-        let uid = object::uid(range).to_owned();
-        object::set_name(range, &uid);
     }
 }

@@ -196,7 +196,7 @@ fn check_revision(row: &Row, place: &Place<'_>, new: &Value, existing: &Object) 
 
 /// Puts back what an update of this part of the object cannot change.
 fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str) {
-    let context = Context { random: [0; 16], now };
+    let context = Context { random: [0; 16], now, labelled: true };
     keep(new, old, "generation");
     match subresource {
         "status" | "approval" => {

@@ -20,9 +20,14 @@ pub static STRATEGY: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-fn prepare_create(job: &mut Value, _: &Context<'_>) {
+fn prepare_create(job: &mut Value, context: &Context<'_>) {
     if job["spec"]["manualSelector"] != true {
         generate_selector(job);
+        // Labels that are the template's stay the template's.
+        if !context.labelled {
+            let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+            object::metadata_mut(job).insert("labels".into(), labels);
+        }
     }
     disabled::drop_from_template(job, TEMPLATE);
 }

@@ -12,6 +12,7 @@ pub static STRATEGY: Strategy = Strategy {
     status_keeps: &["ownerReferences"],
     generation: true,
     is_counted: spec_differs,
+    keeps_status: true,
     prepare_create,
     prepare_update: |new, _, _| disabled::drop_from_pod(new),
     prepare_subresource,
@@ -44,7 +45,12 @@ fn grace_period(pod: &Value, wanted: Option<i64>) -> i64 {
 }
 
 fn prepare_create(pod: &mut Value, context: &Context<'_>) {
-    let mut status = json!({ "phase": "Pending", "qosClass": quality::class(pod) });
+    // Like upstream, believe a class that is given.
+    let quality = match text(pod, "status.qosClass") {
+        "" => quality::class(pod),
+        given => given,
+    };
+    let mut status = json!({ "phase": "Pending", "qosClass": quality });
     let gates = pod["spec"].get("schedulingGates").and_then(Value::as_array);
     if gates.is_some_and(|gates| !gates.is_empty()) {
         status["conditions"] = json!([{
