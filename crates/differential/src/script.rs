@@ -117,7 +117,8 @@ fn step(method: &str, target: &str, body: &str) -> Result<Step, String> {
             Step::Read { watch: watch.into(), until }
         }
         _ => Step::Request(Request {
-            method: if matches!(method, "MERGE" | "JSONPATCH" | "STRATEGIC") { "PATCH" } else { method }.into(),
+            method: if matches!(method, "MERGE" | "JSONPATCH" | "STRATEGIC") { "PATCH" } else { method }
+                .into(),
             path: target.into(),
             headers: Vec::new(),
             body: body.into(),

@@ -17,7 +17,8 @@ mod programs;
 mod scenarios;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::known::Known;
@@ -36,42 +37,40 @@ fn directory() -> PathBuf {
     test.ancestors().nth(3).unwrap().join("upstream")
 }
 
-/// Plays all scenarios, then stops everything and reads the logs.
-async fn play(cluster: Cluster, name: &str, directory: &Path) -> Run {
+/// Starts a cluster, plays all scenarios, stops everything and reads the logs.
+async fn play(programs: &Arc<Programs>, start: fn(&Programs) -> Cluster, logs: PathBuf) -> Run {
+    let programs = programs.clone();
+    let cluster = tokio::task::spawn_blocking(move || start(&programs)).await.unwrap();
     let outcomes = scenarios::play(&cluster).await;
-    let logs = directory.join(name);
     cluster.stop(&logs);
     let complaints = complaints::read(&logs);
-    std::fs::write(logs.join("complaints.txt"), lines(&complaints)).unwrap();
+    let lines: String = complaints.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(logs.join("complaints.txt"), lines).unwrap();
     Run { outcomes, complaints }
-}
-
-fn lines(complaints: &BTreeSet<String>) -> String {
-    complaints.iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_real_controllers_run_a_cluster() {
-    let Some(programs) = Programs::build() else { return };
+    let Some(programs) = Programs::build().map(Arc::new) else { return };
     let rounds = std::env::var("UPSTREAM_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     let known = Known::load();
-    let mut wrong = Vec::new();
+    let (mut wrong, mut said, mut usual) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for round in 1..=rounds {
-        let directory = directory().join(format!("round-{round}"));
-        let (ours, theirs) =
-            tokio::join!(async { play(Cluster::of_atoll(&programs), "atoll", &directory).await }, async {
-                play(Cluster::of_kube_apiserver(&programs), "kube-apiserver", &directory).await
-            },);
-        println!("round {round}; logs are in {}", directory.display());
+        let logs = directory().join(format!("round-{round}"));
+        let (ours, theirs) = tokio::join!(
+            play(&programs, Cluster::of_atoll, logs.join("atoll")),
+            play(&programs, Cluster::of_kube_apiserver, logs.join("kube-apiserver")),
+        );
+        println!("round {round}; logs are in {}", logs.display());
         for (own, their) in ours.outcomes.iter().zip(&theirs.outcomes) {
             println!("{own:<60} kube-apiserver: {their}");
         }
         wrong.extend(theirs.outcomes.iter().filter_map(|outcome| outcome.failure("kube-apiserver")));
         wrong.extend(known.judge(&ours.outcomes));
-        let new: Vec<_> = ours.complaints.difference(&theirs.complaints).collect();
-        wrong.extend(
-            new.into_iter().filter(|line| !known.excuses(line)).map(|line| format!("complaint: {line}")),
-        );
+        said.extend(ours.complaints);
+        usual.extend(theirs.complaints);
     }
+    let new = said.difference(&usual).filter(|line| !known.excuses(line));
+    wrong.extend(new.map(|line| format!("complaint: {line}")));
     assert!(wrong.is_empty(), "{} things are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

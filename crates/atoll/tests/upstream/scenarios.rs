@@ -68,7 +68,8 @@ impl fmt::Display for Outcome {
 /// All of them, at once; then their namespaces go.
 pub async fn play(cluster: &Cluster) -> Vec<Outcome> {
     let ready = timed("nodes", nodes(cluster)).await;
-    let running = ALL.iter().map(|(name, scenario)| {
+    let chosen = chosen();
+    let running = chosen.iter().map(|(name, scenario)| {
         timed(name, async move {
             let api = Api::within(cluster, namespace(name)).await?;
             scenario(&api).await
@@ -76,7 +77,7 @@ pub async fn play(cluster: &Cluster) -> Vec<Outcome> {
     });
     let mut outcomes = vec![ready];
     outcomes.extend(futures_util::future::join_all(running).await);
-    let emptied = ALL.iter().map(|(name, _)| async move {
+    let emptied = chosen.iter().map(|(name, _)| async move {
         let api = Api::anywhere(cluster);
         let place = format!("/api/v1/namespaces/{}", namespace(name));
         api.delete(&place, "Background").await?;
@@ -85,6 +86,12 @@ pub async fn play(cluster: &Cluster) -> Vec<Outcome> {
     let emptying = async { futures_util::future::join_all(emptied).await.into_iter().collect::<Done>() };
     outcomes.push(timed("namespaces_go", emptying).await);
     outcomes
+}
+
+/// Those that `UPSTREAM_SCENARIOS` names, with commas between them, or all.
+fn chosen() -> Vec<(&'static str, Scenario)> {
+    let Ok(names) = std::env::var("UPSTREAM_SCENARIOS") else { return ALL.to_vec() };
+    ALL.iter().filter(|(name, _)| names.split(',').any(|wanted| wanted == *name)).copied().collect()
 }
 
 /// With a digit: that is masked in complaints.
