@@ -18,6 +18,15 @@ type markers struct {
 	fields  map[string]map[string]markerSet // by type name, then Go field name
 	strings map[string][]string             // values of the string constants of a type, in source order
 	values  map[string]string               // value of a string constant by its name
+	aliases []alias                         // constants of a file that are others' under a type of this package
+}
+
+// alias is a constant that has its value from another package: Name = Type(other.Name).
+type alias struct {
+	typeName    string
+	place       int // among the values of its type
+	source      *ast.SelectorExpr
+	packageName string
 }
 
 type markerSet map[string][]string
@@ -58,6 +67,9 @@ func readMarkers(directory string) (*markers, error) {
 			if general, ok := declaration.(*ast.GenDecl); ok {
 				found.declaration(general, file.Comments, files)
 			}
+		}
+		if err := found.resolve(file, directory); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil
@@ -128,6 +140,14 @@ func (m *markers) constant(spec *ast.ValueSpec) {
 				typeName, value = identifier.Name, call.Args[0]
 			}
 		}
+		if selector, ok := value.(*ast.SelectorExpr); ok && typeName != "" {
+			if identifier, ok := selector.X.(*ast.Ident); ok {
+				place := len(m.strings[typeName])
+				m.strings[typeName] = append(m.strings[typeName], "")
+				m.aliases = append(m.aliases, alias{typeName, place, selector, identifier.Name})
+			}
+			continue
+		}
 		literal, ok := value.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
 			continue
@@ -141,6 +161,40 @@ func (m *markers) constant(spec *ast.ValueSpec) {
 			m.strings[typeName] = append(m.strings[typeName], text)
 		}
 	}
+}
+
+// resolve looks up the constants of a file that have their value from another package of the same module. Others are
+// no enumerations.
+func (m *markers) resolve(file *ast.File, directory string) error {
+	const module = "k8s.io/api/"
+	root := filepath.Dir(filepath.Dir(directory))
+	for _, alias := range m.aliases {
+		value := ""
+		for _, imported := range file.Imports {
+			path, err := strconv.Unquote(imported.Path.Value)
+			if err != nil {
+				return err
+			}
+			name := filepath.Base(path)
+			if imported.Name != nil {
+				name = imported.Name.Name
+			}
+			if name != alias.packageName || !strings.HasPrefix(path, module) {
+				continue
+			}
+			other, err := readMarkers(filepath.Join(root, filepath.FromSlash(strings.TrimPrefix(path, module))))
+			if err != nil {
+				return err
+			}
+			value = other.values[alias.source.Sel.Name]
+		}
+		if value == "" {
+			return fmt.Errorf("%s: %s.%s has no value", directory, alias.packageName, alias.source.Sel.Name)
+		}
+		m.strings[alias.typeName][alias.place] = value
+	}
+	m.aliases = nil
+	return nil
 }
 
 func blockAbove(doc *ast.CommentGroup, comments []*ast.CommentGroup, files *token.FileSet) *ast.CommentGroup {

@@ -78,6 +78,11 @@ impl Target {
 
     /// The bytes of a request. A body is JSON.
     pub fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.request_of("application/json", method, path, body)
+    }
+
+    /// The bytes of a request with a body of another type.
+    pub fn request_of(&self, media_type: &str, method: &str, path: &str, body: &str) -> Vec<u8> {
         let (address, token) = (self.address, &self.token);
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
@@ -85,7 +90,7 @@ impl Target {
         );
         if !body.is_empty() {
             let length = body.len();
-            request.push_str(&format!("Content-Type: application/json\r\nContent-Length: {length}\r\n"));
+            request.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n"));
         }
         request.push_str("\r\n");
         request.push_str(body);

@@ -17,12 +17,14 @@ pub enum Until {
     Elapsed(Duration),
 }
 
-/// A request whose only variable part is a number of fixed width.
+/// A request whose only variable parts are numbers of fixed width.
 #[derive(Clone, Debug)]
 pub struct Requests {
     template: Vec<u8>,
     /// Where the number stands.
     slots: Vec<usize>,
+    /// Where the count of requests stands.
+    counts: Vec<usize>,
     /// Numbers come round after so many; 0 if never.
     modulus: u64,
 }
@@ -31,6 +33,8 @@ pub struct Requests {
 const WIDTH: usize = 8;
 /// What stands for the number in a template.
 pub const NUMBER: &str = "########";
+/// What stands for the count of requests, which never comes round.
+pub const COUNT: &str = "@@@@@@@@";
 
 #[derive(Clone)]
 pub struct Load {
@@ -55,23 +59,33 @@ pub struct Measured {
 
 impl Requests {
     pub fn new(template: Vec<u8>, modulus: u64) -> Self {
-        let found = template.windows(WIDTH).enumerate().filter(|(_, window)| *window == NUMBER.as_bytes());
-        let slots = found.map(|(position, _)| position).collect();
-        Requests { template, slots, modulus }
+        let find = |wanted: &str| {
+            let windows = template.windows(WIDTH).enumerate();
+            windows.filter(|(_, window)| *window == wanted.as_bytes()).map(|(position, _)| position).collect()
+        };
+        let (slots, counts) = (find(NUMBER), find(COUNT));
+        Requests { template, slots, counts, modulus }
     }
 
-    fn number(&mut self, number: u64) -> &[u8] {
-        let mut number = if self.modulus == 0 { number } else { number % self.modulus };
-        let mut digits = [b'0'; WIDTH];
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
-        for slot in &self.slots {
-            self.template[*slot..*slot + WIDTH].copy_from_slice(&digits);
+    pub fn number(&mut self, count: u64) -> &[u8] {
+        let number = if self.modulus == 0 { count } else { count % self.modulus };
+        for (slots, number) in [(&self.slots, number), (&self.counts, count)] {
+            let digits = digits(number);
+            for slot in slots {
+                self.template[*slot..*slot + WIDTH].copy_from_slice(&digits);
+            }
         }
         &self.template
     }
+}
+
+fn digits(mut number: u64) -> [u8; WIDTH] {
+    let mut digits = [b'0'; WIDTH];
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    digits
 }
 
 impl Measured {

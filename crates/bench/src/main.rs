@@ -5,13 +5,14 @@
 //!      │                    ▲
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
 //!      ▼      │
-//!   report ◄──┴─ api · watch · workspaces
+//!   report ◄──┴─ api · apply · watch · workspaces
 //! ```
 //!
 //! Both servers get the same bytes from the same client, on the same machine, one after the other. Answers are
 //! checked; times never are: they are for people to judge, with what is said of the machine.
 
 mod api;
+mod apply;
 mod connection;
 mod error;
 mod framing;
@@ -33,7 +34,7 @@ use crate::error::{BenchError, Outcome};
 use crate::session::{Options, Session};
 
 const USAGE: &str = "\
-usage: cargo xtask bench api|watch|workspaces [OPTIONS]
+usage: cargo xtask bench api|apply|watch|workspaces [OPTIONS]
 
   --quick           shorter and less exact
   --alone           without kube-apiserver
@@ -64,6 +65,7 @@ fn run() -> Outcome<()> {
     raise_open_files();
     match name.as_str() {
         "api" => api::run(&Session::open(options, true)?),
+        "apply" => apply::run(&Session::open(options, true)?),
         "watch" => watch::run(&Session::open(options, true)?),
         "workspaces" => workspaces::run(&Session::open(options, false)?),
         "" => Err(BenchError::Usage("what shall be measured?".into())),

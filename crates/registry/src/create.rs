@@ -48,6 +48,7 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let labelled = object::labels(&object).next().is_some();
         row.defaults.apply(&mut object);
+        row.to_stored(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
             let place = Place { name: &name, ..*place };
@@ -89,14 +90,17 @@ impl Registry {
             return Err(if dying { taken().with_message(message) } else { taken() });
         }
         if dry_run {
-            return Ok(Answer { json: self.encode(row, &object).0 });
+            return Ok(Answer { json: row.shown_json(self.encode(row, &object).0) });
         }
         if revision != 0 {
             return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
         }
         let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
-            Ok(revision) => Ok(Answer { json: Bytes::from(splice_resource_version(&encoded, revision)) }),
+            Ok(revision) => {
+                let json = Bytes::from(splice_resource_version(&encoded, revision));
+                Ok(Answer { json: row.shown_json(json) })
+            }
             Err(Refused::Changed) => Err(taken()),
             Err(Refused::Status(status)) => Err(status),
         }

@@ -48,6 +48,22 @@ impl Registry {
         options: &DeleteOptions,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Deleted, Status> {
+        let deleted = self.delete_stored(row, place, options, admit).await?;
+        let shown = |answer: Answer| Answer { json: row.shown_json(answer.json) };
+        Ok(match deleted {
+            Deleted::Gone(answer) => Deleted::Gone(shown(answer)),
+            Deleted::Marked(answer) => Deleted::Marked(shown(answer)),
+            Deleted::Status(status) => Deleted::Status(status),
+        })
+    }
+
+    async fn delete_stored(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        options: &DeleteOptions,
+        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+    ) -> Result<Deleted, Status> {
         let key = row.key(place);
         loop {
             let snapshot = self.snapshot();

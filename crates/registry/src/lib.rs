@@ -26,6 +26,7 @@ pub mod scale;
 mod services;
 pub mod strategy;
 mod update;
+pub mod views;
 
 use std::sync::Arc;
 
@@ -123,7 +124,7 @@ impl Registry {
     /// As it is stored and then shown: upstream's store does not tell empty from absent.
     fn encode_stored(&self, row: &Row, object: &mut Value) -> (Bytes, Arc<Facts>) {
         let stays_json = matches!(row.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io");
-        if let Some(id) = row.type_id.filter(|_| !stays_json) {
+        if let Some(id) = row.stored_type().filter(|_| !stays_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
         // Whatever is read from the store is filled in again.

@@ -45,7 +45,8 @@ impl Selection {
 impl Registry {
     pub fn get(&self, row: &Row, place: &Place<'_>) -> Result<Arc<Object>, Status> {
         let found = self.snapshot().get(&row.key(place));
-        found.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))
+        let found = found.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+        Ok(row.shown(found))
     }
 
     /// The objects of `scope` that are selected, as `snapshot` has them; at most `limit` if that is not 0.

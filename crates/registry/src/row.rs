@@ -10,6 +10,7 @@ use atoll_watch::Scope;
 use serde_json::{Map, Value};
 
 use crate::strategy::Strategy;
+use crate::views::View;
 
 /// One served resource in one version.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Row {
     pub subresources: Vec<Subresource>,
     /// What is known of the fields; `None` leaves them as they are.
     pub type_id: Option<TypeId>,
+    /// Set for what is stored as another kind.
+    pub view: Option<&'static View>,
     pub strategy: &'static Strategy,
     /// Fills in what clients leave out.
     pub defaults: Defaults,
@@ -63,8 +66,13 @@ impl Row {
         }
     }
 
+    /// The group that objects are kept under.
+    fn storage_group(&self) -> &str {
+        self.view.map_or(&self.group, |view| view.group)
+    }
+
     pub fn key(&self, place: &Place<'_>) -> Key {
-        Key::object(&self.group, &self.resource, place.workspace, place.namespace, place.name)
+        Key::object(self.storage_group(), &self.resource, place.workspace, place.namespace, place.name)
     }
 
     /// Every object of this row in a workspace (`None`: in all of them) and, if given, a namespace.
@@ -75,12 +83,12 @@ impl Row {
             (true, namespace) => Some(namespace),
             (false, _) => Some(""),
         };
-        Scope::new(&self.group, &self.resource, workspace, namespace)
+        Scope::new(self.storage_group(), &self.resource, workspace, namespace)
     }
 
     /// One object only.
     pub fn object_scope(&self, place: &Place<'_>) -> Scope {
-        Scope::object(&self.group, &self.resource, place.workspace, place.namespace, place.name)
+        Scope::object(self.storage_group(), &self.resource, place.workspace, place.namespace, place.name)
     }
 
     pub fn serves(&self, verb: &str) -> bool {

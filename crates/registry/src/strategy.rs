@@ -255,7 +255,7 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "namespaces") => &namespace::STRATEGY,
         ("", "configmaps") => &config_map::STRATEGY,
         ("", "secrets") => &secret::STRATEGY,
-        ("", "events") => &event::STRATEGY,
+        ("" | "events.k8s.io", "events") => &event::STRATEGY,
         ("coordination.k8s.io", "leases") => &lease::STRATEGY,
         ("", "pods") => &pod::STRATEGY,
         ("", "nodes") => &node::STRATEGY,
@@ -326,3 +326,6 @@ fn only_names_of_secrets(account: &mut Value) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

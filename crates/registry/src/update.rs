@@ -59,9 +59,17 @@ impl Registry {
             };
             let old = parse(&existing.json)?;
             check_uid(row, place, update.uid, &old)?;
-            let mut new = (update.transform)(Some(&old))?;
+            let mut new = match row.view {
+                None => (update.transform)(Some(&old))?,
+                Some(_) => {
+                    let mut shown = old.clone();
+                    row.to_view(&mut shown);
+                    (update.transform)(Some(&shown))?
+                }
+            };
             check_revision(row, place, &new, &existing)?;
             row.defaults.apply(&mut new);
+            row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
                 false => Taken::default(),
@@ -76,7 +84,7 @@ impl Registry {
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
                     self.settle_taken(taken).await;
-                    return Ok((answer, false));
+                    return Ok((Answer { json: row.shown_json(answer.json) }, false));
                 }
                 Ok(None) => self.undo_taken(taken).await,
                 Err(status) => {
@@ -206,6 +214,9 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             }
             (row.strategy.prepare_subresource)(subresource, new, old, &context);
         }
+        "ephemeralcontainers" | "resize" => {
+            (row.strategy.prepare_subresource)(subresource, new, old, &context);
+        }
         "finalize" => {
             keep_all_but(new, old, "spec");
         }
@@ -235,7 +246,8 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
             keep(new, old, kept);
         }
     }
-    if subresource.is_empty() && (row.strategy.is_counted)(new, old) {
+    let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
+    if has_spec && (row.strategy.is_counted)(new, old) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         object::metadata_mut(new).insert("generation".into(), generation.into());
     }

@@ -18,7 +18,7 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, openapi, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -136,6 +136,7 @@ where
         "/version" | "/version/" => version::answer(&parts.headers),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
+        path if openapi::is_document(path) => openapi::answer(server, info, query, parts.headers).await,
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
         path => {
             let answer = discovery::answer(server, path, &parts.headers)?;

@@ -1,5 +1,7 @@
 //! From a request body to an object of the kind that the URL names.
 
+pub mod yaml;
+
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_schema::{Document, TypeId, Types};
@@ -60,16 +62,15 @@ pub fn object(
     decode(&Expected::of(row), Input::negotiate(headers)?, body, validation)
 }
 
-/// Reads the body of a subresource whose kind is not its object's.
+/// Reads the body of a subresource whose kind is not its object's: group, version and kind.
 pub fn other_kind(
-    group: &str,
-    version: &str,
-    kind: &str,
+    (group, version, kind): (&str, &str, &str),
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<Value, Status> {
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
     let expected = Expected { kind, group, version, row: None };
-    decode(&expected, Input::negotiate(headers)?, body, FieldValidation::Ignore).map(|decoded| decoded.object)
+    decode(&expected, Input::negotiate(headers)?, body, validation)
 }
 
 /// Reads options that come as a body. Any group may have sent them.
@@ -118,7 +119,7 @@ pub fn heed(remarks: Vec<String>, validation: FieldValidation) -> Result<Vec<Str
         FieldValidation::Strict if !remarks.is_empty() => {
             Err(format!("strict decoding error: {}", remarks.join(", ")))
         }
-        FieldValidation::Warn => Ok(remarks),
+        FieldValidation::Warn => Ok(remarks.into_iter().flat_map(yaml::warnings).collect()),
         _ => Ok(Vec::new()),
     }
 }
@@ -138,6 +139,8 @@ enum Source<'t> {
         repeats: bool,
         text: &'t [u8],
     },
+    /// YAML, and what strict reading of it objects to.
+    Yaml(Value, Option<String>),
     Value(Value),
 }
 
@@ -211,20 +214,23 @@ fn source(input: Input, body: &[u8]) -> Result<Source<'_>, String> {
             Err(error) => return Err(format!("couldn't get version/kind; json parse error: {error}")),
         },
         Input::Protobuf => Source::Value(protobuf(body).map_err(|error| error.to_string())?),
-        Input::Yaml => Source::Value(yaml(body).map_err(|error| format!("yaml: {error}"))?),
+        Input::Yaml => {
+            let (value, complaint) = yaml::parse(body).map_err(|error| format!("yaml: {error}"))?;
+            Source::Yaml(value, complaint)
+        }
     })
 }
 
 impl Source<'_> {
     fn into_value(self) -> Value {
         match self {
-            Source::Json { value, .. } | Source::Value(value) => value,
+            Source::Json { value, .. } | Source::Yaml(value, _) | Source::Value(value) => value,
         }
     }
 
     fn value(&self) -> &Value {
         match self {
-            Source::Json { value, .. } | Source::Value(value) => value,
+            Source::Json { value, .. } | Source::Yaml(value, _) | Source::Value(value) => value,
         }
     }
 }
@@ -292,6 +298,10 @@ fn read(source: Source<'_>, type_id: Option<TypeId>) -> Result<(Value, Vec<Strin
     let (mut value, text) = match source {
         Source::Json { value, repeats: true, text } if value.is_object() => return exactly(text, type_id),
         Source::Json { value, text, .. } => (value, Some(text)),
+        Source::Yaml(value, complaint) => {
+            let (value, remarks) = read(Source::Value(value), type_id)?;
+            return Ok((value, complaint.into_iter().chain(remarks).collect()));
+        }
         Source::Value(value) => (value, None),
     };
     if !value.is_object() {
@@ -376,13 +386,5 @@ pub fn protobuf(body: &[u8]) -> Result<Value, WireError> {
         None => Value::Object(Map::new()),
     };
     object::set_type(&mut value, &envelope.api_version, &envelope.kind);
-    Ok(value)
-}
-
-pub fn yaml(body: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let value: Value =
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     Ok(value)
 }

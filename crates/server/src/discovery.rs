@@ -295,7 +295,7 @@ fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
 /// The paths that this server answers, at `/`.
 fn index(server: &Server) -> Response<Body> {
     let mut paths: Vec<&str> = server.discovery.legacy.keys().map(String::as_str).collect();
-    paths.extend(["/healthz", "/livez", "/metrics", "/readyz", "/version"]);
+    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
     paths.sort_unstable();
     respond::json(&json!({ "paths": paths }))
 }

@@ -8,12 +8,18 @@ use std::task::{Context, Poll, Waker};
 use atoll_meta::Status;
 use bytes::Bytes;
 use http_body::Frame;
+use serde_json::Value;
 
-pub use crate::decode::{object, yaml};
+pub use crate::decode::object;
 pub use crate::negotiate::{Clause, Output, clauses, media_type};
 pub use crate::options::{FieldValidation, ListOptions, WriteOptions, delete};
 pub use crate::paging::Token;
 pub use crate::query::Query;
+
+/// Reads YAML.
+pub fn yaml(body: &[u8]) -> Result<Value, String> {
+    crate::decode::yaml::parse(body).map(|(value, _)| value)
+}
 
 /// Reads a snapshot that arrives in pieces of `size`; how many objects are in it.
 pub fn snapshot(content: &[u8], size: usize) -> Result<usize, Status> {

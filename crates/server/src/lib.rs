@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  listen ─ TLS ─ chain ─┬─ authn ─ authz ─ workspace ─┬─ verbs/{create,get,list,watch,…} ─ admission ─ registry
-//!                        │                             └─ discovery
+//!                        │                             └─ discovery, openapi
 //!                        └─ health, version, metrics
 //! ```
 //!
@@ -23,6 +23,7 @@ pub mod listen;
 pub mod local;
 pub mod metrics;
 mod negotiate;
+mod openapi;
 mod options;
 mod paging;
 mod panics;
@@ -95,6 +96,7 @@ pub struct Server {
     pub advertised: String,
     inflight: InFlight,
     discovery: discovery::Documents,
+    openapi: openapi::Documents,
     /// Turns true when the server is about to stop.
     stopping: watch::Sender<bool>,
 }
@@ -109,6 +111,7 @@ impl Server {
     ) -> Self {
         Server {
             discovery: discovery::Documents::new(&registry.catalog, &advertised),
+            openapi: openapi::Documents::new(&registry.catalog),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             token_key: None,

@@ -77,7 +77,7 @@ impl ListOptions {
             .map_err(Status::bad_request)?;
         let limit = integer(query, "limit")?.unwrap_or(0);
         let timeout = integer(query, "timeoutSeconds")?;
-        let options = ListOptions {
+        let mut options = ListOptions {
             selection: Selection { labels, fields },
             resource_version: query.get("resourceVersion").unwrap_or_default().to_string(),
             resource_version_match: match query.get("resourceVersionMatch") {
@@ -97,6 +97,13 @@ impl ListOptions {
             return Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors));
         }
         options.check_fields(row)?;
+        if let Some(view) = row.view {
+            let stored = |label: &str, value: &str| {
+                let label = view.stored_label(label).unwrap_or(label);
+                Ok::<_, Status>((label.to_string(), value.to_string()))
+            };
+            options.selection.fields = options.selection.fields.transform(stored)?;
+        }
         Ok(options)
     }
 
@@ -153,7 +160,10 @@ impl ListOptions {
     fn check_fields(&self, row: &Row) -> Result<(), Status> {
         for term in self.selection.fields.terms() {
             let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
-                || row.strategy.fields.iter().any(|field| field.label == term.field);
+                || match row.view {
+                    Some(view) => view.stored_label(&term.field).is_some(),
+                    None => row.strategy.fields.iter().any(|field| field.label == term.field),
+                };
             if known {
                 continue;
             }

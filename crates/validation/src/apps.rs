@@ -74,7 +74,7 @@ pub(crate) fn check_selected(
 }
 
 /// Checks selector and template of a Deployment or a ReplicaSet.
-fn selector_and_template(errors: &mut Errors, spec: &Value, path: &FieldPath) {
+fn selector_and_template(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
     // Upstream speaks of deployments in both.
     required_selector(errors, spec, "deployment", path);
     match LabelSelector::from_object(spec.part("selector")) {
@@ -88,7 +88,7 @@ fn selector_and_template(errors: &mut Errors, spec: &Value, path: &FieldPath) {
             if !selector.is_empty() {
                 check_selected(errors, &selector, pod, &path);
             }
-            template::check(errors, pod, &path);
+            template::check(errors, spec, old, &path);
             runs_forever(errors, pod, "ReplicaSet", &path);
         }
     }

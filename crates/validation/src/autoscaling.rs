@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscalers, and the scale of whatever can be scaled.
+//! HorizontalPodAutoscalers.
 
 use atoll_meta::names;
 use atoll_meta::object::split_api_version;
@@ -21,13 +21,6 @@ pub(crate) static AUTOSCALERS: Checks = Checks {
         errors
     },
 };
-
-/// Checks a `Scale` that somebody wants to set.
-pub fn scale(scale: &Value) -> Errors {
-    let mut errors = Errors::new();
-    quantities::not_negative_number(&mut errors, &At::field(scale, "spec").get("replicas"));
-    errors
-}
 
 const LONGEST_WINDOW: i64 = 3600;
 const LONGEST_PERIOD: i64 = 1800;

@@ -9,15 +9,21 @@
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
 
 mod addresses;
+mod admission_policies;
+mod api_service;
 mod apps;
 mod at;
 mod autoscaling;
 mod batch;
+mod certificates;
 mod classes;
 mod conditions;
 mod csi_names;
+mod definitions;
+mod difference;
 mod endpoints;
 mod fields;
+mod flowcontrol;
 mod ingress;
 mod internal;
 mod networking;
@@ -32,15 +38,15 @@ mod rbac;
 mod resources;
 mod selectors;
 mod service;
+mod shown;
 mod storage;
 mod topology;
 mod volume;
 mod volume_claim;
+mod webhooks;
 
 use atoll_meta::FieldError;
 use serde_json::Value;
-
-pub use autoscaling::scale;
 
 /// The checks of one kind.
 #[derive(Debug)]
@@ -63,11 +69,17 @@ static NONE: Checks = Checks::NONE;
 pub fn of(group: &str, resource: &str) -> &'static Checks {
     match group {
         "" => core(resource),
+        "admissionregistration.k8s.io" => admission(resource),
+        "apiextensions.k8s.io" => &definitions::DEFINITIONS,
+        "apiregistration.k8s.io" => &api_service::API_SERVICES,
         "apps" => apps(resource),
         "autoscaling" => &autoscaling::AUTOSCALERS,
         "batch" => batch(resource),
+        "certificates.k8s.io" => &certificates::REQUESTS,
         "coordination.k8s.io" => &classes::LEASES,
         "discovery.k8s.io" => &endpoints::ENDPOINT_SLICES,
+        "flowcontrol.apiserver.k8s.io" if resource == "flowschemas" => &flowcontrol::SCHEMAS,
+        "flowcontrol.apiserver.k8s.io" => &flowcontrol::LEVELS,
         "networking.k8s.io" => networking(resource),
         "node.k8s.io" => &classes::RUNTIME_CLASSES,
         "policy" => &policy::BUDGETS,
@@ -90,6 +102,18 @@ fn core(resource: &str) -> &'static Checks {
         "replicationcontrollers" => &pod::REPLICATION_CONTROLLERS,
         "resourcequotas" => &quota::QUOTAS,
         "services" => &service::SERVICES,
+        _ => &NONE,
+    }
+}
+
+fn admission(resource: &str) -> &'static Checks {
+    match resource {
+        "mutatingadmissionpolicies" => &admission_policies::MUTATING,
+        "mutatingadmissionpolicybindings" => &admission_policies::MUTATING_BINDINGS,
+        "mutatingwebhookconfigurations" => &webhooks::MUTATING,
+        "validatingadmissionpolicies" => &admission_policies::VALIDATING,
+        "validatingadmissionpolicybindings" => &admission_policies::VALIDATING_BINDINGS,
+        "validatingwebhookconfigurations" => &webhooks::VALIDATING,
         _ => &NONE,
     }
 }

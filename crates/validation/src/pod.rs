@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The rules are those of the default feature gates. Upstream relaxes some of them on update for objects that were
-//! written before the rule existed; there are none here.
+//! written before the rule existed, of which there are none here; only what can be written today and be relaxed by it is
+//! looked for in the old object.
 
 mod annotations;
 mod change;
@@ -52,14 +53,13 @@ pub(crate) static PODS: Checks = Checks {
     },
 };
 
-/// Where a pod's spec stands: in a pod, which has a name, or in a template.
-pub(crate) struct Scope<'a> {
-    pub pod: Option<&'a Value>,
+/// Where a pod's spec stands: in a pod, which has a name, or in a template, and what it was before.
+struct Scope<'a> {
+    pod: Option<&'a Value>,
+    old: Option<&'a Value>,
 }
 
 impl Scope<'_> {
-    pub(crate) const TEMPLATE: Scope<'static> = Scope { pod: None };
-
     fn is_pod(&self) -> bool {
         self.pod.is_some()
     }
@@ -67,7 +67,7 @@ impl Scope<'_> {
 
 fn create(pod: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check(&mut errors, pod);
+    check(&mut errors, pod, None);
     let path = FieldPath::new("spec");
     let spec = pod.part("spec");
     if !spec.list("ephemeralContainers").is_empty() {
@@ -82,11 +82,11 @@ fn create(pod: &Value) -> Vec<FieldError> {
 }
 
 /// What holds for a pod at any time.
-fn check(errors: &mut Errors, pod: &Value) {
+fn check(errors: &mut Errors, pod: &Value, old: Option<&Value>) {
     let spec = pod.part("spec");
     let path = FieldPath::new("spec");
     annotations::check(errors, pod, spec, &FieldPath::new("metadata").child("annotations"));
-    spec::check(errors, spec, &Scope { pod: Some(pod) }, &path);
+    spec::check(errors, spec, &Scope { pod: Some(pod), old: old.map(|old| old.part("spec")) }, &path);
     if spec.text("serviceAccountName").is_empty() {
         for (index, volume) in spec.list("volumes").iter().enumerate() {
             for (source_index, source) in volume.part("projected").list("sources").iter().enumerate() {

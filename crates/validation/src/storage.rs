@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::at::{At, Errors, equal, immutable, immutable_name, immutable_text};
-use crate::{csi_names, quantities, selectors, volume};
+use crate::{csi_names, quantities, selectors, shown, volume};
 
 const MOST_PARAMETERS: usize = 512;
 const PARAMETERS_SIZE: usize = 256 * 1024;
@@ -137,7 +137,7 @@ fn changed_attachment(new: &Value, old: &Value) -> Errors {
     let mut errors = attachment(new);
     let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
     if spec.value != before.value {
-        errors.push(spec.invalid_as(volume::shown::attachment(&spec), "field is immutable"));
+        errors.push(spec.invalid_as(shown::value("storage/v1.VolumeAttachmentSpec", spec.value), "field is immutable"));
     }
     errors
 }
@@ -196,7 +196,10 @@ pub(crate) static NODES: Checks = Checks {
                     .iter()
                     .all(|field| equal(driver.get(field).value, old.get(field).unwrap_or(&Value::Null)));
                 if !same {
-                    errors.push(drivers.invalid_as(volume::shown::driver(&driver), "field is immutable"));
+                    let mut shown = driver.value.clone();
+                    shown.as_object_mut().map(|fields| fields.remove("allocatable"));
+                    let shown = shown::value("storage/v1.CSINodeDriver", &shown);
+                    errors.push(drivers.invalid_as(shown, "field is immutable"));
                 }
             }
         }

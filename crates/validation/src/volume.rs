@@ -1,6 +1,5 @@
 //! PersistentVolumes.
 
-pub(crate) mod shown;
 mod sources;
 
 use atoll_meta::{FieldError, FieldPath, names, object};
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::at::{At, Errors, equal, immutable};
-use crate::{node_selector, quantities, selectors};
+use crate::{node_selector, quantities, selectors, shown};
 
 pub(crate) static VOLUMES: Checks = Checks {
     create: |volume| {
@@ -221,7 +220,7 @@ fn node_affinity_kept(errors: &mut Errors, spec: &At<'_>, old: &At<'_>) {
     if renamed != *affinity.value {
         let detail = "field is immutable, except for updating from beta label to GA";
         let at = At::under(Some(affinity.value), FieldPath::new("nodeAffinity"));
-        errors.push(at.invalid_as(shown::affinity(&affinity), detail));
+        errors.push(at.invalid_as(shown::value("core/v1.VolumeNodeAffinity", affinity.value), detail));
     }
 }
 
@@ -239,10 +238,12 @@ fn rename_labels(old: &mut Value, new: &Value) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
                 let Some(wanted) = new.get(key) else { continue };
-                let renamed = RENAMED.iter().find(|(from, _)| key == "key" && value == from);
-                match renamed {
-                    Some((_, to)) if wanted == to => *value = Value::from(*to),
-                    _ => rename_labels(value, wanted),
+                // Upstream finds an empty name for a label that was not renamed.
+                let renamed = RENAMED.iter().find(|(from, _)| value == from).map_or("", |(_, to)| *to);
+                if key == "key" && wanted == renamed {
+                    *value = wanted.clone();
+                } else {
+                    rename_labels(value, wanted);
                 }
             }
         }

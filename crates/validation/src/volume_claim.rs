@@ -2,11 +2,11 @@
 
 use atoll_meta::field::BadValue;
 use atoll_meta::{FieldError, FieldPath, names, object};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::Checks;
 use crate::at::{At, Errors, equal, immutable};
-use crate::{quantities, selectors, volume};
+use crate::{difference, quantities, selectors, shown, volume};
 
 pub(crate) static CLAIMS: Checks = Checks {
     create: |claim| {
@@ -134,7 +134,7 @@ fn update(new: &Value, old: &Value) -> Errors {
     if !same(&spec, &before, &may_differ, bound) {
         errors.push(spec.forbidden(format!(
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n{}",
-            difference(&spec, &before, &may_differ)
+            difference(&spec, &before, &may_differ, bound)
         )));
     }
     let storage = |at: &At<'_>| {
@@ -186,6 +186,7 @@ fn same_resources(new: &Value, old: &Value, bound: bool) -> bool {
         let map = value.get(list).and_then(Value::as_object);
         map.into_iter().flatten().map(|(key, _)| key.clone()).collect()
     };
+    let bound = bound && new.get("requests").is_some();
     ["limits", "requests"].iter().all(|list| {
         keys(new, list).into_iter().chain(keys(old, list)).all(|key| {
             (bound && *list == "requests" && key == "storage")
@@ -199,15 +200,34 @@ fn same_amount(new: &Value, old: &Value) -> bool {
     one == other
 }
 
-/// The fields that differ, old before new.
-fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool) -> String {
-    let differing = fields(spec, old).into_iter();
-    let differing =
-        differing.filter(|field| spec.value.get(field) != old.value.get(field) && !may_differ(field));
-    let line = |sign: char, spec: &At<'_>, field: &str| {
-        spec.value.get(field).map(|value| format!("{sign} {field}: {}\n", atoll_meta::json::to_string(value)))
-    };
-    differing.flat_map(|field| [line('-', old, field), line('+', spec, field)]).flatten().collect()
+/// The spec as it was and is, but for what may differ.
+fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bound: bool) -> String {
+    let mut new = spec.value.clone();
+    let mut before = old.value.clone();
+    if let (Some(new), Some(before)) = (new.as_object_mut(), before.as_object_mut()) {
+        // Upstream fills in the volume on the old side, and everything else on the new one.
+        let take = |to: &mut Map<String, Value>, from: &Map<String, Value>, field: &str| {
+            match from.get(field) {
+                Some(value) => drop(to.insert(field.to_owned(), value.clone())),
+                None => drop(to.remove(field)),
+            }
+        };
+        if may_differ("volumeName") {
+            take(before, new, "volumeName");
+        }
+        for field in ["storageClassName", "volumeAttributesClassName"].into_iter().filter(|field| may_differ(field)) {
+            take(new, before, field);
+        }
+        let storage = before.get("resources").and_then(|resources| resources.get("requests")?.get("storage"));
+        if let Some(storage) = storage.cloned()
+            && bound
+            && let Some(requests) = new.get_mut("resources").and_then(|resources| resources.get_mut("requests"))
+        {
+            requests["storage"] = storage;
+        }
+    }
+    let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeClaimSpec", spec));
+    difference::unified(&lines(&before), &lines(&new))
 }
 
 const RESIZES: &[&str] = &[

@@ -178,7 +178,7 @@ fn ordered(
     mut original: Option<&mut Value>,
     mut patch: Option<&mut Value>,
 ) -> Result<Option<Vec<Value>>, PatchError> {
-    for side in [&original, &patch].into_iter().flatten().filter(|side| !side.is_array()) {
+    if let Some(side) = [&original, &patch].into_iter().flatten().find(|side| !side.is_array()) {
         return Err(wrong_kind(Kind::List, side));
     }
     let field = shape.list_field(merge.types, field)?;

@@ -1,6 +1,7 @@
 //! Pods: what the system says of a new one, and what of its status stays.
 
 mod app_armor;
+mod parts;
 mod quality;
 mod selectors;
 
@@ -69,10 +70,15 @@ fn prepare_create(pod: &mut Value, context: &Context<'_>) {
 }
 
 fn prepare_subresource(subresource: &str, new: &mut Value, old: &Value, _: &Context<'_>) {
-    disabled::drop_from_pod(new);
-    if subresource != "status" {
-        return;
+    match subresource {
+        "ephemeralcontainers" => parts::ephemeral_containers(new, old),
+        "resize" => parts::resize(new, old),
+        _ => keep_status(new, old),
     }
+    disabled::drop_from_pod(new);
+}
+
+fn keep_status(new: &mut Value, old: &Value) {
     // Whoever does not know these fields shall not lose them.
     let (status, before) = (&mut new["status"], &old["status"]);
     for name in ["qosClass", "observedGeneration"] {

@@ -43,7 +43,10 @@ enum Item {
 }
 
 /// The answer to a list of `row`; `token` continues it.
-pub async fn answer(row: &Row, listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
+pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
+    if row.view.is_some() {
+        listing.objects = listing.objects.into_iter().map(|object| row.shown(object)).collect();
+    }
     let output = call.output;
     let origin = call.workspace == Workspace::All;
     match (output.form, output.media) {

@@ -6,8 +6,9 @@ use atoll_admission::Operation;
 use atoll_meta::{Status, object};
 use atoll_registry::{Place, Row};
 use http::Response;
+use serde_json::Value;
 
-use super::{admit, check_namespace};
+use super::{admit, check_namespace, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -16,9 +17,21 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let binding = decode::other_kind("", "v1", "Binding", &call.headers, &call.body)?;
-    check_namespace(row, call, &binding)?;
-    let name = object::name(&binding).to_string();
+    let decoded =
+        decode::other_kind(("", "v1", "Binding"), &call.headers, &call.body, options.field_validation)?;
+    let done = bind(server, row, call, &decoded.object, options.dry_run).await;
+    Ok(warn(done, &decoded.warnings, call))
+}
+
+async fn bind(
+    server: &Arc<Server>,
+    row: &Row,
+    call: &Call,
+    binding: &Value,
+    dry_run: bool,
+) -> Result<Response<Body>, Status> {
+    check_namespace(row, call, binding)?;
+    let name = object::name(binding).to_string();
     if !call.info.name.is_empty() && call.info.name != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
@@ -26,6 +39,6 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let namespace = call.info.namespace.as_str();
     let place = Place { workspace: call.workspace.id()?, namespace, name: &name };
     admit(server, row, call, &place, Operation::Create, &name)?;
-    server.registry.bind(pods, &place, &binding, options.dry_run).await?;
+    server.registry.bind(pods, &place, binding, dry_run).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

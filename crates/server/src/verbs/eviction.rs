@@ -6,8 +6,9 @@ use atoll_admission::Operation;
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_registry::Row;
 use http::Response;
+use serde_json::Value;
 
-use super::{admit, check_namespace, place};
+use super::{admit, check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -16,9 +17,21 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let write = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let eviction = decode::other_kind("policy", "v1", "Eviction", &call.headers, &call.body)?;
-    check_namespace(row, call, &eviction)?;
-    if object::name(&eviction) != call.info.name {
+    let decoded =
+        decode::other_kind(("policy", "v1", "Eviction"), &call.headers, &call.body, write.field_validation)?;
+    let done = evict(server, row, call, &decoded.object, &write).await;
+    Ok(warn(done, &decoded.warnings, call))
+}
+
+async fn evict(
+    server: &Arc<Server>,
+    row: &Row,
+    call: &Call,
+    eviction: &Value,
+    write: &WriteOptions,
+) -> Result<Response<Body>, Status> {
+    check_namespace(row, call, eviction)?;
+    if object::name(eviction) != call.info.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let own = &eviction["deleteOptions"];

@@ -25,7 +25,7 @@ pub struct Patch {
     kind: PatchKind,
     value: Value,
     /// What strict reading of the patch itself objects to.
-    remarks: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {

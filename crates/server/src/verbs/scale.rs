@@ -19,6 +19,8 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
+    // What the last try remarked on is what the client is told.
+    let warnings = Warnings::default();
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -26,7 +28,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
-            let scale = decode::other_kind("autoscaling", "v1", "Scale", &call.headers, &call.body)?;
+            let kind = ("autoscaling", "v1", "Scale");
+            let decoded = decode::other_kind(kind, &call.headers, &call.body, options.field_validation)?;
+            let scale = decoded.object;
+            warnings.set(decoded.warnings);
             check_namespace(row, call, &scale)?;
             check_name(&scale, &call.info.name)?;
             (Wanted::Scale(scale), options)
@@ -40,7 +45,6 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
         Wanted::Patched(_) => None,
     };
-    let warnings = Warnings::default();
     let transform = |existing: Option<&Value>| {
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
         match &wanted {

@@ -10,21 +10,32 @@ use atoll_registry::{Place, Row};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admit, place};
+use super::{admit, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
+use crate::decode::Decoded;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
+const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
-    WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let group = "authentication.k8s.io";
-    let mut request = decode::other_kind(group, "v1", "TokenRequest", &call.headers, &call.body)?;
+    let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
+    let decoded = decode::other_kind(
+        (GROUP, "v1", "TokenRequest"),
+        &call.headers,
+        &call.body,
+        options.field_validation,
+    )?;
+    let Decoded { object: request, warnings } = decoded;
+    Ok(warn(issue(server, row, call, request), &warnings, call))
+}
+
+fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
     check_names(&request, &place)?;
     let account = parse(&server.registry.get(row, &place)?.json)?;
@@ -34,13 +45,13 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             "the UID in the token request ({}) does not match the UID of the service account ({uid})",
             object::uid(&request)
         );
-        return Err(Status::conflict(group, "TokenRequest", place.name, message));
+        return Err(Status::conflict(GROUP, "TokenRequest", place.name, message));
     }
     let now = server.registry.clock.now();
     complete(&mut request, &place, uid, now);
     let errors = check(&request);
     if !errors.is_empty() {
-        return Err(Status::invalid(group, "TokenRequest", "", errors));
+        return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
     }
     admit(server, row, call, &place, Operation::Create, place.name)?;
     let bound = bound(server, &request, &place)?;
@@ -78,7 +89,7 @@ fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
             let path = FieldPath::new("metadata").child(field);
             let message = format!("must match the service account {field} if specified");
             let error = FieldError::invalid(&path, given, message);
-            return Err(Status::invalid("authentication.k8s.io", "TokenRequest", place.name, vec![error]));
+            return Err(Status::invalid(GROUP, "TokenRequest", place.name, vec![error]));
         }
     }
     Ok(())

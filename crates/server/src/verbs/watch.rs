@@ -55,7 +55,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         row: Arc::new(row.clone()),
         sender,
         selection: options.selection,
-        frames: Frames::new(call.output, call.workspace == Workspace::All),
+        frames: Frames::new(row, call.output, call.workspace == Workspace::All),
         bookmarks: options.allow_bookmarks,
         announce_end: options.allow_bookmarks && initial,
         too_new,

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::fields::{Fields, NOT_NEGATIVE};
-use crate::internal;
 
 pub(crate) static CHECKS: Checks = Checks { create, update, ..Checks::NONE };
 
@@ -32,7 +31,7 @@ fn create(object: &Value) -> Vec<FieldError> {
 fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = revision(new);
     if new.part("data") != old.part("data") {
-        let shown = internal::shown("RawExtension", new.part("data"));
+        let shown = new.part("data").clone();
         errors.push(FieldError::invalid(&FieldPath::new("data"), shown, FIELD_IS_IMMUTABLE));
     }
     errors

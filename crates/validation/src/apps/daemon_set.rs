@@ -14,13 +14,13 @@ use crate::pod::{runs_forever, template};
 pub(crate) static CHECKS: Checks = Checks {
     create: |object| {
         let mut errors = Vec::new();
-        check(&mut errors, object);
+        check(&mut errors, object.part("spec"), None);
         errors
     },
     update: |new, old| {
         let mut errors = Vec::new();
         same_selector(&mut errors, new.part("spec"), old.part("spec"), &FieldPath::new("spec"));
-        check(&mut errors, new);
+        check(&mut errors, new.part("spec"), Some(old.part("spec")));
         errors
     },
     subresource: |name, new, old| match name {
@@ -29,8 +29,7 @@ pub(crate) static CHECKS: Checks = Checks {
     },
 };
 
-fn check(errors: &mut Errors, object: &Value) {
-    let spec = object.part("spec");
+fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
     let path = FieldPath::new("spec");
     let selector = spec.part("selector");
     errors.extend(object::validate_label_selector(selector, &path.child("selector")));
@@ -43,7 +42,7 @@ fn check(errors: &mut Errors, object: &Value) {
         let detail = "empty selector is invalid for daemonset";
         errors.push(FieldError::invalid(&path.child("selector"), shown(selector), detail));
     }
-    template::check(errors, pod, &template_path);
+    template::check(errors, spec, old, &template_path);
     runs_forever(errors, pod, "DaemonSet", &template_path);
     not_negative(errors, spec, "minReadySeconds", &path);
     strategy(errors, spec.part("updateStrategy"), &path.child("updateStrategy"));

@@ -10,9 +10,9 @@ use crate::internal;
 use crate::pod::at_most;
 
 pub(crate) static DEPLOYMENTS: Checks = Checks {
-    create: |object| deployment(object),
+    create: |object| deployment(object, None),
     update: |new, old| {
-        let mut errors = deployment(new);
+        let mut errors = deployment(new, Some(old.part("spec")));
         same_selector(&mut errors, new.part("spec"), old.part("spec"), &FieldPath::new("spec"));
         errors
     },
@@ -23,9 +23,9 @@ pub(crate) static DEPLOYMENTS: Checks = Checks {
 };
 
 pub(crate) static REPLICA_SETS: Checks = Checks {
-    create: |object| replica_set(object),
+    create: |object| replica_set(object, None),
     update: |new, old| {
-        let mut errors = replica_set(new);
+        let mut errors = replica_set(new, Some(old.part("spec")));
         same_selector(&mut errors, new.part("spec"), old.part("spec"), &FieldPath::new("spec"));
         errors
     },
@@ -38,12 +38,12 @@ pub(crate) static REPLICA_SETS: Checks = Checks {
 /// Where the revision to go back to is kept since it has no field any more.
 const ROLLBACK: &str = "deprecated.deployment.rollback.to";
 
-fn deployment(object: &Value) -> Vec<FieldError> {
+fn deployment(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = object.part("spec");
     let path = FieldPath::new("spec");
     not_negative(&mut errors, spec, "replicas", &path);
-    selector_and_template(&mut errors, spec, &path);
+    selector_and_template(&mut errors, spec, old, &path);
     strategy(&mut errors, spec.part("strategy"), &path.child("strategy"));
     not_negative(&mut errors, spec, "minReadySeconds", &path);
     not_negative(&mut errors, spec, "revisionHistoryLimit", &path);
@@ -117,13 +117,13 @@ fn deployment_status(status: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn replica_set(object: &Value) -> Vec<FieldError> {
+fn replica_set(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = object.part("spec");
     let path = FieldPath::new("spec");
     not_negative(&mut errors, spec, "replicas", &path);
     not_negative(&mut errors, spec, "minReadySeconds", &path);
-    selector_and_template(&mut errors, spec, &path);
+    selector_and_template(&mut errors, spec, old, &path);
     errors
 }
 

@@ -45,8 +45,10 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let fields = |spec: &'_ Value| -> Vec<String> {
         spec.as_object().into_iter().flatten().map(|(field, _)| field.clone()).collect()
     };
-    let is_kept =
-        |field: &String| CHANGEABLE.contains(&field.as_str()) || same(new.part(field), old.part(field));
+    let is_kept = |field: &String| match field.as_str() {
+        "volumeClaimTemplates" => same_claims(new.list(field), old.list(field)),
+        field => CHANGEABLE.contains(&field) || same(new.part(field), old.part(field)),
+    };
     if !fields(new).iter().chain(&fields(old)).all(is_kept) {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
                       'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
@@ -54,6 +56,14 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.push(FieldError::forbidden(&FieldPath::new("spec"), detail));
     }
     errors
+}
+
+/// Whether the templates are the same. Their kind goes without saying, so it does not count.
+fn same_claims(new: &[Value], old: &[Value]) -> bool {
+    let is_same = |new: &Value, old: &Value| {
+        ["metadata", "spec", "status"].iter().all(|field| same(new.part(field), old.part(field)))
+    };
+    new.len() == old.len() && new.iter().zip(old).all(|(new, old)| is_same(new, old))
 }
 
 /// Checks a spec. What cannot change is not looked at again.
@@ -99,18 +109,24 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
             let shown = shown(spec.part("selector"));
             errors.push(FieldError::invalid(&path.child("selector"), shown, ""));
         }
-        Ok(selector) => check_template(errors, spec, &selector, &path.child("template")),
+        Ok(selector) => check_template(errors, spec, old, &selector, &path.child("template")),
     }
     runs_forever(errors, spec.part("template"), "StatefulSet", &path.child("template"));
 }
 
-fn check_template(errors: &mut Errors, spec: &Value, selector: &LabelSelector, path: &FieldPath) {
+fn check_template(
+    errors: &mut Errors,
+    spec: &Value,
+    old: Option<&Value>,
+    selector: &LabelSelector,
+    path: &FieldPath,
+) {
     let completed = with_claims(spec);
     let pod = completed.as_ref().unwrap_or_else(|| spec.part("template"));
     if !selector.is_empty() {
         check_selected(errors, selector, pod, path);
     }
-    template::check(errors, pod, path);
+    template::check_template(errors, pod, old.map(|old| old.part("template")), path);
     // Upstream looks at the metadata a second time.
     let metadata = pod.part("metadata");
     let annotations_path = path.child("annotations");

@@ -48,7 +48,9 @@ fn check(errors: &mut Errors, spec: &Value, old: Option<&Value>) {
             &["Allow", "Forbid", "Replace"],
         )),
     }
-    check_template(errors, spec.part("jobTemplate").part("spec"), &path.child("jobTemplate").child("spec"));
+    let old_job = old.map(|old| old.part("jobTemplate").part("spec"));
+    let job_path = path.child("jobTemplate").child("spec");
+    check_template(errors, spec.part("jobTemplate").part("spec"), old_job, &job_path);
     not_negative(errors, spec, "successfulJobsHistoryLimit", &path);
     not_negative(errors, spec, "failedJobsHistoryLimit", &path);
 }
@@ -75,8 +77,8 @@ fn check_schedule(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: 
     errors.push(FieldError::invalid(path, text, detail));
 }
 
-fn check_template(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    job::check_spec(errors, spec, path);
+fn check_template(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
+    job::check_spec(errors, spec, old, path);
     if let Some(selector) = spec.field("selector") {
         let detail = "`selector` will be auto-generated";
         errors.push(FieldError::invalid(&path.child("selector"), shown(selector), detail));

@@ -14,7 +14,7 @@ use crate::pod::{same, template};
 pub(crate) static CHECKS: Checks = Checks {
     create: |job| {
         let mut errors = Vec::new();
-        check(&mut errors, job, true);
+        check(&mut errors, job, None, true);
         errors
     },
     update,
@@ -34,11 +34,11 @@ const MANY_COMPLETIONS: i64 = 100_000;
 const LIMIT_FOR_MANY: i64 = 10_000;
 const MANAGER_LENGTH: usize = 63;
 
-fn check(errors: &mut Errors, job: &Value, with_new_labels: bool) {
+fn check(errors: &mut Errors, job: &Value, old: Option<&Value>, with_new_labels: bool) {
     generated_selector(errors, job, with_new_labels);
     let spec = job.part("spec");
     let path = FieldPath::new("spec");
-    check_whole_spec(errors, spec, &path);
+    check_whole_spec(errors, spec, old, &path);
     let completions = spec.integer("completions");
     if spec.text("completionMode") == "Indexed" && completions > 0 {
         let name = object::name(job);
@@ -88,8 +88,8 @@ fn generated_selector(errors: &mut Errors, job: &Value, with_new_labels: bool) {
 }
 
 /// Checks a spec with its selector, which those in templates do not have.
-fn check_whole_spec(errors: &mut Errors, spec: &Value, path: &FieldPath) {
-    check_spec(errors, spec, path);
+fn check_whole_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
+    check_spec(errors, spec, old, path);
     let selector_path = path.child("selector");
     match spec.field("selector") {
         None => errors.push(FieldError::required(&selector_path, "")),
@@ -101,7 +101,7 @@ fn check_whole_spec(errors: &mut Errors, spec: &Value, path: &FieldPath) {
 }
 
 /// Checks what all specs of jobs have in common.
-pub(super) fn check_spec(errors: &mut Errors, spec: &Value, path: &FieldPath) {
+pub(super) fn check_spec(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
     for field in [
         "parallelism",
         "completions",
@@ -128,7 +128,7 @@ pub(super) fn check_spec(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     policy::failure(errors, spec, &path.child("podFailurePolicy"));
     policy::success(errors, spec, &path.child("successPolicy"));
     policy::replacement(errors, spec, &path.child("podReplacementPolicy"));
-    template::check(errors, spec.part("template"), &path.child("template"));
+    template::check(errors, spec, old, &path.child("template"));
     restart_policy(errors, spec, path);
 }
 
@@ -216,20 +216,20 @@ fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let before_labels = old.part("spec").part("template").part("metadata").part("labels");
     let had_new_labels = [NAME[1], UID[1]].iter().all(|key| before_labels.get(key).is_some());
-    check(&mut errors, new, had_new_labels);
+    check(&mut errors, new, Some(old.part("spec")), had_new_labels);
     let path = FieldPath::new("spec");
     let (spec, before) = (new.part("spec"), old.part("spec"));
     // Upstream looks at the spec once more.
-    check_whole_spec(&mut errors, spec, &path);
+    check_whole_spec(&mut errors, spec, Some(before), &path);
     completions(&mut errors, spec, before, &path);
     same_selector(&mut errors, spec, before, &path);
     changed_template(&mut errors, spec, old, &path);
     for (field, kind) in [
         ("completionMode", None),
-        ("podFailurePolicy", Some("PodFailurePolicy")),
+        ("podFailurePolicy", Some("*PodFailurePolicy")),
         ("backoffLimitPerIndex", None),
         ("managedBy", None),
-        ("successPolicy", Some("SuccessPolicy")),
+        ("successPolicy", Some("*SuccessPolicy")),
     ] {
         let value = spec.part(field);
         if !same(value, before.part(field)) {

@@ -60,13 +60,30 @@ pub(crate) fn check(errors: &mut Errors, holder: &Value, spec: &Value, path: &Fi
 /// Tolerations as JSON. Their fields were named as in upstream's own structures, of which Go's decoder takes any
 /// spelling.
 fn tolerations(errors: &mut Errors, text: &str, path: &FieldPath) {
-    match atoll_meta::json::parse(text.as_bytes()) {
-        Ok(parsed) => {
-            let list: Vec<Value> =
-                parsed.value.as_array().into_iter().flatten().map(lower_case_fields).collect();
-            placement::tolerations(errors, &list, &path.child(TOLERATIONS));
-        }
-        Err(error) => errors.push(FieldError::invalid(path, TOLERATIONS, error.standard_library_message())),
+    let mismatch = |value: &Value, wanted: &str| {
+        let found = match value {
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            _ => "object",
+        };
+        format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+    };
+    let found = match atoll_meta::json::parse(text.as_bytes()) {
+        Err(error) => Err(error.standard_library_message()),
+        Ok(parsed) => match parsed.value {
+            Value::Null => Ok(Vec::new()),
+            Value::Array(list) => match list.iter().find(|entry| !entry.is_object() && !entry.is_null()) {
+                Some(entry) => Err(mismatch(entry, "core.Toleration")),
+                None => Ok(list.iter().map(lower_case_fields).collect::<Vec<Value>>()),
+            },
+            other => Err(mismatch(&other, "[]core.Toleration")),
+        },
+    };
+    match found {
+        Ok(list) => placement::tolerations(errors, &list, &path.child(TOLERATIONS)),
+        Err(reason) => errors.push(FieldError::invalid(path, TOLERATIONS, reason)),
     }
 }
 

@@ -18,7 +18,7 @@ const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
 /// Checks a pod that was changed.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check(&mut errors, new);
+    check(&mut errors, new, Some(old));
     annotations::check_update(&mut errors, new, old);
     let (new, old) = (new.part("spec"), old.part("spec"));
     let path = FieldPath::new("spec");
@@ -210,7 +210,7 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Vec<FieldError> 
         return vec![FieldError::forbidden(&FieldPath::new(""), detail)];
     }
     let mut errors = Vec::new();
-    check(&mut errors, new);
+    check(&mut errors, new, Some(old));
     annotations::check_update(&mut errors, new, old);
     let path = FieldPath::new("spec").child("ephemeralContainers");
     let field = "ephemeralContainers";

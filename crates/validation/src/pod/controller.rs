@@ -8,12 +8,12 @@ use crate::Checks;
 use crate::fields::{Errors, Fields, named, not_negative};
 
 pub(crate) static CHECKS: Checks = Checks {
-    create: |object| of_object(object),
-    update: |new, _| of_object(new),
+    create: |object| of_object(object, None),
+    update: |new, old| of_object(new, Some(old.part("spec"))),
     subresource: |name, new, _| if name == "status" { status(new) } else { Vec::new() },
 };
 
-fn of_object(object: &Value) -> Vec<FieldError> {
+fn of_object(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = object.part("spec");
     let path = FieldPath::new("spec");
@@ -35,7 +35,7 @@ fn of_object(object: &Value) -> Vec<FieldError> {
                 let path = path.child("metadata").child("labels");
                 errors.push(FieldError::invalid(&path, labels.clone(), detail));
             }
-            template::check(&mut errors, template, &path);
+            template::check(&mut errors, spec, old, &path);
             runs_forever(&mut errors, template, "ReplicationController", &path);
         }
         None => errors.push(FieldError::required(&path, "")),

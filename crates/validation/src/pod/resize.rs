@@ -19,7 +19,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
         return vec![FieldError::forbidden(&nowhere, "windows pods cannot be resized")];
     }
     let mut errors = Vec::new();
-    check(&mut errors, new);
+    check(&mut errors, new, Some(old));
     let path = FieldPath::new("spec");
     let class = match old.part("status").text("qosClass") {
         "" => quality_of_service(old.part("spec")),

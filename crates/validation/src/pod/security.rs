@@ -56,7 +56,7 @@ pub(super) fn container(errors: &mut Errors, context: &Value, uses_host_users: b
 
 /// Checks the security context of a pod. What upstream keeps there too, such as the use of the node's network, is in
 /// the spec.
-pub(super) fn pod(errors: &mut Errors, spec: &Value, path: &FieldPath) {
+pub(super) fn pod(errors: &mut Errors, spec: &Value, old: Option<&Value>, path: &FieldPath) {
     let empty = Value::Null;
     let context = spec.field("securityContext").unwrap_or(&empty);
     let path = &path.child("securityContext");
@@ -77,7 +77,11 @@ pub(super) fn pod(errors: &mut Errors, spec: &Value, path: &FieldPath) {
     windows::options(errors, context, path);
     app_armor(errors, context, path);
     one_of(errors, context, "supplementalGroupsPolicy", &["Merge", "Strict"], path);
-    one_of(errors, context, "seLinuxChangePolicy", &["Recursive"], path);
+    // Mounting with a label is behind a feature gate, which does not bind those who had some policy.
+    let had_policy =
+        old.is_some_and(|old| old.part("securityContext").field("seLinuxChangePolicy").is_some());
+    let policies: &[&str] = if had_policy { &["MountOption", "Recursive"] } else { &["Recursive"] };
+    one_of(errors, context, "seLinuxChangePolicy", policies, path);
 }
 
 fn one_of(errors: &mut Errors, context: &Value, field: &'static str, supported: &[&str], path: &FieldPath) {

@@ -36,7 +36,7 @@ pub(super) fn check(errors: &mut Errors, spec: &Value, scope: &Scope<'_>, path: 
     if spec.field("nodeSelector").is_some() {
         errors.extend(validate_labels(spec.text_entries("nodeSelector"), &path.child("nodeSelector")));
     }
-    security::pod(errors, spec, path);
+    security::pod(errors, spec, scope.old, path);
     placement::affinity(errors, spec, path);
     dns::check(errors, spec, path);
     gates(errors, spec, path);

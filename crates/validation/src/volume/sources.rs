@@ -4,7 +4,7 @@ use atoll_meta::names;
 use serde_json::Value;
 
 use crate::at::{At, Errors};
-use crate::csi_names;
+use crate::{csi_names, difference, shown};
 
 /// A kind of storage: its field, what upstream calls it when there are two and when it is wrong, what it cannot be
 /// without, and what else is asked of it.
@@ -103,14 +103,17 @@ pub(super) fn same(new: &At<'_>, old: &At<'_>) -> bool {
     })
 }
 
-/// The sources that differ, old before new.
+/// The sources as they were and are, with the secret that may be added left out.
 pub(super) fn difference(new: &At<'_>, old: &At<'_>) -> String {
-    let fields = SOURCES.iter().map(|source| source.field);
-    let differing = fields.filter(|field| new.value.get(field) != old.value.get(field));
-    let line = |sign: char, spec: &At<'_>, field: &str| {
-        spec.value.get(field).map(|value| format!("{sign} {field}: {}\n", atoll_meta::json::to_string(value)))
-    };
-    differing.flat_map(|field| [line('-', old, field), line('+', new, field)]).flatten().collect()
+    let mut new = new.value.clone();
+    if old.get("csi").is_set()
+        && !old.get("csi").has("controllerExpandSecretRef")
+        && let Some(csi) = new.get_mut("csi").and_then(Value::as_object_mut)
+    {
+        csi.remove("controllerExpandSecretRef");
+    }
+    let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeSource", spec));
+    difference::unified(&lines(old.value), &lines(&new))
 }
 
 fn no_backsteps(errors: &mut Errors, path: &At<'_>) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll_meta::Status;
+use atoll_registry::Row;
 use atoll_watch::event::frame as json_frame;
 use atoll_watch::{Encoding, Event, EventType, Object};
 use bytes::Bytes;
@@ -11,6 +12,8 @@ use crate::negotiate::{Form, Media, Meta, Output};
 use crate::respond::{metadata, protobuf, table};
 
 pub struct Frames {
+    /// Set for a row whose objects are stored as those of another.
+    view: Option<Row>,
     protobuf: bool,
     form: Form,
     /// Objects say which workspace they are from.
@@ -20,16 +23,20 @@ pub struct Frames {
 }
 
 impl Frames {
-    pub fn new(output: Output, origin: bool) -> Self {
+    pub fn new(row: &Row, output: Output, origin: bool) -> Self {
         let protobuf = output.media == Media::Protobuf;
-        Frames { protobuf, form: output.form, origin, headed: AtomicBool::new(false) }
+        let view = row.view.map(|_| row.clone());
+        Frames { view, protobuf, form: output.form, origin, headed: AtomicBool::new(false) }
     }
 
     /// An event, as this watch shows it.
     pub fn event(&self, event: &Event, seen: EventType) -> Bytes {
         let name = seen.as_str();
         if self.origin {
-            return self.object(name, &event.shown_with_origin(seen));
+            return self.stored(name, event.shown_with_origin(seen));
+        }
+        if self.view.is_some() {
+            return self.stored(name, event.shown(seen).unwrap_or_default());
         }
         let encoding = match (self.form, self.protobuf) {
             (Form::Whole, false) => return event.frame(seen),
@@ -46,8 +53,15 @@ impl Frames {
     pub fn initial(&self, object: &Object) -> Bytes {
         let name = EventType::Added.as_str();
         match self.origin {
-            true => self.object(name, &object.json_with_origin()),
-            false => self.object(name, &object.json),
+            true => self.stored(name, object.json_with_origin()),
+            false => self.stored(name, object.json.clone()),
+        }
+    }
+
+    fn stored(&self, event_type: &str, json: Bytes) -> Bytes {
+        match &self.view {
+            Some(row) => self.object(event_type, &row.shown_json(json)),
+            None => self.object(event_type, &json),
         }
     }
 

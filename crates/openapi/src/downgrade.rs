@@ -1,0 +1,75 @@
+//! Schemas of version 3 as version 2 can say them.
+
+use serde_json::{Map, Value};
+
+use crate::schemas::COMPONENTS;
+
+/// Where version 2 keeps its definitions.
+pub const DEFINITIONS: &str = "#/definitions/";
+
+/// The same schema for version 2: references have neighbours again, there are no alternatives and no defaults.
+pub fn schema(value: Value) -> Value {
+    let Value::Object(fields) = value else { return value };
+    let mut shown = Map::new();
+    for (name, value) in fields {
+        match name.as_str() {
+            "default" => {}
+            "oneOf" => {
+                shown.insert("type".into(), "string".into());
+            }
+            "$ref" => {
+                shown.insert(name, refer(&value));
+            }
+            "allOf" => {
+                if let Some(reference) = value.get(0).and_then(|part| part.get("$ref")) {
+                    shown.insert("$ref".into(), refer(reference));
+                }
+            }
+            "items" | "additionalProperties" => {
+                shown.insert(name, schema(value));
+            }
+            "properties" => {
+                let Value::Object(properties) = value else { continue };
+                let properties: Map<_, _> =
+                    properties.into_iter().map(|(name, property)| (name, schema(property))).collect();
+                shown.insert(name, properties.into());
+            }
+            _ => {
+                shown.insert(name, value);
+            }
+        }
+    }
+    shown.into()
+}
+
+fn refer(reference: &Value) -> Value {
+    let name = reference.as_str().unwrap_or_default();
+    format!("{DEFINITIONS}{}", name.strip_prefix(COMPONENTS).unwrap_or(name)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_defaults_and_alternatives_change() {
+        let three = json!({
+            "type": "object",
+            "properties": {
+                "default": { "default": {}, "description": "d", "allOf": [{ "$ref": "#/components/schemas/a.B" }] },
+                "list": { "type": "array", "items": { "$ref": "#/components/schemas/a.C" } },
+                "either": { "oneOf": [{ "type": "integer" }, { "type": "string" }], "format": "int-or-string" },
+            },
+        });
+        let two = json!({
+            "type": "object",
+            "properties": {
+                "default": { "description": "d", "$ref": "#/definitions/a.B" },
+                "list": { "type": "array", "items": { "$ref": "#/definitions/a.C" } },
+                "either": { "type": "string", "format": "int-or-string" },
+            },
+        });
+        assert_eq!(schema(three), two);
+    }
+}

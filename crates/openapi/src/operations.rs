@@ -1,0 +1,407 @@
+//! What can be done at which path.
+
+use atoll_schema::Types;
+
+use crate::names::{self, capitalised, custom_definition, definition, group_in_operation};
+use crate::parameters::{self as parameter, Options, Parameter};
+use crate::{Api, Resource, Subresource};
+
+/// One method at one path.
+#[derive(Debug)]
+pub struct Operation {
+    pub path: String,
+    pub method: &'static str,
+    pub id: String,
+    pub tag: String,
+    pub description: String,
+    pub action: Option<&'static str>,
+    /// Group, version and kind.
+    pub kind: Option<(String, String, String)>,
+    pub parameters: Vec<Parameter>,
+    pub body: Option<Body>,
+    pub consumes: &'static [&'static str],
+    pub produces: &'static [&'static str],
+    pub answers: Vec<u16>,
+    pub shown: Shown,
+}
+
+#[derive(Debug)]
+pub struct Body {
+    pub definition: String,
+    pub required: bool,
+}
+
+/// What an answer holds.
+#[derive(Debug)]
+pub enum Shown {
+    Definition(String),
+    Text,
+}
+
+const ANYTHING: &[&str] = &["*/*"];
+const TEXT: &[&str] =
+    &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// Media types of a kind. What has no built-in type has no protobuf and no strategic merge patches.
+struct Media {
+    whole: &'static [&'static str],
+    streamed: &'static [&'static str],
+    patches: &'static [&'static str],
+}
+const BUILT_IN: Media = Media {
+    whole: &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
+    streamed: &[
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+        "application/json;stream=watch",
+        "application/vnd.kubernetes.protobuf;stream=watch",
+    ],
+    patches: &[
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ],
+};
+const CUSTOM: Media = Media {
+    whole: &["application/json", "application/yaml"],
+    streamed: &["application/json", "application/yaml", "application/json;stream=watch"],
+    patches: &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"],
+};
+
+/// Subresources that lead to somewhere else, whatever the method.
+const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+/// Verbs of connections and their methods; a proxy passes on all.
+const METHODS: [(&str, &str); 5] =
+    [("get", "get"), ("create", "post"), ("update", "put"), ("patch", "patch"), ("delete", "delete")];
+
+/// All operations of a group version, its list of resources first.
+pub fn of_group_version(api: &Api, types: &Types, group: &str, version: &str) -> Vec<Operation> {
+    let mut operations = vec![document(
+        format!("{}/", names::root(group, version)),
+        format!("get{}{}APIResources", group_in_operation(group), capitalised(version)),
+        names::tag(group, version),
+        "list the resources of this version",
+        "meta/v1.APIResourceList",
+    )];
+    for resource in
+        api.resources.iter().filter(|resource| resource.group == group && resource.version == version)
+    {
+        Writer { api, types, resource, operations: &mut operations }.write();
+    }
+    operations
+}
+
+/// The document of a group, or the ones about all of them.
+pub fn document(path: String, id: String, tag: String, description: &str, key: &str) -> Operation {
+    Operation {
+        path,
+        method: "get",
+        id,
+        tag,
+        description: description.to_owned(),
+        action: None,
+        kind: None,
+        parameters: Vec::new(),
+        body: None,
+        consumes: BUILT_IN.whole,
+        produces: BUILT_IN.whole,
+        answers: vec![200],
+        shown: Shown::Definition(definition(key)),
+    }
+}
+
+/// Writes the operations of one resource.
+struct Writer<'a> {
+    api: &'a Api,
+    types: &'a Types,
+    resource: &'a Resource,
+    operations: &'a mut Vec<Operation>,
+}
+
+/// What one operation has of its own; the rest follows from the resource.
+struct Act<'a> {
+    path: String,
+    method: &'static str,
+    action: &'static str,
+    /// The words of the operation's name before and after the group version.
+    words: (&'a str, String),
+    description: String,
+    kind: (&'a str, &'a str, &'a str),
+    parameters: Vec<Parameter>,
+    answers: &'a [u16],
+}
+
+impl Writer<'_> {
+    fn write(&mut self) {
+        let resource = self.resource;
+        let root = names::root(&resource.group, &resource.version);
+        let scope = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
+        let collection = format!("{scope}/{}", resource.resource);
+        let scoped = if resource.namespaced { "Namespaced" } else { "" };
+        let can = |verb: &str| resource.verbs.iter().any(|own| own == verb);
+        let kind = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+        if can("list") {
+            self.list(format!("{root}{collection}"), "list", format!("{scoped}{}", resource.kind));
+            if resource.namespaced {
+                let name = format!("{}ForAllNamespaces", resource.kind);
+                self.list(format!("{root}/{}", resource.resource), "list", name);
+            }
+        }
+        if can("watch") {
+            self.list(
+                format!("{root}/watch{collection}"),
+                "watchlist",
+                format!("{scoped}{}List", resource.kind),
+            );
+            if resource.namespaced {
+                let name = format!("{}ListForAllNamespaces", resource.kind);
+                self.list(format!("{root}/watch/{}", resource.resource), "watchlist", name);
+            }
+            self.list(
+                format!("{root}/watch{collection}/{{name}}"),
+                "watch",
+                format!("{scoped}{}", resource.kind),
+            );
+        }
+        if can("create") {
+            self.create(format!("{root}{collection}"), format!("{scoped}{}", resource.kind), kind);
+        }
+        if can("deletecollection") {
+            self.delete_collection(
+                format!("{root}{collection}"),
+                format!("Collection{scoped}{}", resource.kind),
+            );
+        }
+        let one = format!("{root}{collection}/{{name}}");
+        self.item(one.clone(), &resource.verbs, format!("{scoped}{}", resource.kind), kind, "");
+        for subresource in &resource.subresources {
+            self.subresource(&one, format!("{scoped}{}", resource.kind), subresource);
+        }
+    }
+
+    fn list(&mut self, path: String, action: &'static str, name: String) {
+        let resource = self.resource;
+        let (verb, description) = match action {
+            "list" => ("list", format!("list objects of kind {}", resource.kind)),
+            _ => {
+                ("watch", format!("watch {}; the parameter watch of a list does the same", resource.resource))
+            }
+        };
+        let kind = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
+        let parameters = parameter::LIST.parameters(self.types);
+        let act = Act {
+            path,
+            method: "get",
+            action,
+            words: (verb, name),
+            description,
+            kind,
+            parameters,
+            answers: &[200],
+        };
+        let shown = match action {
+            "list" => self.definition(kind.0, kind.1, &format!("{}List", kind.2)),
+            _ => definition("meta/v1.WatchEvent"),
+        };
+        let mut operation = self.operation(act, Shown::Definition(shown));
+        operation.produces = self.media(kind).streamed;
+        self.operations.push(operation);
+    }
+
+    fn create(&mut self, path: String, name: String, kind: (&str, &str, &str)) {
+        let act = Act {
+            path,
+            method: "post",
+            action: "post",
+            words: ("create", name),
+            description: format!("create {}", kind.2),
+            kind,
+            parameters: parameter::CREATE.parameters(self.types),
+            answers: &[200, 201, 202],
+        };
+        let definition = self.definition(kind.0, kind.1, kind.2);
+        let mut operation = self.operation(act, Shown::Definition(definition.clone()));
+        operation.body = Some(Body { definition, required: true });
+        self.operations.push(operation);
+    }
+
+    fn delete_collection(&mut self, path: String, name: String) {
+        let resource = self.resource;
+        let mut parameters = parameter::DELETE_COLLECTION.parameters(self.types);
+        parameters.extend(parameter::DELETE.parameters(self.types));
+        let act = Act {
+            path,
+            method: "delete",
+            action: "deletecollection",
+            words: ("delete", name),
+            description: format!("delete all {} that are selected", resource.resource),
+            kind: (&resource.group, &resource.version, &resource.kind),
+            parameters,
+            answers: &[200],
+        };
+        let mut operation = self.operation(act, Shown::Definition(definition("meta/v1.Status")));
+        operation.body = Some(Body { definition: definition("meta/v1.DeleteOptions"), required: false });
+        self.operations.push(operation);
+    }
+
+    /// The verbs on one object, or on a subresource of one.
+    fn item(&mut self, path: String, verbs: &[String], name: String, kind: (&str, &str, &str), of: &str) {
+        let whole = self.definition(kind.0, kind.1, kind.2);
+        let what = if of.is_empty() {
+            format!("one {}", kind.2)
+        } else {
+            format!("{of} of one {}", self.resource.kind)
+        };
+        for (verb, method, word, options, answers) in [
+            ("get", "get", "read", None, &[200][..]),
+            ("update", "put", "replace", Some(parameter::UPDATE), &[200, 201]),
+            ("patch", "patch", "patch", Some(parameter::PATCH), &[200, 201]),
+            ("delete", "delete", "delete", Some(parameter::DELETE), &[200, 202]),
+        ] {
+            if !verbs.iter().any(|own| own == verb) {
+                continue;
+            }
+            let parameters = options.map_or_else(Vec::new, |options| options.parameters(self.types));
+            let act = Act {
+                path: path.clone(),
+                method,
+                action: method,
+                words: (word, name.clone()),
+                description: format!("{word} {what}"),
+                kind,
+                parameters,
+                answers,
+            };
+            let deleted = verb == "delete" && !self.resource.returns_deleted;
+            let shown = if deleted { definition("meta/v1.Status") } else { whole.clone() };
+            let mut operation = self.operation(act, Shown::Definition(shown));
+            operation.body = match verb {
+                "update" => Some(Body { definition: whole.clone(), required: true }),
+                "patch" => Some(Body { definition: definition("meta/v1.Patch"), required: true }),
+                "delete" => Some(Body { definition: definition("meta/v1.DeleteOptions"), required: false }),
+                _ => None,
+            };
+            if verb == "patch" {
+                operation.consumes = self.media(kind).patches;
+            }
+            self.operations.push(operation);
+        }
+    }
+
+    fn subresource(&mut self, one: &str, name: String, subresource: &Subresource) {
+        let resource = self.resource;
+        let or = |own: &'_ String, inherited: &'_ String| {
+            if own.is_empty() { inherited.clone() } else { own.clone() }
+        };
+        let (group, version) = match subresource.version.is_empty() {
+            true => (resource.group.clone(), resource.version.clone()),
+            false => (subresource.group.clone(), or(&subresource.version, &resource.version)),
+        };
+        let kind = (group.as_str(), version.as_str(), subresource.kind.as_str());
+        let path = format!("{one}/{}", subresource.name);
+        let name = name + &capitalised(&subresource.name);
+        if CONNECTIONS.contains(&subresource.name.as_str()) {
+            return self.connect(path, name, subresource, kind);
+        }
+        if subresource.verbs.iter().any(|verb| verb == "create") {
+            self.create(path.clone(), name.clone(), kind);
+        }
+        let first = self.operations.len();
+        self.item(path, &subresource.verbs, name, kind, &subresource.name);
+        if subresource.name == "log" {
+            for operation in &mut self.operations[first..] {
+                operation.parameters.extend(Options("core/v1.PodLogOptions", &[]).parameters(self.types));
+                operation.parameters.sort_by_key(|parameter| (parameter.name, parameter.place));
+                operation.produces = TEXT;
+                operation.shown = Shown::Text;
+            }
+        }
+    }
+
+    fn connect(&mut self, path: String, name: String, subresource: &Subresource, kind: (&str, &str, &str)) {
+        let proxied = subresource.name == "proxy";
+        let mut methods: Vec<&'static str> = METHODS
+            .iter()
+            .filter(|(verb, _)| subresource.verbs.iter().any(|own| own == verb))
+            .map(|(_, method)| *method)
+            .collect();
+        let mut places = vec![(path.clone(), name.clone())];
+        if proxied {
+            methods.extend(["head", "options"]);
+            places.push((format!("{path}/{{path}}"), format!("{name}WithPath")));
+        }
+        let options = format!("core/v1.{}", kind.2);
+        for (path, name) in places {
+            for &method in &methods {
+                let mut parameters = Options(&options, &[]).parameters(self.types);
+                if path.ends_with("{path}") {
+                    parameters.push(parameter::path("path", "The path of the request that is passed on."));
+                }
+                let act = Act {
+                    path: path.clone(),
+                    method,
+                    action: "connect",
+                    words: ("connect", capitalised(method) + &name),
+                    description: format!("connect to {} of one {}", subresource.name, self.resource.kind),
+                    kind,
+                    parameters,
+                    answers: &[200],
+                };
+                let mut operation = self.operation(act, Shown::Text);
+                operation.parameters.retain(|parameter| parameter.name != "pretty");
+                operation.produces = ANYTHING;
+                self.operations.push(operation);
+            }
+        }
+    }
+
+    fn operation(&self, act: Act<'_>, shown: Shown) -> Operation {
+        let resource = self.resource;
+        let (verb, name) = act.words;
+        let version = capitalised(&resource.version);
+        let mut parameters = act.parameters;
+        parameters.push(parameter::query("pretty", "string"));
+        if act.path.contains("{name}") {
+            parameters.push(parameter::path("name", format!("name of the {}", act.kind.2)));
+        }
+        if act.path.contains("{namespace}") {
+            parameters.push(parameter::path("namespace", "The namespace of the objects."));
+        }
+        // An option that two sources have in common is one parameter.
+        parameters.sort_by_key(|parameter| (parameter.name, parameter.place));
+        parameters.dedup();
+        Operation {
+            path: act.path,
+            method: act.method,
+            id: format!("{verb}{}{version}{name}", group_in_operation(&resource.group)),
+            tag: names::tag(&resource.group, &resource.version),
+            description: act.description,
+            action: Some(act.action),
+            kind: Some((act.kind.0.to_owned(), act.kind.1.to_owned(), act.kind.2.to_owned())),
+            parameters,
+            body: None,
+            consumes: ANYTHING,
+            produces: self.media(act.kind).whole,
+            answers: act.answers.to_vec(),
+            shown,
+        }
+    }
+
+    fn media(&self, kind: (&str, &str, &str)) -> &'static Media {
+        if self.api.kind(kind.0, kind.1, kind.2).is_some() { &CUSTOM } else { &BUILT_IN }
+    }
+
+    /// The name of a kind's definition, be the kind built in or not.
+    fn definition(&self, group: &str, version: &str, kind: &str) -> String {
+        let single = kind.strip_suffix("List").unwrap_or(kind);
+        if self.api.kind(group, version, kind).or_else(|| self.api.kind(group, version, single)).is_some() {
+            return custom_definition(group, version, kind);
+        }
+        match self.types.by_kind(group, version, kind) {
+            Some(id) => definition(self.types[id].key),
+            None => custom_definition(group, version, kind),
+        }
+    }
+}

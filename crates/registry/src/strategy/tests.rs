@@ -1,0 +1,262 @@
+//! What is prepared, kind by kind. That it is what kube-apiserver does is for the comparison with it to show.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-11-15T08:07:21Z";
+
+fn context(labelled: bool) -> Context<'static> {
+    Context { random: [0; 16], now: NOW, labelled }
+}
+
+#[track_caller]
+fn expect(object: &Value, expected: &[(&str, Value)]) {
+    for (pointer, wanted) in expected {
+        let found = object.pointer(pointer).cloned().unwrap_or(Value::Null);
+        assert_eq!(found, *wanted, "{pointer} of {object}");
+    }
+}
+
+/// A new object.
+#[track_caller]
+fn created(group: &str, resource: &str, mut object: Value, labelled: bool, expected: &[(&str, Value)]) {
+    (builtin(group, resource).prepare_create)(&mut object, &context(labelled));
+    expect(&object, expected);
+}
+
+/// A changed one.
+#[track_caller]
+fn updated(group: &str, resource: &str, mut new: Value, old: &Value, expected: &[(&str, Value)]) {
+    (builtin(group, resource).prepare_update)(&mut new, old, &context(true));
+    expect(&new, expected);
+}
+
+/// A changed subresource.
+#[track_caller]
+fn changed(
+    (group, resource, subresource): (&str, &str, &str),
+    mut new: Value,
+    old: &Value,
+    expected: &[(&str, Value)],
+) {
+    (builtin(group, resource).prepare_subresource)(subresource, &mut new, old, &context(true));
+    expect(&new, expected);
+}
+
+#[test]
+fn a_new_pod_is_pending_whatever_it_says() {
+    let pod = json!({"spec": {"containers": []}, "status": {"phase": "Running"}});
+    let gated = json!({"spec": {"schedulingGates": [{"name": "g"}]}});
+    created("", "pods", pod, false, &[("/status", json!({"phase": "Pending", "qosClass": "BestEffort"}))]);
+    created("", "pods", gated, false, &[("/status/conditions/0/lastTransitionTime", json!(NOW))]);
+}
+
+#[test]
+fn label_keys_become_expressions() {
+    let pod = json!({
+        "metadata": {"labels": {"hash": "x"}},
+        "spec": {"topologySpreadConstraints": [
+            {"labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["hash", "none"]},
+            {"matchLabelKeys": ["hash"]},
+        ]},
+    });
+    let merged = json!([{"key": "hash", "operator": "In", "values": ["x"]}]);
+    let constraints = "/spec/topologySpreadConstraints";
+    let first = format!("{constraints}/0/labelSelector/matchExpressions");
+    let second = format!("{constraints}/1/labelSelector");
+    created("", "pods", pod, true, &[(&first, merged), (&second, Value::Null)]);
+}
+
+#[test]
+fn a_status_of_a_pod_keeps_what_its_writer_does_not_know() {
+    let condition = |generation: i64| json!({"type": "Ready", "observedGeneration": generation});
+    let old =
+        json!({"status": {"qosClass": "Burstable", "observedGeneration": 3, "conditions": [condition(3)]}});
+    let new = json!({"status": {"conditions": [{"type": "Ready"}, {"type": "Ready"}, {"type": "Other"}]}});
+    let expected = [
+        ("/status/qosClass", json!("Burstable")),
+        ("/status/observedGeneration", json!(3)),
+        ("/status/conditions/0/observedGeneration", json!(3)),
+        ("/status/conditions/1/observedGeneration", Value::Null),
+        ("/status/conditions/2/observedGeneration", Value::Null),
+    ];
+    changed(("", "pods", "status"), new, &old, &expected);
+}
+
+#[test]
+fn to_resize_is_to_change_resources_only() {
+    let old = json!({"metadata": {}, "spec": {"containers": [{"name": "a", "image": "1", "resources": {}}]}, "status": {}});
+    let resources = json!({"requests": {"cpu": "1"}});
+    let new = json!({
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "2", "resources": resources}]},
+    });
+    let expected = [
+        ("/spec/containers/0", json!({"name": "a", "image": "1", "resources": resources})),
+        ("/spec/nodeName", Value::Null),
+        ("/metadata/labels", Value::Null),
+    ];
+    changed(("", "pods", "resize"), new, &old, &expected);
+    let renamed = json!({"metadata": {}, "spec": {"containers": [{"name": "b"}]}});
+    changed(("", "pods", "resize"), renamed, &old, &[("/spec/containers", json!([{"name": "b"}]))]);
+}
+
+#[test]
+fn a_job_finds_its_pods_by_its_uid() {
+    let job = json!({
+        "metadata": {"name": "j", "uid": "u", "labels": {"a": "b"}},
+        "spec": {"manualSelector": false, "template": {"metadata": {"labels": {"a": "b", "job-name": "own"}}}},
+    });
+    let labels = json!({
+        "a": "b",
+        "batch.kubernetes.io/controller-uid": "u",
+        "batch.kubernetes.io/job-name": "j",
+        "controller-uid": "u",
+        "job-name": "own",
+    });
+    let template = ("/spec/template/metadata/labels", labels.clone());
+    let selector = ("/spec/selector", json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    created("batch", "jobs", job.clone(), false, &[template.clone(), selector, ("/metadata/labels", labels)]);
+    created("batch", "jobs", job.clone(), true, &[template, ("/metadata/labels", json!({"a": "b"}))]);
+    let mut manual = job;
+    manual["spec"]["manualSelector"] = true.into();
+    created("batch", "jobs", manual, false, &[("/spec/selector", Value::Null)]);
+}
+
+#[test]
+fn templates_of_daemon_sets_are_counted_in_an_annotation() {
+    const ANNOTATION: &str = "/metadata/annotations/deprecated.daemonset.template.generation";
+    let daemon_set = |generation: &str, image: &str| {
+        json!({
+            "metadata": {"annotations": {"deprecated.daemonset.template.generation": generation}},
+            "spec": {"template": {"spec": {"containers": [{"image": image}]}}},
+        })
+    };
+    created("apps", "daemonsets", daemon_set("0", "a"), false, &[(ANNOTATION, json!("1"))]);
+    let old = daemon_set("4", "a");
+    updated("apps", "daemonsets", daemon_set("9", "a"), &old, &[(ANNOTATION, json!("4"))]);
+    updated("apps", "daemonsets", daemon_set("0", "b"), &old, &[(ANNOTATION, json!("5"))]);
+    changed(("apps", "daemonsets", "status"), daemon_set("9", "a"), &old, &[(ANNOTATION, json!("4"))]);
+}
+
+#[test]
+fn generations_count_what_upstream_counts() {
+    let object = |spec: i64, label: &str, annotation: &str| {
+        json!({
+            "metadata": {"labels": {"a": label}, "annotations": {"a": annotation}},
+            "spec": {"x": spec}, "status": {"y": spec},
+        })
+    };
+    let old = object(1, "l", "a");
+    // Of the spec, of a label, of an annotation.
+    for (group, resource, expected) in [
+        ("", "pods", [true, false, false]),
+        ("apps", "deployments", [true, false, true]),
+        ("apps", "statefulsets", [true, false, false]),
+        ("discovery.k8s.io", "endpointslices", [true, true, false]),
+        ("storage.k8s.io", "csidrivers", [true, false, false]),
+        ("scheduling.k8s.io", "priorityclasses", [false, false, false]),
+        ("", "services", [false, false, false]),
+        ("autoscaling", "horizontalpodautoscalers", [false, false, false]),
+    ] {
+        let changes = [object(2, "l", "a"), object(1, "m", "a"), object(1, "l", "b")];
+        let counted = changes.map(|new| (builtin(group, resource).is_counted)(&new, &old));
+        assert_eq!(counted, expected, "{resource}");
+    }
+}
+
+#[test]
+fn a_volume_says_since_when_it_is_what_it_is() {
+    const TIME: &str = "/status/lastPhaseTransitionTime";
+    let status = |phase: &str, time: Option<&str>| match time {
+        Some(time) => json!({"status": {"phase": phase, "lastPhaseTransitionTime": time}}),
+        None => json!({"status": {"phase": phase}}),
+    };
+    let (before, other) = ("2001-01-01T00:00:00Z", "2002-01-01T00:00:00Z");
+    let old = status("Pending", Some(before));
+    for (new, expected) in [
+        (status("Pending", None), before),
+        (status("Pending", Some(other)), other),
+        (status("Bound", None), NOW),
+        (status("Bound", Some(before)), NOW),
+        (status("Bound", Some(other)), other),
+    ] {
+        changed(("", "persistentvolumes", "status"), new, &old, &[(TIME, json!(expected))]);
+    }
+}
+
+#[test]
+fn a_claim_says_twice_what_it_is_filled_with() {
+    let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
+    let thing = json!({"apiGroup": "x.io", "kind": "Thing", "name": "t"});
+    let claim = |name: &str, source: &Value| json!({"spec": {name: source}});
+    let both =
+        |source: &Value| [("/spec/dataSource", source.clone()), ("/spec/dataSourceRef", source.clone())];
+    let claims = "persistentvolumeclaims";
+    created("", claims, claim("dataSource", &snapshot), false, &both(&snapshot));
+    created("", claims, claim("dataSource", &thing), false, &both(&Value::Null));
+    created("", claims, claim("dataSourceRef", &thing), false, &both(&thing));
+    let mut elsewhere = thing;
+    elsewhere["namespace"] = "other".into();
+    created("", claims, claim("dataSourceRef", &elsewhere), false, &both(&Value::Null));
+}
+
+#[test]
+fn a_certificate_is_asked_for_in_ones_own_name() {
+    let mut request =
+        json!({"spec": {"username": "other", "groups": ["x"], "extra": {"a": ["b"]}, "usages": []}});
+    let groups = ["system:authenticated".to_owned()];
+    let requester = Requester { name: "me", uid: "", groups: &groups };
+    (builtin("certificates.k8s.io", "certificatesigningrequests").attribute)(&mut request, &requester);
+    assert_eq!(request["spec"], json!({"username": "me", "groups": ["system:authenticated"], "usages": []}));
+}
+
+#[test]
+fn decisions_about_certificates_are_made_by_approval_alone() {
+    let of = |subresource| ("certificates.k8s.io", "certificatesigningrequests", subresource);
+    let approved = |reason: &str| json!({"type": "Approved", "status": "True", "reason": reason, "lastTransitionTime": NOW, "lastUpdateTime": NOW});
+    let old = json!({"status": {"certificate": "YQ==", "conditions": [approved("a")]}});
+    let new = json!({"status": {"certificate": "Yg==", "conditions": [approved("b"), {"type": "Failed", "status": "True"}]}});
+    let by_status = [
+        ("/status/conditions/0/reason", json!("a")),
+        ("/status/conditions/1/lastUpdateTime", json!(NOW)),
+        ("/status/certificate", json!("Yg==")),
+    ];
+    let by_approval = [("/status/conditions/0/reason", json!("b")), ("/status/certificate", json!("YQ=="))];
+    changed(of("status"), new.clone(), &old, &by_status);
+    changed(of("approval"), new, &old, &by_approval);
+}
+
+#[test]
+fn fields_of_disabled_features_are_dropped() {
+    let template = json!({"spec": {"template": {"spec": {
+        "schedulingGroup": {},
+        "volumes": [{"projected": {"sources": [{"clusterTrustBundle": {}}, {"secret": {}}]}}],
+        "containers": [{"lifecycle": {"stopSignal": "SIGTERM"}}, {"lifecycle": {"stopSignal": "SIGTERM", "preStop": {}}}],
+    }}}});
+    let expected = [
+        ("/spec/template/spec/schedulingGroup", Value::Null),
+        ("/spec/template/spec/volumes/0/projected/sources", json!([{}, {"secret": {}}])),
+        ("/spec/template/spec/containers", json!([{}, {"lifecycle": {"preStop": {}}}])),
+    ];
+    created("apps", "deployments", template.clone(), false, &expected);
+    updated("apps", "replicasets", template, &json!({}), &expected);
+    let stateful_set =
+        json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "partition": 0}}}});
+    let rolling = ("/spec/updateStrategy/rollingUpdate", json!({"partition": 0}));
+    created("apps", "statefulsets", stateful_set, false, &[rolling]);
+}
+
+#[test]
+fn devices_that_are_released_are_not_spoken_of() {
+    let device = |name: &str| json!({"driver": "d", "pool": "p", "device": name});
+    let claim = |allocated: &[&str], known: &[&str]| {
+        let list = |names: &[&str]| names.iter().map(|name| device(name)).collect::<Vec<_>>();
+        json!({"status": {"allocation": {"devices": {"results": list(allocated)}}, "devices": list(known)}})
+    };
+    let of = ("resource.k8s.io", "resourceclaims", "status");
+    let old = claim(&["a", "b"], &[]);
+    changed(of, claim(&["b"], &["a", "b"]), &old, &[("/status/devices", json!([device("b")]))]);
+    changed(of, claim(&[], &["a"]), &old, &[("/status/devices", Value::Null)]);
+}

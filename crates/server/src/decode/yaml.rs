@@ -1,0 +1,152 @@
+//! YAML bodies, with the keys that stand twice.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+/// How upstream's YAML reader begins a list of complaints, one a line.
+const COMPLAINTS: &str = "yaml: unmarshal errors:";
+
+/// The value, in which of a key that stands twice the last counts, and the complaint of strict reading about that.
+pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
+    let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    match serde_saphyr::from_str_with_options(text, options) {
+        Ok(value) => Ok((value, None)),
+        Err(error) => with_duplicates(text).ok_or_else(|| error.to_string()),
+    }
+}
+
+/// The lines of a complaint, each as a warning of its own.
+pub fn warnings(remark: String) -> Vec<String> {
+    match remark.strip_prefix(COMPLAINTS) {
+        Some(lines) => {
+            lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        }
+        None => vec![remark],
+    }
+}
+
+/// Reads it once more if that was all there was to object to.
+#[cold]
+fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
+    let options = || {
+        serde_saphyr::options! { legacy_octal_numbers: true, duplicate_keys: DuplicateKeyPolicy::LastWins }
+    };
+    let value = serde_saphyr::from_str_with_options(text, options()).ok()?;
+    let Lines(lines) = serde_saphyr::from_str_with_options(text, options()).ok()?;
+    let mut complaint = COMPLAINTS.to_owned();
+    for (line, key) in lines {
+        complaint.push_str(&format!("\n  line {line}: key {key:?} already set in map"));
+    }
+    Some((value, Some(complaint)))
+}
+
+/// The keys that stand twice, each with the line of its second value; inner ones first, as upstream finds them.
+#[derive(Default)]
+struct Lines(Vec<(u64, String)>);
+
+impl<'de> Deserialize<'de> for Lines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Search)
+    }
+}
+
+struct Search;
+
+impl<'de> Visitor<'de> for Search {
+    type Value = Lines;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("YAML")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Lines, A::Error> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        while let Some((key, value)) = map.next_entry::<String, Spanned<Lines>>()? {
+            found.extend(value.value.0);
+            if !seen.insert(key.clone()) {
+                found.push((value.referenced.line(), key));
+            }
+        }
+        Ok(Lines(found))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Lines, A::Error> {
+        let mut found = Vec::new();
+        while let Some(Lines(inner)) = elements.next_element()? {
+            found.extend(inner);
+        }
+        Ok(Lines(found))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Lines, D::Error> {
+        Lines::deserialize(deserializer)
+    }
+
+    fn visit_unit<E>(self) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+
+    fn visit_none<E>(self) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Lines, E> {
+        Ok(Lines::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn keys_that_stand_twice_are_found_with_their_lines() {
+        let cases = [
+            ("a: 1\nb: [x, {c: d}]", json!({ "a": 1, "b": ["x", { "c": "d" }] }), None),
+            ("a: 1\na: 2", json!({ "a": 2 }), Some("\n  line 2: key \"a\" already set in map")),
+            (
+                "a:\n- b: 1\n  b: 2\nc: null\na:\n  d: true",
+                json!({ "a": { "d": true }, "c": null }),
+                Some("\n  line 3: key \"b\" already set in map\n  line 6: key \"a\" already set in map"),
+            ),
+            (
+                "{a: 1.5, b: x, a: 3, a: -4}",
+                json!({ "a": -4, "b": "x" }),
+                Some("\n  line 1: key \"a\" already set in map\n  line 1: key \"a\" already set in map"),
+            ),
+        ];
+        for (text, value, lines) in cases {
+            let complaint = lines.map(|lines| format!("{COMPLAINTS}{lines}"));
+            assert_eq!(parse(text.as_bytes()), Ok((value, complaint)), "{text}");
+        }
+        assert!(parse(b"a: [").is_err());
+        assert_eq!(
+            warnings(format!("{COMPLAINTS}\n  line 1: x\n  line 2: y")),
+            ["line 1: x".to_owned(), "line 2: y".to_owned()]
+        );
+    }
+}

@@ -1,0 +1,334 @@
+//! OpenAPI: what is served, for programs that want to know before they ask.
+//!
+//! Documents are written when somebody first wants one and kept compressed, which is how nearly all clients take them.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Read, Write};
+use std::sync::{Arc, OnceLock};
+
+use atoll_meta::{Status, time};
+use atoll_openapi::{Api, Resource, Subresource};
+use atoll_registry::{Catalog, Row};
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, HeaderName, IF_NONE_MATCH,
+    LOCATION, VARY,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use crate::Server;
+use crate::body::Body;
+use crate::negotiate::clauses;
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::respond::{self, accepts_gzip};
+
+/// The protobuf form of version 2, under the name that clients ask for and the one that it is answered with.
+const PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const JSON: &str = "application/json";
+
+/// What is kept of the documents, each written on first demand. All workspaces serve the same resources and so share
+/// them; one with resources of its own will need an `Api` of its own.
+pub struct Documents {
+    api: Api,
+    /// The index needs the hashes of all of them, so they are written together.
+    v3: OnceLock<BTreeMap<String, Document>>,
+    v2: OnceLock<Document>,
+    v2_protobuf: OnceLock<Document>,
+}
+
+/// A document as it is sent.
+#[derive(Default)]
+struct Document {
+    zipped: Bytes,
+    /// SHA-512 of the whole, in hexadecimal.
+    hash: String,
+}
+
+impl Documents {
+    pub fn new(catalog: &Catalog) -> Self {
+        let resources = catalog.rows().iter().map(|row| resource(row)).collect();
+        Documents {
+            api: Api::new(resources, atoll_openapi::atoll_kinds()),
+            v3: OnceLock::new(),
+            v2: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+        }
+    }
+
+    fn v3(&self) -> &BTreeMap<String, Document> {
+        self.v3.get_or_init(|| {
+            let author = self.api.author();
+            let written = author.paths().into_iter().filter_map(|path| {
+                let document = Document::write(|out| author.v3(&path, out)).ok()?;
+                Some((path, document))
+            });
+            written.collect()
+        })
+    }
+
+    fn v2(&self) -> &Document {
+        self.v2.get_or_init(|| Document::write(|out| self.api.author().v2(out)).unwrap_or_default())
+    }
+
+    /// The same in protobuf, under the same hash.
+    fn v2_protobuf(&self) -> &Document {
+        self.v2_protobuf.get_or_init(|| {
+            let document = Document::write(|out| self.api.author().v2_protobuf(out)).unwrap_or_default();
+            Document { hash: self.v2().hash.clone(), ..document }
+        })
+    }
+}
+
+impl Document {
+    /// Compresses and hashes while it is being written. Writing to memory does not fail.
+    fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Self> {
+        let mut out = BufWriter::with_capacity(
+            32 << 10,
+            Hashed {
+                zip: GzEncoder::new(Vec::new(), Compression::default()),
+                hash: digest::Context::new(&digest::SHA512),
+            },
+        );
+        write(&mut out)?;
+        let Hashed { zip, hash } = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let hash = hash.finish().as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+        Ok(Document { zipped: Bytes::from(zip.finish()?), hash })
+    }
+}
+
+/// A document on its way.
+struct Hashed {
+    zip: GzEncoder<Vec<u8>>,
+    hash: digest::Context,
+}
+
+impl Write for Hashed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hash.update(bytes);
+        self.zip.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn resource(row: &Row) -> Resource {
+    let subresources = row.subresources.iter().map(|subresource| Subresource {
+        name: subresource.name.clone(),
+        group: subresource.group.clone(),
+        version: subresource.version.clone(),
+        kind: subresource.kind.clone(),
+        verbs: subresource.verbs.clone(),
+    });
+    Resource {
+        group: row.group.clone(),
+        version: row.version.clone(),
+        resource: row.resource.clone(),
+        kind: row.kind.clone(),
+        namespaced: row.namespaced,
+        verbs: row.verbs.clone(),
+        subresources: subresources.collect(),
+        // A namespace comes back as well, but upstream's documents do not say so.
+        returns_deleted: row.strategy.returns_deleted
+            && (row.group.as_str(), row.resource.as_str()) != ("", "namespaces"),
+    }
+}
+
+pub fn is_document(path: &str) -> bool {
+    path == "/openapi/v2" || path == "/openapi/v3" || path.starts_with("/openapi/v3/")
+}
+
+/// Writing documents takes long enough to be kept away from the threads that serve requests.
+pub async fn answer(
+    server: &Arc<Server>,
+    info: &Arc<RequestInfo>,
+    query: Query,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Status> {
+    let (server, info) = (server.clone(), info.clone());
+    let answered = tokio::task::spawn_blocking(move || {
+        let request = Request { server: &server, info: &info, query: &query, headers: &headers };
+        match info.path.strip_prefix("/openapi/v3/") {
+            Some(path) => request.v3(path),
+            None if info.path == "/openapi/v2" => request.v2(),
+            None => request.index(),
+        }
+    });
+    answered.await.map_err(|error| Status::internal_error(error.to_string()))
+}
+
+struct Request<'a> {
+    server: &'a Server,
+    info: &'a RequestInfo,
+    query: &'a Query,
+    headers: &'a HeaderMap,
+}
+
+impl Request<'_> {
+    /// Where each document of version 3 is, with the hash that makes its address change when it does.
+    fn index(&self) -> Response<Body> {
+        let paths: Map<String, Value> = self
+            .server
+            .openapi
+            .v3()
+            .iter()
+            .map(|(path, document)| {
+                (path.clone(), json!({ "serverRelativeURL": self.address(path, document) }))
+            })
+            .collect();
+        let text = json!({ "paths": paths }).to_string();
+        respond::with_type(StatusCode::OK, "text/plain; charset=utf-8", Body::from(text))
+    }
+
+    fn address(&self, path: &str, document: &Document) -> String {
+        let below = format!("/openapi/v3/{path}?hash={}", document.hash);
+        self.info
+            .workspace
+            .as_ref()
+            .map_or(below.clone(), |workspace| format!("/clusters/{workspace}{below}"))
+    }
+
+    fn v3(&self, path: &str) -> Response<Body> {
+        let Some(document) = self.server.openapi.v3().get(path) else { return bare(StatusCode::NOT_FOUND) };
+        if self.wanted(&[(JSON, JSON)]).is_none() {
+            return not_acceptable();
+        }
+        let given = self.query.get("hash").filter(|hash| !hash.is_empty());
+        if given.is_some_and(|hash| hash != document.hash) {
+            let mut response = bare(StatusCode::MOVED_PERMANENTLY);
+            set(&mut response, LOCATION, &self.address(path, document));
+            set(&mut response, CONTENT_TYPE, JSON);
+            set(&mut response, ETAG, &format!("\"{}\"", document.hash));
+            set(&mut response, VARY, "Accept");
+            return response;
+        }
+        let mut response = self.document(document, JSON);
+        if given.is_some() {
+            // What a hash names never changes.
+            set(&mut response, CACHE_CONTROL, "public, immutable");
+            set(&mut response, EXPIRES, &http_date(self.server.registry.clock.now() + YEAR));
+        }
+        response
+    }
+
+    fn v2(&self) -> Response<Body> {
+        match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
+            Some(JSON) => self.document(self.server.openapi.v2(), JSON),
+            Some(protobuf) => self.document(self.server.openapi.v2_protobuf(), protobuf),
+            None => not_acceptable(),
+        }
+    }
+
+    /// The most wanted of the forms that there are, each as (what is asked for, what is answered).
+    fn wanted(&self, forms: &[(&str, &'static str)]) -> Option<&'static str> {
+        let accept = self.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let accept = if accept.trim().is_empty() { "*/*" } else { accept };
+        let wanted = clauses(accept);
+        let found = wanted.iter().find_map(|clause| {
+            forms
+                .iter()
+                .find(|(asked, _)| matches!(clause.media, "*/*" | "application/*") || clause.media == *asked)
+        });
+        found.map(|(_, answered)| *answered)
+    }
+
+    fn document(&self, document: &Document, content_type: &'static str) -> Response<Body> {
+        let etag = format!("\"{}\"", document.hash);
+        let known = self.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_known = known.split(',').any(|known| matches!(known.trim(), "*") || known.trim() == etag);
+        let mut response = if is_known {
+            bare(StatusCode::NOT_MODIFIED)
+        } else if accepts_gzip(self.headers) {
+            let mut response =
+                respond::with_type(StatusCode::OK, content_type, Body::from(document.zipped.clone()));
+            set(&mut response, CONTENT_ENCODING, "gzip");
+            response
+        } else {
+            respond::with_type(StatusCode::OK, content_type, Body::from(unzip(&document.zipped)))
+        };
+        set(&mut response, ETAG, &etag);
+        set(&mut response, VARY, "Accept-Encoding, Accept");
+        response
+    }
+}
+
+fn bare(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
+fn not_acceptable() -> Response<Body> {
+    let mut response = bare(StatusCode::NOT_ACCEPTABLE);
+    set(&mut response, VARY, "Accept");
+    response
+}
+
+fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+fn unzip(zipped: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    // It was zipped here.
+    let _ = GzDecoder::new(zipped).read_to_end(&mut text);
+    text
+}
+
+const YEAR: i64 = 365 * 86_400;
+
+/// A time as HTTP writes it: `Mon, 15 Nov 2027 12:04:02 GMT`.
+fn http_date(seconds: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let weekday = DAYS[seconds.div_euclid(86_400).rem_euclid(7) as usize];
+    let written = time::format(seconds);
+    let (date, clock) = written.split_once('T').unwrap_or_default();
+    let mut numbers = date.split('-');
+    let (year, month, day) = (numbers.next(), numbers.next(), numbers.next());
+    let month =
+        month.and_then(|month| month.parse::<usize>().ok()).map_or("", |month| MONTHS[(month - 1) % 12]);
+    format!(
+        "{weekday}, {} {month} {} {} GMT",
+        day.unwrap_or_default(),
+        year.unwrap_or_default(),
+        clock.trim_end_matches('Z')
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_written_for_http() {
+        for (seconds, expected) in [
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (1_826_280_242, "Mon, 15 Nov 2027 12:04:02 GMT"),
+            (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
+        ] {
+            assert_eq!(http_date(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn documents_come_back_whole() {
+        let text = "text ".repeat(100_000);
+        let document = Document::write(|out| out.write_all(text.as_bytes())).expect("memory");
+        assert_eq!(unzip(&document.zipped), text.as_bytes());
+        let hash = digest::digest(&digest::SHA512, text.as_bytes());
+        assert!(document.hash.starts_with(&format!("{:02X}{:02X}", hash.as_ref()[0], hash.as_ref()[1])));
+    }
+}

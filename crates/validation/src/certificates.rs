@@ -1,0 +1,248 @@
+//! CertificateSigningRequests. What is inside a request or a certificate is not looked at.
+
+use std::collections::HashSet;
+
+use atoll_meta::quote::quote;
+use atoll_meta::{FieldError, names};
+use serde_json::Value;
+
+use crate::Checks;
+use crate::at::{At, Errors};
+use crate::{difference, shown};
+
+pub(crate) static REQUESTS: Checks = Checks {
+    create: |request| whole(request, &Lenience::default()),
+    update: |new, old| changed(new, old, ""),
+    subresource: |name, new, old| changed(new, old, name),
+};
+
+const USAGES: &[&str] = &[
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const LONGEST_DOMAIN: usize = 253;
+const LONGEST_SIGNER: usize = LONGEST_DOMAIN + (253 + 63 + 1) + 1;
+const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
+
+/// What a request may keep because it was there before the rule was.
+#[derive(Default)]
+struct Lenience {
+    both_verdicts: bool,
+    legacy_signer: bool,
+    repeated_conditions: bool,
+    nameless_conditions: bool,
+    any_certificate: bool,
+    unknown_usages: bool,
+    repeated_usages: bool,
+}
+
+fn repeats<'a>(mut texts: impl Iterator<Item = &'a str>) -> bool {
+    let mut seen = HashSet::new();
+    !texts.all(|text| seen.insert(text))
+}
+
+fn kinds<'a>(request: &'a Value) -> Vec<&'a str> {
+    let conditions = At::field(request, "status").get("conditions");
+    conditions.list().iter().map(|one| one.get("type").and_then(Value::as_str).unwrap_or_default()).collect()
+}
+
+impl Lenience {
+    fn beside(new: &Value, old: &Value) -> Lenience {
+        let (spec, status) = (At::field(old, "spec"), At::field(old, "status"));
+        let (kinds, usages) = (kinds(old), spec.get("usages"));
+        let same = At::field(new, "status").text_of("certificate") == status.text_of("certificate");
+        Lenience {
+            both_verdicts: kinds.contains(&"Approved") && kinds.contains(&"Denied"),
+            legacy_signer: spec.text_of("signerName") == LEGACY_SIGNER,
+            repeated_conditions: repeats(kinds.iter().copied()),
+            nameless_conditions: kinds.contains(&""),
+            any_certificate: same,
+            unknown_usages: usages.texts().any(|usage| !USAGES.contains(&usage)),
+            repeated_usages: repeats(usages.texts()),
+        }
+    }
+}
+
+fn whole(request: &Value, lenience: &Lenience) -> Errors {
+    let mut errors = Errors::new();
+    let spec = At::field(request, "spec");
+    let (body, usages, signer) = (spec.get("request"), spec.get("usages"), spec.get("signerName"));
+    if !is_pem(body.text(), "CERTIFICATE REQUEST") {
+        errors.push(body.invalid("PEM block type must be CERTIFICATE REQUEST"));
+    }
+    if usages.is_empty() {
+        errors.push(usages.required(""));
+    }
+    if !lenience.unknown_usages {
+        let unknown = usages.items().filter(|usage| !USAGES.contains(&usage.text()));
+        errors.extend(unknown.map(|usage| usage.unsupported(USAGES)));
+    }
+    if !lenience.repeated_usages {
+        let mut seen = HashSet::new();
+        let repeated = usages.items().filter(|usage| !seen.insert(usage.text()));
+        errors.extend(repeated.map(|usage| usage.duplicate()));
+    }
+    if signer.text() == LEGACY_SIGNER && !lenience.legacy_signer {
+        errors.push(signer.invalid("the legacy signerName is not allowed via this API version"));
+    } else {
+        signer_name(&mut errors, &signer);
+    }
+    let expiration = spec.get("expirationSeconds");
+    if expiration.number().is_some_and(|seconds| seconds < 600) {
+        errors.push(expiration.invalid("may not specify a duration less than 600 seconds (10 minutes)"));
+    }
+    let status = At::field(request, "status");
+    conditions(&mut errors, &status.get("conditions"), lenience);
+    let certificate = status.get("certificate");
+    if !lenience.any_certificate && !certificate.is_empty() && !is_pem(certificate.text(), "CERTIFICATE") {
+        let detail = "must contain at least one CERTIFICATE PEM block";
+        errors.push(certificate.invalid_as("<certificate data>", detail));
+    }
+    errors
+}
+
+/// Whether base64 text stands for a PEM block of this type.
+fn is_pem(encoded: &str, kind: &str) -> bool {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let mut text = Vec::with_capacity(encoded.len() / 4 * 3);
+    let (mut buffer, mut bits) = (0u32, 0);
+    for six in encoded.bytes().filter_map(value) {
+        buffer = buffer << 6 | u32::from(six);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            text.push((buffer >> bits & 0xff) as u8);
+        }
+    }
+    let text = String::from_utf8_lossy(&text);
+    let begin = format!("-----BEGIN {kind}-----");
+    let start = text.find("-----BEGIN ").filter(|start| *start == 0 || text[..*start].ends_with('\n'));
+    start.is_some_and(|start| {
+        text[start..].starts_with(&begin) && text[start..].contains(&format!("-----END {kind}-----"))
+    })
+}
+
+fn signer_name(errors: &mut Errors, at: &At<'_>) {
+    let name = at.text();
+    if name.is_empty() {
+        errors.push(at.required(""));
+        return;
+    }
+    let (Some((domain, path)), 1) = (name.split_once('/'), name.matches('/').count()) else {
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.push(at.invalid(detail));
+        return;
+    };
+    if domain.len() > LONGEST_DOMAIN {
+        errors.push(FieldError::too_long(&at.path, LONGEST_DOMAIN));
+    }
+    labels(errors, at, domain, names::dns1123_label);
+    if !domain.contains('.') {
+        errors.push(at.invalid_as(domain, "should be a domain with at least two segments separated by dots"));
+    }
+    labels(errors, at, path, names::dns1123_subdomain);
+    if name.len() > LONGEST_SIGNER {
+        errors.push(FieldError::too_long(&at.path, LONGEST_SIGNER));
+    }
+}
+
+/// Complains about the first label that breaks the rule.
+fn labels(errors: &mut Errors, at: &At<'_>, part: &str, rule: fn(&str) -> Vec<String>) {
+    let mut labels = part.split('.').map(|label| (label, rule(label)));
+    if let Some((label, broken)) = labels.find(|(_, broken)| !broken.is_empty()) {
+        let details = broken.into_iter().map(|rule| format!("validating label {}: {rule}", quote(label)));
+        errors.extend(details.map(|detail| at.invalid_as(part, detail)));
+    }
+}
+
+fn conditions(errors: &mut Errors, conditions: &At<'_>, lenience: &Lenience) {
+    let mut seen = HashSet::new();
+    for condition in conditions.items() {
+        let (kind, status) = (condition.get("type"), condition.get("status"));
+        if kind.is_empty() && !lenience.nameless_conditions {
+            errors.push(kind.required(""));
+        }
+        let known: &[&str] = if FINAL.contains(&kind.text()) { &["True"] } else { &["False", "True", "Unknown"] };
+        status.one_of(errors, known);
+        let opposite = match kind.text() {
+            "Approved" => "Denied",
+            "Denied" => "Approved",
+            _ => "",
+        };
+        if !lenience.both_verdicts && !opposite.is_empty() && seen.contains(opposite) {
+            let detail = "Approved and Denied conditions are mutually exclusive";
+            errors.push(conditions.invalid_as(kind.named(), detail));
+        }
+        if !seen.insert(kind.text()) && !lenience.repeated_conditions {
+            errors.push(FieldError::duplicate(&kind.path, kind.named()));
+        }
+    }
+}
+
+fn changed(new: &Value, old: &Value, subresource: &str) -> Errors {
+    let mut errors = whole(new, &Lenience::beside(new, old));
+    let status = At::field(new, "status");
+    let conditions = status.get("conditions");
+    let of = |request: &Value, kind: &str| -> Vec<Value> {
+        let conditions = At::field(request, "status").get("conditions");
+        conditions.list().iter().filter(|one| one.get("type").is_some_and(|name| name == kind)).cloned().collect()
+    };
+    for kind in FINAL {
+        if of(new, kind).len() < of(old, kind).len() {
+            errors.push(conditions.forbidden(format!("updates may not remove a condition of type {}", quote(kind))));
+        }
+    }
+    for kind in ["Approved", "Denied"].into_iter().filter(|_| subresource != "approval") {
+        let (now, before) = (of(new, kind), of(old, kind));
+        if now.len() > before.len() {
+            errors.push(conditions.forbidden(format!("updates may not add a condition of type {}", quote(kind))));
+        } else if now.len() == before.len() && now != before {
+            let lines = |conditions: &[Value]| {
+                let key = "certificates/v1.CertificateSigningRequestCondition";
+                let all: Vec<String> = conditions.iter().map(|one| shown::text(key, one)).collect();
+                shown::lines(&format!("[{}]", all.join(",")))
+            };
+            let difference = difference::unified(&lines(&before), &lines(&now));
+            let detail = format!("updates may not modify a condition of type {}\n{difference}", quote(kind));
+            errors.push(conditions.forbidden(detail));
+        }
+    }
+    let (certificate, before) = (status.get("certificate"), At::field(old, "status").get("certificate"));
+    if certificate.text() != before.text() {
+        if subresource != "status" {
+            errors.push(certificate.forbidden("updates may not set certificate content"));
+        } else if !before.is_empty() {
+            errors.push(certificate.forbidden("updates may not modify existing certificate content"));
+        }
+    }
+    errors
+}

@@ -1,0 +1,426 @@
+//! CustomResourceDefinitions. Expressions are not compiled, patterns are not read, and defaults are not compared with
+//! the schemas that they stand in.
+//!
+//! ```text
+//! definitions ─ names, versions, conversion
+//!      ├ hoisted     what all versions share stands above them, as in upstream's own type
+//!      ├ schema      what may stand in a schema
+//!      └ structural  whether the schema says what each field is
+//! ```
+
+mod hoisted;
+mod schema;
+mod structural;
+
+use std::collections::{BTreeMap, HashSet};
+
+use atoll_meta::field::BadValue;
+use atoll_meta::quote::is_print;
+use atoll_meta::{FieldError, FieldPath, names, object};
+use serde_json::Value;
+
+use hoisted::Hoisted;
+use schema::Demands;
+
+use crate::Checks;
+use crate::at::{At, Errors, immutable_name, immutable_text};
+use crate::{shown, webhooks};
+
+pub(crate) static DEFINITIONS: Checks = Checks { create, update, subresource };
+
+const APPROVED: &str = "api-approved.kubernetes.io";
+const REVIEWS: &[&str] = &["v1", "v1beta1"];
+const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &[&str] =
+    &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+const LONGEST_WARNING: usize = 256;
+
+fn create(definition: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let at = At::field(definition, "spec");
+    let (name, wanted) =
+        (object::name(definition), format!("{}.{}", at.get("names").text_of("plural"), at.text_of("group")));
+    if !name.is_empty() && name != wanted {
+        let path = FieldPath::new("metadata").child("name");
+        errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
+    }
+    spec(&mut errors, &at, &Demands::ALL, true);
+    ending(&mut errors, definition, None);
+    errors
+}
+
+fn update(new: &Value, old: &Value) -> Errors {
+    let mut errors = Errors::new();
+    let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
+    let demands = Demands::beside(&before);
+    let reviews = before.get("conversion").get("webhook").get("conversionReviewVersions");
+    let known = reviews.is_empty() || reviews.texts().any(|version| REVIEWS.contains(&version));
+    self::spec(&mut errors, &spec, &demands, known);
+    let established = At::field(old, "status").get("conditions").items().any(|condition| {
+        condition.text_of("type") == "Established" && condition.text_of("status") == "True"
+    });
+    if established {
+        immutable_name(&mut errors, &spec.get("scope"), &before.get("scope"));
+        immutable_text(&mut errors, &spec.get("names").get("kind"), &before.get("names").get("kind"));
+    }
+    immutable_text(&mut errors, &spec.get("group"), &before.get("group"));
+    immutable_text(&mut errors, &spec.get("names").get("plural"), &before.get("names").get("plural"));
+    ending(&mut errors, new, Some(old));
+    errors
+}
+
+fn subresource(name: &str, new: &Value, _: &Value) -> Errors {
+    let mut errors = Errors::new();
+    if name == "status" {
+        resource_names(&mut errors, &At::field(new, "status").get("acceptedNames"));
+    }
+    errors
+}
+
+/// What is asked after the spec: the status, the approval of names that are Kubernetes' own, and pruning.
+fn ending(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
+    let (spec, status) = (At::field(definition, "spec"), At::field(definition, "status"));
+    resource_names(errors, &status.get("acceptedNames"));
+    stored_versions(errors, &spec, &status.get("storedVersions"));
+    approval(errors, definition, old);
+    let preserve = spec.get("preserveUnknownFields");
+    let did = old.is_some_and(|old| At::field(old, "spec").get("preserveUnknownFields").flag());
+    if preserve.flag() && !did {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.push(preserve.invalid(detail));
+    }
+}
+
+/// The versions that objects may be stored in, to which the server has added the one that is used now.
+fn stored_versions(errors: &mut Errors, spec: &At<'_>, stored: &At<'_>) {
+    let versions = spec.get("versions");
+    let mut names: Vec<&str> = stored.texts().collect();
+    let used = versions.items().find(|version| version.get("storage").flag());
+    if let Some(used) = used.as_ref().map(|version| version.text_of("name"))
+        && !names.contains(&used)
+    {
+        names.push(used);
+    }
+    if names.is_empty() {
+        errors.push(stored.invalid_as(Value::Null, "must have at least one stored version"));
+        return;
+    }
+    let list: Vec<Value> = names.iter().map(|name| Value::from(*name)).collect();
+    let mut missing: BTreeMap<&str, usize> = names.iter().enumerate().map(|(index, name)| (*name, index)).collect();
+    for version in versions.items() {
+        let name = version.text_of("name");
+        // Upstream forgets a name once it has met it.
+        if missing.remove(name).is_none() && version.get("storage").flag() {
+            errors.push(stored.invalid_as(list.clone(), format!("must have the storage version {name}")));
+        }
+    }
+    for (name, index) in missing {
+        let detail = format!(
+            "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+        );
+        errors.push(FieldError::invalid(&stored.path.index(index), name, detail));
+    }
+}
+
+#[derive(PartialEq)]
+enum Approval {
+    Missing,
+    Given,
+    Invalid,
+}
+
+fn approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
+    let group = At::field(definition, "spec").text_of("group");
+    let protected = |domain: &str| {
+        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    if !protected("k8s.io") && !protected("kubernetes.io") {
+        return;
+    }
+    let state = |definition: &Value| {
+        let text = object::annotation(definition, APPROVED).unwrap_or_default();
+        let is_url = text.split_once("://").is_some_and(|(scheme, rest)| {
+            !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/')
+        });
+        match text {
+            "" => Approval::Missing,
+            _ if text.starts_with("unapproved") || is_url => Approval::Given,
+            _ => Approval::Invalid,
+        }
+    };
+    let now = state(definition);
+    if old.is_some_and(|old| state(old) == now) {
+        return;
+    }
+    let path = FieldPath::new("metadata").child("annotations").key(APPROVED);
+    let begin = format!("protected groups must have approval annotation \"{APPROVED}\"");
+    let end = "see https://github.com/kubernetes/enhancements/pull/1111";
+    match now {
+        Approval::Missing => errors.push(FieldError::required(&path, format!("{begin}, {end}"))),
+        Approval::Invalid => {
+            let text = object::annotation(definition, APPROVED).unwrap_or_default();
+            let detail = format!("{begin} with either a URL or a reason starting with \"unapproved\", {end}");
+            errors.push(FieldError::invalid(&path, text, detail));
+        }
+        Approval::Given => {}
+    }
+}
+
+fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bool) {
+    let group = spec.get("group");
+    let broken = names::dns1123_subdomain(group.text());
+    if group.is_empty() {
+        errors.push(group.required(""));
+    } else if !broken.is_empty() {
+        errors.push(group.invalid(broken.join(",")));
+    } else if !group.text().contains('.') {
+        errors.push(group.invalid("should be a domain with at least one dot"));
+    }
+    plain_one_of(errors, &spec.get("scope"), &["Cluster", "Namespaced"]);
+    let hoisted = Hoisted::of(spec);
+    let preserves = spec.get("preserveUnknownFields").flag();
+    let versions = spec.get("versions");
+    if hoisted.schema.is_none_or(|schema| schema.get("openAPIV3Schema").is_none()) {
+        for version in versions.items() {
+            let schema = version.get("schema").get("openAPIV3Schema");
+            if !schema.is_set() && demands.schemas {
+                errors.push(schema.required(""));
+            } else if !schema.is_set() && !preserves && version.get("served").flag() {
+                errors.push(schema.required("because otherwise all fields are pruned"));
+            }
+        }
+    }
+    if preserves && schema::any(spec, &|schema| schema.get("default").is_some()) {
+        let detail = "must be false in order to use defaults in the schema";
+        errors.push(spec.get("preserveUnknownFields").invalid(detail));
+    }
+    let structural = demands.structural || !preserves;
+    let mut seen = HashSet::new();
+    let mut unique = true;
+    for version in versions.items() {
+        let name = version.get("name");
+        unique &= seen.insert(name.text());
+        let broken = names::dns1035_label(name.text());
+        if !broken.is_empty() {
+            errors.push(name.invalid_as(name.text(), broken.join(",")));
+        }
+        self::version(errors, &version, &hoisted, demands, structural);
+    }
+    if !unique {
+        errors.push(versions.invalid_as(hoisted.shown(&versions), "must contain unique version names"));
+    }
+    if versions.items().filter(|version| version.get("storage").flag()).count() != 1 {
+        let detail = "must have exactly one version marked as storage version";
+        errors.push(versions.invalid_as(hoisted.shown(&versions), detail));
+    }
+    if let Some(first) = versions.items().next().map(|version| version.text_of("name")).filter(|name| !name.is_empty()) {
+        let broken = names::dns1035_label(first);
+        if !broken.is_empty() {
+            errors.push(FieldError::invalid(&spec.path.child("version"), first, broken.join(",")));
+        }
+    }
+    let given = spec.get("names");
+    let missing = ["plural", "singular", "kind", "listKind"].into_iter().map(|field| given.get(field));
+    errors.extend(missing.filter(At::is_empty).map(|field| field.required("")));
+    resource_names(errors, &given);
+    let status = versions.items().any(|version| version.get("subresources").has("status"));
+    let shared = At::under(hoisted.schema, spec.path.child("validation"));
+    schema::check(errors, &shared, status, demands, structural);
+    subresources(errors, &At::under(hoisted.subresources, spec.path.child("subresources")));
+    for column in At::under(hoisted.columns, spec.path.child("additionalPrinterColumns")).items() {
+        self::column(errors, &column);
+    }
+    let fields = At::under(hoisted.fields, spec.path.child("selectableFields"));
+    if !fields.is_empty() && !shared.is_set() {
+        errors.push(fields.invalid_as("", "may only be set when validations.schema is included"));
+    } else {
+        schema::selectable(errors, &fields, shared.get("openAPIV3Schema").value);
+    }
+    conversion(errors, &spec.get("conversion"), known_reviews, preserves);
+}
+
+/// A text of no named type that must be there and one of these.
+fn plain_one_of(errors: &mut Errors, at: &At<'_>, known: &[&str]) {
+    if at.is_empty() {
+        errors.push(at.required(""));
+    } else if !known.contains(&at.text()) {
+        errors.push(at.unsupported_text(known));
+    }
+}
+
+fn version(errors: &mut Errors, version: &At<'_>, hoisted: &Hoisted<'_>, demands: &Demands, structural: bool) {
+    let warning = version.get("deprecationWarning");
+    if warning.is_set() {
+        let shown = || BadValue::named_text(warning.text());
+        let faults = warning_faults(version.get("deprecated").flag(), warning.text());
+        errors.extend(faults.into_iter().map(|fault| warning.invalid_as(shown(), fault)));
+    }
+    let own = |is_shared: bool, field| if is_shared { At::under(None, version.path.child(field)) } else { version.get(field) };
+    let subresources = version.get("subresources");
+    let schema = own(hoisted.schema.is_some(), "schema");
+    schema::check(errors, &schema, subresources.has("status"), demands, structural);
+    self::subresources(errors, &own(hoisted.subresources.is_some(), "subresources"));
+    for column in own(hoisted.columns.is_some(), "additionalPrinterColumns").items() {
+        self::column(errors, &column);
+    }
+    let fields = own(hoisted.fields.is_some(), "selectableFields");
+    if !fields.is_empty() {
+        let schema = schema.get("openAPIV3Schema");
+        if schema.is_set() {
+            schema::selectable(errors, &fields, schema.value);
+        } else {
+            let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            errors.push(fields.invalid_as("", detail));
+        }
+    }
+}
+
+fn warning_faults(deprecated: bool, warning: &str) -> Vec<String> {
+    if !deprecated {
+        return vec!["can only be set for deprecated versions".to_owned()];
+    }
+    let mut faults = Vec::new();
+    if warning.len() > LONGEST_WARNING {
+        faults.push(format!("must be <= {LONGEST_WARNING} characters long"));
+    }
+    if warning.is_empty() {
+        faults.push("must not be an empty string".to_owned());
+    }
+    if let Some((index, _)) = warning.char_indices().find(|(_, character)| !is_print(*character)) {
+        faults.push(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
+    }
+    faults
+}
+
+fn resource_names(errors: &mut Errors, given: &At<'_>) {
+    let mut label = |at: &At<'_>, text: &str, intro: &str| {
+        let broken = names::dns1035_label(text);
+        if !broken.is_empty() {
+            errors.push(at.invalid_as(at.text(), format!("{intro}{}", broken.join(","))));
+        }
+    };
+    for field in ["plural", "singular", "kind", "listKind"] {
+        let name = given.get(field);
+        if name.is_empty() {
+            continue;
+        }
+        match field {
+            "plural" | "singular" => label(&name, name.text(), ""),
+            _ => {
+                let intro = "may have mixed case, but should otherwise match: ";
+                label(&name, &name.text().to_lowercase(), intro);
+            }
+        }
+    }
+    given.get("shortNames").items().for_each(|name| label(&name, name.text(), ""));
+    let (kind, list) = (given.text_of("kind"), given.get("listKind"));
+    if !kind.is_empty() && kind == list.text() {
+        errors.push(list.invalid("kind and listKind may not be the same"));
+    }
+    for category in given.get("categories").items() {
+        let broken = names::dns1035_label(category.text());
+        if !broken.is_empty() {
+            errors.push(category.invalid(broken.join(",")));
+        }
+    }
+}
+
+fn json_path(errors: &mut Errors, at: &At<'_>) -> bool {
+    let good = at.text().starts_with('.');
+    if !good {
+        errors.push(at.invalid("must be a simple json path starting with ."));
+    }
+    good
+}
+
+fn subresources(errors: &mut Errors, at: &At<'_>) {
+    let scale = at.get("scale");
+    if !scale.is_set() {
+        return;
+    }
+    let paths = [
+        ("specReplicasPath", "scale.specReplicasPath", ".spec."),
+        ("statusReplicasPath", "scale.statusReplicasPath", ".status."),
+    ];
+    for (field, shown, prefix) in paths {
+        let path = At::under(scale.value.get(field), at.path.child(shown));
+        if path.is_empty() {
+            errors.push(path.required(""));
+        } else if json_path(errors, &path) && !path.text().starts_with(prefix) {
+            errors.push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
+        }
+    }
+    let path = At::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));
+    if !path.is_empty()
+        && json_path(errors, &path)
+        && ![".spec.", ".status."].iter().any(|prefix| path.text().starts_with(prefix))
+    {
+        errors.push(path.invalid_as(path.named(), "should be a json path under either .spec or .status"));
+    }
+}
+
+fn column(errors: &mut Errors, column: &At<'_>) {
+    let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
+    if name.is_empty() {
+        errors.push(name.required(""));
+    }
+    let types = format!("must be one of {}", COLUMN_TYPES.join(","));
+    if kind.is_empty() {
+        errors.push(kind.required(types));
+    } else if !COLUMN_TYPES.contains(&kind.text()) {
+        errors.push(kind.invalid(types));
+    }
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format.text()) {
+        errors.push(format.invalid(format!("must be one of {}", COLUMN_FORMATS.join(","))));
+    }
+    // Upstream's own type spells it differently.
+    let path = At::under(column.value.get("jsonPath"), column.path.child("JSONPath"));
+    if path.is_empty() {
+        errors.push(path.required(""));
+    } else {
+        json_path(errors, &path);
+    }
+}
+
+fn conversion(errors: &mut Errors, at: &At<'_>, known_reviews: bool, preserves: bool) {
+    if !at.is_set() {
+        return;
+    }
+    let strategy = at.get("strategy");
+    if strategy.text() != "None" && preserves {
+        let detail = "must be None if spec.preserveUnknownFields is true";
+        errors.push(strategy.invalid_as(strategy.named(), detail));
+    }
+    plain_one_of(errors, &strategy, &["None", "Webhook"]);
+    let webhook = at.value.get("webhook");
+    let part = |field: &str, shown: &'static str| {
+        At::under(webhook.and_then(|webhook| webhook.get(field)), at.path.child(shown))
+    };
+    let client = part("clientConfig", "webhookClientConfig");
+    let versions = part("conversionReviewVersions", "conversionReviewVersions");
+    if strategy.text() != "Webhook" {
+        let detail = "should not be set when strategy is not set to Webhook";
+        errors.extend(client.is_set().then(|| client.forbidden(detail)));
+        errors.extend((!versions.is_empty()).then(|| versions.forbidden(detail)));
+        return;
+    }
+    let (url, service) = (client.get("url"), client.get("service"));
+    match (url.is_set(), service.is_set()) {
+        _ if !client.is_set() => errors.push(client.required("required when strategy is set to Webhook")),
+        (true, false) => webhooks::url(errors, &url),
+        (false, true) => webhooks::service(errors, &service),
+        _ => errors.push(client.required("exactly one of url or service is required")),
+    }
+    if versions.is_empty() {
+        errors.push(versions.required(""));
+    } else {
+        webhooks::versions(errors, &versions, known_reviews);
+    }
+}
+
+/// One version as upstream's own type shows it.
+fn shown_version(version: &Value) -> String {
+    shown::text("apiextensions/v1.CustomResourceDefinitionVersion", version)
+}

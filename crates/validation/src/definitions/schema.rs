@@ -1,0 +1,420 @@
+//! What may stand in the schema of a custom resource.
+
+use std::collections::HashSet;
+
+use atoll_meta::FieldError;
+use serde_json::Value;
+
+use super::structural;
+use crate::at::{At, Errors};
+use crate::shown;
+
+const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
+const REASONS: &[&str] =
+    &["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const MOST_SELECTABLE: usize = 8;
+
+/// What is asked of new definitions, but not of old ones that never had it.
+pub(super) struct Demands {
+    pub schemas: bool,
+    pub structural: bool,
+    pub types: bool,
+    pub atomic_sets: bool,
+    pub list_keys: bool,
+}
+
+impl Demands {
+    pub const ALL: Demands =
+        Demands { schemas: true, structural: true, types: true, atomic_sets: true, list_keys: true };
+
+    pub fn beside(old: &At<'_>) -> Demands {
+        let is_whole = |schema: &Value| {
+            let mut errors = Errors::new();
+            let at = At { value: schema, path: old.path.clone() };
+            structural::check(&mut errors, &at);
+            errors.is_empty()
+        };
+        let roots: Vec<&Value> = roots(old).collect();
+        Demands {
+            schemas: roots.len() == old.get("versions").len(),
+            structural: roots.iter().all(|schema| is_whole(schema)),
+            types: !any(old, &|schema| {
+                let kind = text(schema, "type");
+                !kind.is_empty() && !TYPES.contains(&kind)
+            }),
+            atomic_sets: !any(old, &|schema| set_fault(schema).is_some()),
+            list_keys: !any(old, &|schema| {
+                let mut errors = Errors::new();
+                keys_and_null(&mut errors, &At { value: schema, path: old.path.clone() });
+                !errors.is_empty()
+            }),
+        }
+    }
+}
+
+fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
+    schema.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn roots<'a>(spec: &At<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let versions = spec.get("versions").list().iter();
+    versions.filter_map(|version| version.get("schema")?.get("openAPIV3Schema"))
+}
+
+/// Whether any schema of a definition, however deep, is so.
+pub(super) fn any(spec: &At<'_>, predicate: &dyn Fn(&Value) -> bool) -> bool {
+    roots(spec).any(|schema| has(schema, predicate))
+}
+
+fn has(schema: &Value, predicate: &dyn Fn(&Value) -> bool) -> bool {
+    let Some(fields) = schema.as_object() else { return false };
+    predicate(schema)
+        || fields.iter().any(|(name, value)| match name.as_str() {
+            "items" | "not" | "additionalProperties" | "additionalItems" | "allOf" | "anyOf" | "oneOf" => {
+                match value {
+                    Value::Array(list) => list.iter().any(|schema| has(schema, predicate)),
+                    schema => has(schema, predicate),
+                }
+            }
+            "properties" | "patternProperties" | "definitions" | "dependencies" => {
+                value.as_object().into_iter().flatten().any(|(_, schema)| has(schema, predicate))
+            }
+            _ => false,
+        })
+}
+
+/// Fields that upstream takes at the root beside a status subresource, as its messages list them.
+const AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
+const NOT_AT_ROOT: &[&str] = &[
+    "id", "$schema", "$ref", "nullable", "default", "enum", "maxProperties", "minProperties", "allOf", "oneOf", "anyOf",
+    "not", "additionalProperties", "patternProperties", "dependencies", "additionalItems", "definitions",
+    "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-map-type",
+];
+
+/// Checks a schema with all that is in it.
+pub(super) fn check(errors: &mut Errors, validation: &At<'_>, status: bool, demands: &Demands, structural: bool) {
+    let schema = validation.get("openAPIV3Schema");
+    if !schema.is_set() {
+        return;
+    }
+    if status {
+        at_root(errors, validation, &schema);
+    }
+    if schema.get("nullable").flag() {
+        let at = At::under(None, validation.path.child("openAPIV3Schema.nullable"));
+        errors.push(at.forbidden("nullable cannot be true at the root"));
+    }
+    if structural {
+        structural::check(errors, &schema);
+    }
+    walk(errors, &schema, &Place { is_root: true, in_meta: false, no_default: None }, demands);
+}
+
+fn at_root(errors: &mut Errors, validation: &At<'_>, schema: &At<'_>) {
+    let wrong_type = !matches!(schema.text_of("type"), "" | "object");
+    let early = |field: &str| matches!(field, "id" | "$schema" | "$ref");
+    let found = NOT_AT_ROOT.iter().filter(|field| schema.has(field));
+    // The type is looked at right after the first three.
+    if found.clone().any(|field| early(field)) || (!wrong_type && found.clone().next().is_some()) {
+        let shown = shown::value("apiextensions/v1.JSONSchemaProps", schema.value);
+        let detail =
+            format!("only {AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled");
+        errors.push(schema.invalid_as(shown, detail));
+    } else if wrong_type {
+        let at = At::under(schema.value.get("type"), validation.path.child("openAPIV3Schema.type"));
+        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        errors.push(at.invalid(detail));
+    }
+}
+
+/// Where in the whole a schema stands.
+#[derive(Clone)]
+struct Place {
+    is_root: bool,
+    in_meta: bool,
+    /// Why a default would be wrong here.
+    no_default: Option<String>,
+}
+
+fn walk(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) {
+    if !schema.value.is_object() {
+        return;
+    }
+    let inner = Place { is_root: false, ..place.clone() };
+    unsupported(errors, schema, place, demands);
+    if schema.get("uniqueItems").flag() {
+        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        errors.push(schema.get("uniqueItems").forbidden(detail));
+    }
+    let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
+    if additional.is_set() {
+        if !properties.is_empty() && *additional.value != Value::Bool(true) {
+            errors.push(additional.forbidden("additionalProperties and properties are mutual exclusive"));
+        }
+        let reason = "inside additionalProperties applying to object metadata".to_owned();
+        let no_default = if place.in_meta { Some(reason) } else { inner.no_default.clone() };
+        walk(errors, &additional, &Place { no_default, ..inner.clone() }, demands);
+    }
+    for (name, property) in properties.entries() {
+        let mut inner = inner.clone();
+        let embeds = schema.get("x-kubernetes-embedded-resource").flag();
+        if (place.is_root || embeds) && matches!(name, "metadata" | "kind" | "apiVersion") {
+            inner.in_meta = true;
+            if place.is_root {
+                inner.no_default = Some(format!("in top-level {name}"));
+            }
+        }
+        walk(errors, &property, &inner, demands);
+    }
+    walk(errors, &schema.get("not"), &inner, demands);
+    for list in ["allOf", "oneOf", "anyOf"] {
+        for part in schema.get(list).items() {
+            walk(errors, &part, &inner, demands);
+        }
+    }
+    for (_, part) in schema.get("definitions").entries() {
+        walk(errors, &part, &inner, demands);
+    }
+    let items = schema.get("items");
+    walk(errors, &items, &inner, demands);
+    for part in items.items() {
+        walk(errors, &part, &inner, demands);
+    }
+    for (_, part) in schema.get("dependencies").entries() {
+        walk(errors, &part, &inner, demands);
+    }
+    extensions(errors, schema, demands);
+    rules(errors, &schema.get("x-kubernetes-validations"));
+}
+
+fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) {
+    let kind = schema.get("type");
+    if demands.types && !kind.is_empty() && !TYPES.contains(&kind.text()) {
+        errors.push(kind.unsupported_text(TYPES));
+    }
+    if let Some(reason) = place.no_default.as_ref().filter(|_| schema.has("default")) {
+        errors.push(schema.get("default").forbidden(format!("must not be set {reason}")));
+    }
+    for field in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
+        if schema.has(field) {
+            errors.push(schema.get(field).forbidden(format!("{field} is not supported")));
+        }
+    }
+    if kind.text() == "null" {
+        errors.push(kind.forbidden("type cannot be set to null, use nullable as an alternative"));
+    }
+    if !schema.get("items").list().is_empty() {
+        errors.push(schema.get("items").forbidden("items must be a schema object and not an array"));
+    }
+    if place.in_meta && schema.get("x-kubernetes-embedded-resource").flag() {
+        let embedded = schema.get("x-kubernetes-embedded-resource");
+        errors.push(embedded.forbidden("must not be used inside of resource meta"));
+    }
+}
+
+/// The type that an extension needs.
+fn needs_type(errors: &mut Errors, schema: &At<'_>, wanted: &str, extension: &str) -> bool {
+    let kind = schema.get("type");
+    let detail = format!("must be {wanted} if {extension} is specified");
+    if kind.is_empty() {
+        errors.push(kind.required(detail));
+    } else if kind.text() != wanted {
+        errors.push(kind.invalid(detail));
+    }
+    kind.text() == wanted
+}
+
+fn set_fault(schema: &Value) -> Option<&'static str> {
+    let items = schema.get("items").filter(|items| items.is_object())?;
+    let list = items.get("x-kubernetes-list-type").and_then(Value::as_str);
+    let is_set = text(schema, "x-kubernetes-list-type") == "set";
+    match text(items, "type") {
+        "array" if is_set && list.is_some_and(|list| list != "atomic") => Some("x-kubernetes-list-type"),
+        "object" if is_set && text(items, "x-kubernetes-map-type") != "atomic" => Some("x-kubernetes-map-type"),
+        _ => None,
+    }
+}
+
+fn extensions(errors: &mut Errors, schema: &At<'_>, demands: &Demands) {
+    let preserve = schema.get("x-kubernetes-preserve-unknown-fields");
+    if preserve.is_set() && !preserve.flag() {
+        errors.push(preserve.invalid("must be true or undefined"));
+    }
+    let (map, list) = (schema.get("x-kubernetes-map-type"), schema.get("x-kubernetes-list-type"));
+    if map.is_set() {
+        needs_type(errors, schema, "object", "x-kubernetes-map-type");
+        if !matches!(map.text(), "atomic" | "granular") {
+            errors.push(map.unsupported_text(&["atomic", "granular"]));
+        }
+    }
+    let (items, keys) = (schema.get("items"), schema.get("x-kubernetes-list-map-keys"));
+    if list.is_set() {
+        let is_array = needs_type(errors, schema, "array", "x-kubernetes-list-type");
+        if let Some(field) = set_fault(schema.value).filter(|_| is_array && demands.atomic_sets) {
+            // Upstream shows the list type, whichever of the two is wrong.
+            let shown = items.get("x-kubernetes-list-type").value.clone();
+            let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+            errors.push(items.get(field).invalid_as(shown, detail));
+        }
+        if !matches!(list.text(), "atomic" | "set" | "map") {
+            errors.push(list.unsupported_text(&["atomic", "set", "map"]));
+        }
+    }
+    if !keys.is_empty() && list.text() != "map" {
+        let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+        errors.push(if list.is_set() { list.invalid(detail) } else { list.required(detail) });
+    }
+    if list.text() == "map" {
+        map_list(errors, &items, &keys);
+    }
+    if demands.list_keys {
+        keys_and_null(errors, schema);
+    }
+}
+
+fn map_list(errors: &mut Errors, items: &At<'_>, keys: &At<'_>) {
+    if keys.is_empty() {
+        errors.push(keys.required("must not be empty if x-kubernetes-list-type is map"));
+    }
+    if !items.is_set() {
+        errors.push(items.required("must have a schema if x-kubernetes-list-type is map"));
+        return;
+    }
+    if items.value.is_array() {
+        errors.push(items.invalid("must only have a single schema if x-kubernetes-list-type is map"));
+        return;
+    }
+    let kind = items.get("type");
+    if kind.text() != "object" {
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(kind.invalid_as(kind.text(), detail));
+        return;
+    }
+    let mut seen = HashSet::new();
+    for key in keys.texts() {
+        let properties = items.get("properties");
+        match properties.value.get(key) {
+            None => errors.push(keys.invalid("entries must all be names of item properties")),
+            Some(property) if matches!(text(property, "type"), "array" | "object") => {
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                let path = properties.path.key(key).child("type");
+                errors.push(FieldError::invalid(&path, kind.text(), detail));
+            }
+            Some(_) => {}
+        }
+        if !seen.insert(key) {
+            errors.push(keys.invalid("must not contain duplicate entries"));
+        }
+    }
+}
+
+/// Elements of sets and maps are never null, and what tells elements apart is always there.
+fn keys_and_null(errors: &mut Errors, schema: &At<'_>) {
+    let (items, list) = (schema.get("items"), schema.text_of("x-kubernetes-list-type"));
+    if !items.value.is_object() || !matches!(list, "set" | "map") {
+        return;
+    }
+    if items.get("nullable").flag() {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list}");
+        errors.push(items.get("nullable").forbidden(detail));
+    }
+    if list != "map" {
+        return;
+    }
+    let (properties, required) = (items.get("properties"), items.get("required"));
+    for key in schema.get("x-kubernetes-list-map-keys").texts() {
+        let Some(value) = properties.value.get(key) else { continue };
+        let property = At { value, path: properties.path.key(key) };
+        let prefix = "this property is in x-kubernetes-list-map-keys, so it";
+        if !required.texts().any(|name| name == key) && !property.has("default") {
+            let detail = format!("{prefix} must have a default or be a required property");
+            errors.push(property.get("default").required(detail));
+        }
+        if property.get("nullable").flag() {
+            errors.push(property.get("nullable").forbidden(format!("{prefix} cannot be nullable")));
+        }
+    }
+}
+
+fn rules(errors: &mut Errors, rules: &At<'_>) {
+    for rule in rules.items() {
+        let (text, message, computed, path) =
+            (rule.get("rule"), rule.get("message"), rule.get("messageExpression"), rule.get("fieldPath"));
+        let breaks = |text: &str| text.contains(['\n', '\r']);
+        let trimmed = message.text().trim();
+        if text.text().trim().is_empty() {
+            errors.push(text.required("rule is not specified"));
+        } else if !message.is_empty() && trimmed.is_empty() {
+            errors.push(message.invalid("must be non-empty if specified"));
+        } else if breaks(trimmed) {
+            errors.push(message.invalid("must not contain line breaks"));
+        } else if breaks(text.text().trim()) && trimmed.is_empty() {
+            errors.push(message.required("message must be specified if rule contains line breaks"));
+        }
+        if !computed.is_empty() && computed.text().trim().is_empty() {
+            errors.push(computed.required("messageExpression must be non-empty if specified"));
+        }
+        let reason = rule.get("reason");
+        if reason.is_set() && !REASONS.contains(&reason.text()) {
+            errors.push(reason.unsupported(REASONS));
+        }
+        if !path.is_empty() && path.text().trim().is_empty() {
+            errors.push(path.invalid("must be non-empty if specified"));
+        }
+        if breaks(path.text()) {
+            errors.push(path.invalid("must not contain line breaks"));
+        }
+    }
+}
+
+/// Checks the fields that lists can select on.
+pub(super) fn selectable(errors: &mut Errors, fields: &At<'_>, schema: &Value) {
+    let mut seen = HashSet::new();
+    for field in fields.items() {
+        let path = field.get("jsonPath");
+        if path.is_empty() {
+            errors.push(path.required(""));
+            continue;
+        }
+        let found = match find(path.text(), schema) {
+            Ok(found) => found,
+            Err(fault) => {
+                errors.push(path.invalid(format!("is an invalid path: {fault}")));
+                continue;
+            }
+        };
+        if path.text() == ".metadata" || path.text().starts_with(".metadata.") {
+            errors.push(path.invalid("must not point to fields in metadata"));
+        }
+        if !matches!(text(found, "type"), "string" | "boolean" | "integer") {
+            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.push(path.invalid(detail));
+        }
+        if !seen.insert(path.text()) {
+            errors.push(path.duplicate());
+        }
+    }
+    if seen.len() > MOST_SELECTABLE {
+        errors.push(FieldError::too_many(&fields.path, seen.len(), MOST_SELECTABLE));
+    }
+}
+
+/// The schema that a path with dots leads to.
+fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
+    let unknown = || "does not refer to a valid field".to_owned();
+    if path.contains(['[', ']']) {
+        return Err("array notation is not allowed".to_owned());
+    }
+    let Some(steps) = path.strip_prefix('.') else { return Err(format!("expected [ or . but got: {}", path.split('.').next().unwrap_or(path))) };
+    if steps.is_empty() || steps.ends_with('.') {
+        return Err("unexpected end of JSON path".to_owned());
+    }
+    steps.split('.').try_fold(schema, |schema, step| {
+        match (schema.get("properties"), schema.get("additionalProperties").filter(|rest| rest.is_object())) {
+            (Some(properties), _) => properties.get(step).ok_or_else(unknown),
+            (None, Some(rest)) => Ok(rest),
+            _ => Err(unknown()),
+        }
+    })
+}

@@ -1,0 +1,231 @@
+//! Whether a schema is structural: each field has one type, said in one place, and conditions add nothing to that.
+
+use serde_json::Value;
+
+use crate::at::{At, Errors};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Level {
+    Root,
+    Item,
+    Field,
+}
+
+/// All that keeps a schema from being structural, sorted as upstream sorts it.
+pub(super) fn check(errors: &mut Errors, schema: &At<'_>) {
+    if !is_supported(schema.value) {
+        // What is not supported at all is said elsewhere.
+        return;
+    }
+    let mut found = Errors::new();
+    invariants(&mut found, schema, Level::Root);
+    complete(&mut found, schema, schema);
+    found.sort_by_cached_key(ToString::to_string);
+    errors.append(&mut found);
+}
+
+/// Whether upstream can take the schema for a structural one in the first place.
+fn is_supported(schema: &Value) -> bool {
+    let Some(fields) = schema.as_object() else { return true };
+    let unsupported =
+        ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
+    if unsupported.iter().any(|field| fields.contains_key(*field))
+        || fields.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
+        || fields.get("items").and_then(Value::as_array).is_some_and(|items| !items.is_empty())
+    {
+        return false;
+    }
+    let inner = ["items", "not", "additionalProperties"].iter().filter_map(|field| fields.get(*field));
+    let lists = ["allOf", "anyOf", "oneOf"].iter().filter_map(|field| fields.get(*field)?.as_array()).flatten();
+    let properties = fields.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flatten().map(|(_, schema)| schema);
+    inner.chain(lists).chain(properties).all(is_supported)
+}
+
+fn flag(schema: &At<'_>, field: &'static str) -> bool {
+    schema.get(field).flag()
+}
+
+fn invariants(errors: &mut Errors, schema: &At<'_>, level: Level) {
+    let (kind, items) = (schema.get("type"), schema.get("items"));
+    let (properties, additional) = (schema.get("properties"), schema.get("additionalProperties"));
+    if kind.text() == "array" && !items.is_set() {
+        errors.push(items.required("must be specified"));
+    }
+    if items.is_set() {
+        invariants(errors, &items, Level::Item);
+    }
+    for (_, property) in properties.entries() {
+        invariants(errors, &property, Level::Field);
+    }
+    if additional.is_set() {
+        if level == Level::Root {
+            errors.push(additional.forbidden("must not be used at the root"));
+        }
+        if additional.value.is_object() {
+            invariants(errors, &additional, Level::Field);
+        }
+    }
+    let preserves = flag(schema, "x-kubernetes-preserve-unknown-fields");
+    let embeds = flag(schema, "x-kubernetes-embedded-resource");
+    let int_or_string = flag(schema, "x-kubernetes-int-or-string");
+    for field in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+        if int_or_string && flag(schema, field) {
+            errors.push(schema.get(field).invalid("must be false if x-kubernetes-int-or-string is true"));
+        }
+    }
+    let first = schema.get("allOf").items().next();
+    let skip_first = first.is_some_and(|first| is_int_or_string(&first.get("anyOf")));
+    conditions(errors, schema, is_int_or_string(&schema.get("anyOf")), skip_first);
+    if embeds && kind.text() != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        errors.push(if kind.is_empty() { kind.required(detail) } else { kind.invalid(detail) });
+    } else if kind.is_empty() && !int_or_string && !preserves {
+        errors.push(kind.required(match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        }));
+    }
+    if embeds && additional.is_set() {
+        errors.push(additional.forbidden("must not be used if x-kubernetes-embedded-resource is set"));
+    }
+    if level == Level::Root && !matches!(kind.text(), "" | "object") {
+        errors.push(kind.invalid("must be object at the root"));
+    }
+    metadata(errors, &properties, level, embeds);
+    if embeds && !preserves && properties.is_empty() {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        errors.push(properties.required(detail));
+    }
+}
+
+/// What every object has is the same everywhere.
+fn metadata(errors: &mut Errors, properties: &At<'_>, level: Level, embeds: bool) {
+    let is_object = level == Level::Root || embeds;
+    let property = |name: &str| {
+        properties.value.get(name).map(|value| At { value, path: properties.path.key(name) })
+    };
+    for name in ["kind", "apiVersion"] {
+        if let Some(kind) = property(name).map(|property| property.get("type"))
+            && is_object
+            && kind.text() != "string"
+        {
+            errors.push(kind.invalid_as(kind.text(), "must be string"));
+        }
+    }
+    let Some(metadata) = property("metadata") else { return };
+    let kind = metadata.get("type");
+    if is_object && kind.text() != "object" {
+        errors.push(kind.invalid_as(kind.text(), "must be object"));
+    }
+    if level != Level::Root {
+        return;
+    }
+    let mut names = metadata.get("properties").value.as_object().into_iter().flatten();
+    let plain = names.all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
+    let mut fields = metadata.value.as_object().into_iter().flatten();
+    let others = fields.any(|(field, _)| !matches!(field.as_str(), "type" | "default" | "properties"));
+    if !plain || others {
+        let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
+        errors.push(metadata.forbidden(detail));
+    }
+}
+
+fn is_int_or_string(any_of: &At<'_>) -> bool {
+    let types: Vec<Option<&Value>> = any_of
+        .list()
+        .iter()
+        .map(|part| part.get("type").filter(|_| part.as_object().is_some_and(|fields| fields.len() == 1)))
+        .collect();
+    matches!(types[..], [Some(one), Some(other)] if one == "integer" && other == "string")
+}
+
+/// Conditions, which may only narrow down what is said elsewhere.
+fn conditions(errors: &mut Errors, schema: &At<'_>, skip_any: bool, skip_first: bool) {
+    if !skip_any {
+        for part in schema.get("anyOf").items() {
+            nested(errors, &part, false);
+        }
+    }
+    for (index, part) in schema.get("allOf").items().enumerate() {
+        nested(errors, &part, skip_first && index == 0);
+    }
+    for part in schema.get("oneOf").items() {
+        nested(errors, &part, false);
+    }
+    let not = schema.get("not");
+    if not.is_set() {
+        nested(errors, &not, false);
+    }
+}
+
+/// What conditions cannot say, and how upstream puts it.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("type", "empty"),
+    ("additionalProperties", "undefined"),
+    ("default", "undefined"),
+    ("title", "empty"),
+    ("description", "empty"),
+    ("nullable", "false"),
+    ("x-kubernetes-preserve-unknown-fields", "false"),
+    ("x-kubernetes-embedded-resource", "false"),
+    ("x-kubernetes-int-or-string", "false"),
+    ("x-kubernetes-list-map-keys", "empty"),
+    ("x-kubernetes-list-type", "undefined"),
+    ("x-kubernetes-map-type", "undefined"),
+    ("x-kubernetes-validations", "empty"),
+];
+
+fn nested(errors: &mut Errors, schema: &At<'_>, skip_any: bool) {
+    conditions(errors, schema, skip_any, false);
+    let items = schema.get("items");
+    if items.is_set() {
+        nested(errors, &items, false);
+    }
+    for (name, property) in schema.get("properties").entries() {
+        nested(errors, &property, false);
+        if name == "metadata" {
+            errors.push(property.forbidden("must not be specified in a nested context"));
+        }
+    }
+    for (field, state) in ELSEWHERE {
+        let part = schema.get(field);
+        if part.is_set() && *part.value != Value::Bool(false) {
+            errors.push(part.forbidden(format!("must be {state} to be structural")));
+        }
+    }
+}
+
+/// Whatever conditions speak of must have been declared: `declared` is where, `condition` is who speaks of it.
+fn complete(errors: &mut Errors, condition: &At<'_>, declared: &At<'_>) {
+    let not = condition.get("not");
+    let lists = ["allOf", "anyOf", "oneOf"].map(|list| condition.get(list));
+    let parts = lists.iter().flat_map(|list| list.items().collect::<Vec<_>>());
+    for part in not.is_set().then(|| not.clone()).into_iter().chain(parts) {
+        nested_complete(errors, &part, declared);
+    }
+}
+
+fn nested_complete(errors: &mut Errors, condition: &At<'_>, declared: &At<'_>) {
+    complete(errors, condition, declared);
+    let (items, declared_items) = (condition.get("items"), declared.get("items"));
+    if items.is_set() {
+        if declared_items.is_set() {
+            nested_complete(errors, &items, &declared_items);
+        } else {
+            errors.push(declared_items.required(format!("because it is defined in {}", items.path)));
+        }
+    }
+    let properties = declared.get("properties");
+    for (name, property) in condition.get("properties").entries() {
+        let path = properties.path.key(name);
+        match properties.value.get(name) {
+            Some(value) => nested_complete(errors, &property, &At { value, path }),
+            None => {
+                let detail = format!("because it is defined in {}", property.path);
+                errors.push(At::under(None, path).required(detail));
+            }
+        }
+    }
+}

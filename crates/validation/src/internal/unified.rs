@@ -1,0 +1,179 @@
+//! Differences between texts, with three lines around each, as Python's difflib and its offspring in Go find them.
+
+use std::collections::HashMap;
+
+const CONTEXT: usize = 3;
+/// From so many lines on, lines that occur often are not used to find what both texts have in common.
+const LONG: usize = 200;
+
+/// A stretch of lines in both texts: from and to in the first, then in the second. Equal ones are kept.
+#[derive(Clone, Copy)]
+struct Stretch {
+    is_equal: bool,
+    first: (usize, usize),
+    second: (usize, usize),
+}
+
+struct Matcher<'a> {
+    first: Vec<&'a str>,
+    second: Vec<&'a str>,
+    /// Where each line of the second text is.
+    places: HashMap<&'a str, Vec<usize>>,
+}
+
+/// What must be taken away from and added to the first text to get the second.
+pub(super) fn difference(first: &str, second: &str) -> String {
+    let matcher = Matcher::new(first, second);
+    let mut out = String::new();
+    for group in groups(matcher.stretches()) {
+        let (Some(begin), Some(end)) = (group.first(), group.last()) else { continue };
+        out.push_str(&format!(
+            "@@ -{} +{} @@\n",
+            range(begin.first.0, end.first.1),
+            range(begin.second.0, end.second.1)
+        ));
+        for stretch in &group {
+            let mut write = |sign: char, lines: &[&str]| {
+                for line in lines {
+                    out.push(sign);
+                    out.push_str(line);
+                    out.push('\n');
+                }
+            };
+            let before = &matcher.first[stretch.first.0..stretch.first.1];
+            if stretch.is_equal {
+                write(' ', before);
+            } else {
+                write('-', before);
+                write('+', &matcher.second[stretch.second.0..stretch.second.1]);
+            }
+        }
+    }
+    out
+}
+
+fn range(from: usize, to: usize) -> String {
+    match to - from {
+        0 => format!("{from},0"),
+        1 => format!("{}", from + 1),
+        length => format!("{},{length}", from + 1),
+    }
+}
+
+impl<'a> Matcher<'a> {
+    fn new(first: &'a str, second: &'a str) -> Matcher<'a> {
+        let first: Vec<&str> = first.split('\n').collect();
+        let second: Vec<&str> = second.split('\n').collect();
+        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, line) in second.iter().enumerate() {
+            places.entry(line).or_default().push(index);
+        }
+        if second.len() >= LONG {
+            let limit = second.len() / 100 + 1;
+            places.retain(|_, places| places.len() <= limit);
+        }
+        Matcher { first, second, places }
+    }
+
+    /// The longest run of equal lines within these bounds: where it is in both, and its length.
+    fn longest(&self, first: (usize, usize), second: (usize, usize)) -> (usize, usize, usize) {
+        let (mut at, mut other, mut size) = (first.0, second.0, 0);
+        let mut lengths: HashMap<usize, usize> = HashMap::new();
+        for index in first.0..first.1 {
+            let mut next = HashMap::new();
+            for &place in self.places.get(self.first[index]).into_iter().flatten() {
+                if place < second.0 {
+                    continue;
+                }
+                if place >= second.1 {
+                    break;
+                }
+                let length = place.checked_sub(1).and_then(|before| lengths.get(&before)).unwrap_or(&0) + 1;
+                next.insert(place, length);
+                if length > size {
+                    (at, other, size) = (index + 1 - length, place + 1 - length, length);
+                }
+            }
+            lengths = next;
+        }
+        while at > first.0 && other > second.0 && self.first[at - 1] == self.second[other - 1] {
+            (at, other, size) = (at - 1, other - 1, size + 1);
+        }
+        while at + size < first.1
+            && other + size < second.1
+            && self.first[at + size] == self.second[other + size]
+        {
+            size += 1;
+        }
+        (at, other, size)
+    }
+
+    fn collect(&self, first: (usize, usize), second: (usize, usize), found: &mut Vec<(usize, usize, usize)>) {
+        let (at, other, size) = self.longest(first, second);
+        if size == 0 {
+            return;
+        }
+        if first.0 < at && second.0 < other {
+            self.collect((first.0, at), (second.0, other), found);
+        }
+        found.push((at, other, size));
+        if at + size < first.1 && other + size < second.1 {
+            self.collect((at + size, first.1), (other + size, second.1), found);
+        }
+    }
+
+    /// Both texts from beginning to end.
+    fn stretches(&self) -> Vec<Stretch> {
+        let mut found = Vec::new();
+        self.collect((0, self.first.len()), (0, self.second.len()), &mut found);
+        found.push((self.first.len(), self.second.len(), 0));
+        let mut stretches: Vec<Stretch> = Vec::new();
+        let (mut at, mut other) = (0, 0);
+        for (first, second, size) in found {
+            if at < first || other < second {
+                stretches.push(Stretch { is_equal: false, first: (at, first), second: (other, second) });
+            }
+            (at, other) = (first + size, second + size);
+            if size == 0 {
+                continue;
+            }
+            match stretches.last_mut() {
+                // Runs that touch in both texts are one.
+                Some(last) if last.is_equal && last.first.1 == first && last.second.1 == second => {
+                    (last.first.1, last.second.1) = (at, other);
+                }
+                _ => stretches.push(Stretch { is_equal: true, first: (first, at), second: (second, other) }),
+            }
+        }
+        stretches
+    }
+}
+
+/// The changes with what is around them; those that are near each other stay together.
+fn groups(mut stretches: Vec<Stretch>) -> Vec<Vec<Stretch>> {
+    if let Some(first) = stretches.first_mut().filter(|stretch| stretch.is_equal) {
+        first.first.0 = first.first.0.max(first.first.1.saturating_sub(CONTEXT));
+        first.second.0 = first.second.0.max(first.second.1.saturating_sub(CONTEXT));
+    }
+    if let Some(last) = stretches.last_mut().filter(|stretch| stretch.is_equal) {
+        last.first.1 = last.first.1.min(last.first.0 + CONTEXT);
+        last.second.1 = last.second.1.min(last.second.0 + CONTEXT);
+    }
+    let mut groups = Vec::new();
+    let mut group = Vec::new();
+    for mut stretch in stretches {
+        if stretch.is_equal && stretch.first.1 - stretch.first.0 > 2 * CONTEXT {
+            let mut end = stretch;
+            end.first.1 = end.first.1.min(end.first.0 + CONTEXT);
+            end.second.1 = end.second.1.min(end.second.0 + CONTEXT);
+            group.push(end);
+            groups.push(std::mem::take(&mut group));
+            stretch.first.0 = stretch.first.0.max(stretch.first.1.saturating_sub(CONTEXT));
+            stretch.second.0 = stretch.second.0.max(stretch.second.1.saturating_sub(CONTEXT));
+        }
+        group.push(stretch);
+    }
+    groups.push(group);
+    groups.retain(|group| group.iter().any(|stretch| !stretch.is_equal));
+    groups
+}

@@ -1,0 +1,173 @@
+//! Values as upstream's own types show them in messages: every field, under its name in Go and in Go's order.
+
+use atoll_meta::field::BadValue;
+use atoll_meta::json;
+use atoll_schema::{Field, Type, TypeId, TypeRef, Types};
+use serde_json::Value;
+
+/// Where upstream's own type has its fields in another order than the one that is served.
+const ORDERS: &[(&str, &[&str])] = &[(
+    "core/v1.PersistentVolumeSource",
+    &[
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "hostPath",
+        "glusterfs",
+        "nfs",
+        "rbd",
+        "quobyte",
+        "iscsi",
+        "flexVolume",
+        "cinder",
+        "cephfs",
+        "fc",
+        "flocker",
+        "azureFile",
+        "vsphereVolume",
+        "azureDisk",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "scaleIO",
+        "local",
+        "storageos",
+        "csi",
+    ],
+)];
+
+/// A value of the struct with this key as one line of JSON.
+pub(crate) fn value(key: &str, value: &Value) -> BadValue {
+    BadValue::Rendered(text(key, value))
+}
+
+/// The same without the wrapping.
+pub(crate) fn text(key: &str, value: &Value) -> String {
+    let types = Types::get();
+    let mut out = String::new();
+    match types.by_key(key) {
+        Some(id) if !value.is_null() => structure(types, id, value, &mut out),
+        _ => out.push_str(&json::to_string(value)),
+    }
+    out
+}
+
+fn structure(types: &Types, id: TypeId, value: &Value, out: &mut String) {
+    out.push('{');
+    let start = out.len();
+    fields(types, &types[id], value, start, out);
+    out.push('}');
+}
+
+fn fields(types: &Types, owner: &Type, value: &Value, start: usize, out: &mut String) {
+    // What belongs to all of Kubernetes is the same inside and outside.
+    let shared = owner.key.starts_with("meta/");
+    let order = ORDERS.iter().find(|(key, _)| *key == owner.key).map(|(_, order)| *order);
+    let mut sorted: Vec<&Field> = owner.fields.iter().collect();
+    if let Some(order) = order {
+        sorted.sort_by_key(|field| order.iter().position(|name| *name == field.name));
+    }
+    for field in sorted {
+        if field.inline {
+            if let TypeRef::Struct(id) = field.kind {
+                fields(types, &types[id], value, start, out);
+            }
+            continue;
+        }
+        let part = value.get(field.name);
+        if shared && part.is_none() && (field.omit_empty || field.omit_zero) {
+            continue;
+        }
+        if out.len() > start {
+            out.push(',');
+        }
+        let name = if shared { field.name } else { field.go_name };
+        out.push_str(&BadValue::named_text(name).to_string());
+        out.push(':');
+        match part {
+            Some(part) if !part.is_null() => one(types, field.kind, part, out),
+            _ if field.pointer => out.push_str("null"),
+            _ => zero(types, field.kind, out),
+        }
+    }
+}
+
+fn zero(types: &Types, kind: TypeRef, out: &mut String) {
+    match kind {
+        TypeRef::Struct(id) => structure(types, id, &Value::Null, out),
+        _ => out.push_str(&json::to_string(&types.zero(kind))),
+    }
+}
+
+fn one(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
+    match (kind, value) {
+        (TypeRef::Struct(id), _) => structure(types, id, value, out),
+        (TypeRef::List(list), Value::Array(items)) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                one(types, list.element, item, out);
+            }
+            out.push(']');
+        }
+        (TypeRef::Map(map), Value::Object(entries)) => {
+            out.push('{');
+            for (index, (key, item)) in entries.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&BadValue::named_text(key).to_string());
+                out.push(':');
+                one(types, map.value, item, out);
+            }
+            out.push('}');
+        }
+        _ => out.push_str(&json::to_string(value)),
+    }
+}
+
+/// JSON of one line as lines, each level one space further in.
+pub(crate) fn lines(json: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut depth = 0;
+    let (mut quoted, mut escaped) = (false, false);
+    let mut characters = json.chars().peekable();
+    while let Some(character) = characters.next() {
+        let mut push = |character| lines.last_mut().into_iter().for_each(|line| line.push(character));
+        if quoted {
+            push(character);
+            quoted = escaped || character != '"';
+            escaped = character == '\\' && !escaped;
+            continue;
+        }
+        match character {
+            '"' => {
+                quoted = true;
+                push('"');
+            }
+            '{' | '[' => {
+                push(character);
+                if let Some(end) = characters.next_if(|next| matches!(next, '}' | ']')) {
+                    push(end);
+                } else {
+                    depth += 1;
+                    lines.push(" ".repeat(depth));
+                }
+            }
+            '}' | ']' => {
+                depth -= 1;
+                lines.push(format!("{}{character}", " ".repeat(depth)));
+            }
+            ',' => {
+                push(',');
+                lines.push(" ".repeat(depth));
+            }
+            ':' => {
+                push(':');
+                push(' ');
+            }
+            _ => push(character),
+        }
+    }
+    lines
+}
