@@ -22,17 +22,11 @@ pub(crate) static MUTATING: Checks = Checks {
     ..Checks::NONE
 };
 
-pub(crate) static VALIDATING_BINDINGS: Checks = Checks {
-    create: validating_binding,
-    update: |new, _| validating_binding(new),
-    ..Checks::NONE
-};
+pub(crate) static VALIDATING_BINDINGS: Checks =
+    Checks { create: validating_binding, update: |new, _| validating_binding(new), ..Checks::NONE };
 
-pub(crate) static MUTATING_BINDINGS: Checks = Checks {
-    create: mutating_binding,
-    update: |new, _| mutating_binding(new),
-    ..Checks::NONE
-};
+pub(crate) static MUTATING_BINDINGS: Checks =
+    Checks { create: mutating_binding, update: |new, _| mutating_binding(new), ..Checks::NONE };
 
 const MOST_ANNOTATIONS: usize = 20;
 const LONGEST_ANNOTATION: usize = 5 * 1024;
@@ -40,8 +34,27 @@ const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MUTATING_OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "UPDATE"];
 const ACTIONS: &[&str] = &["Audit", "Deny", "Warn"];
 const RESERVED: &[&str] = &[
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-    "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// What both kinds of policies have in common, up to their variables.
@@ -69,7 +82,9 @@ fn beginning(errors: &mut Errors, spec: &At<'_>, old: Option<&Value>, is_mutatin
     }
     let kept = old.is_some_and(|old| {
         let before = At::field(old, "spec");
-        ["paramKind", "matchConditions"].iter().all(|field| equal(spec.get(field).value, before.get(field).value))
+        ["paramKind", "matchConditions"]
+            .iter()
+            .all(|field| equal(spec.get(field).value, before.get(field).value))
     });
     if !kept {
         match_conditions(errors, &spec.get("matchConditions"));
@@ -277,7 +292,8 @@ fn mutating_operations(errors: &mut Errors, at: &At<'_>) {
 }
 
 fn binding(errors: &mut Errors, spec: &At<'_>) {
-    let (name, reference, resources) = (spec.get("policyName"), spec.get("paramRef"), spec.get("matchResources"));
+    let (name, reference, resources) =
+        (spec.get("policyName"), spec.get("paramRef"), spec.get("matchResources"));
     if name.is_empty() {
         errors.push(name.required(""));
     } else {

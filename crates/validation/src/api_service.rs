@@ -14,7 +14,8 @@ pub(crate) static API_SERVICES: Checks = Checks {
         let mut errors = Errors::new();
         let known = &["True", "False", "Unknown"];
         let conditions = At::field(new, "status").get("conditions");
-        for status in conditions.items().map(|condition| condition.get("status")).filter(|_| name == "status") {
+        for status in conditions.items().map(|condition| condition.get("status")).filter(|_| name == "status")
+        {
             if !known.contains(&status.text()) {
                 errors.push(status.unsupported(known));
             }
@@ -57,7 +58,9 @@ fn whole(service: &Value) -> Errors {
     if !target.is_set() {
         if !bundle.is_empty() {
             let size = bundle.text().trim_end_matches('=').len() * 3 / 4;
-            errors.push(bundle.invalid_as(format!("{size} bytes"), "local APIServices may not have a caBundle"));
+            errors.push(
+                bundle.invalid_as(format!("{size} bytes"), "local APIServices may not have a caBundle"),
+            );
         }
         if insecure.flag() {
             errors.push(insecure.invalid("local APIServices may not have insecureSkipTLSVerify"));

@@ -191,7 +191,8 @@ fn conditions(errors: &mut Errors, conditions: &At<'_>, lenience: &Lenience) {
         if kind.is_empty() && !lenience.nameless_conditions {
             errors.push(kind.required(""));
         }
-        let known: &[&str] = if FINAL.contains(&kind.text()) { &["True"] } else { &["False", "True", "Unknown"] };
+        let known: &[&str] =
+            if FINAL.contains(&kind.text()) { &["True"] } else { &["False", "True", "Unknown"] };
         status.one_of(errors, known);
         let opposite = match kind.text() {
             "Approved" => "Denied",
@@ -214,17 +215,26 @@ fn changed(new: &Value, old: &Value, subresource: &str) -> Errors {
     let conditions = status.get("conditions");
     let of = |request: &Value, kind: &str| -> Vec<Value> {
         let conditions = At::field(request, "status").get("conditions");
-        conditions.list().iter().filter(|one| one.get("type").is_some_and(|name| name == kind)).cloned().collect()
+        conditions
+            .list()
+            .iter()
+            .filter(|one| one.get("type").is_some_and(|name| name == kind))
+            .cloned()
+            .collect()
     };
     for kind in FINAL {
         if of(new, kind).len() < of(old, kind).len() {
-            errors.push(conditions.forbidden(format!("updates may not remove a condition of type {}", quote(kind))));
+            errors.push(
+                conditions.forbidden(format!("updates may not remove a condition of type {}", quote(kind))),
+            );
         }
     }
     for kind in ["Approved", "Denied"].into_iter().filter(|_| subresource != "approval") {
         let (now, before) = (of(new, kind), of(old, kind));
         if now.len() > before.len() {
-            errors.push(conditions.forbidden(format!("updates may not add a condition of type {}", quote(kind))));
+            errors.push(
+                conditions.forbidden(format!("updates may not add a condition of type {}", quote(kind))),
+            );
         } else if now.len() == before.len() && now != before {
             let lines = |conditions: &[Value]| {
                 let key = "certificates/v1.CertificateSigningRequestCondition";

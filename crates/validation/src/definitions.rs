@@ -56,9 +56,10 @@ fn update(new: &Value, old: &Value) -> Errors {
     let reviews = before.get("conversion").get("webhook").get("conversionReviewVersions");
     let known = reviews.is_empty() || reviews.texts().any(|version| REVIEWS.contains(&version));
     self::spec(&mut errors, &spec, &demands, known);
-    let established = At::field(old, "status").get("conditions").items().any(|condition| {
-        condition.text_of("type") == "Established" && condition.text_of("status") == "True"
-    });
+    let established = At::field(old, "status")
+        .get("conditions")
+        .items()
+        .any(|condition| condition.text_of("type") == "Established" && condition.text_of("status") == "True");
     if established {
         immutable_name(&mut errors, &spec.get("scope"), &before.get("scope"));
         immutable_text(&mut errors, &spec.get("names").get("kind"), &before.get("names").get("kind"));
@@ -106,7 +107,8 @@ fn stored_versions(errors: &mut Errors, spec: &At<'_>, stored: &At<'_>) {
         return;
     }
     let list: Vec<Value> = names.iter().map(|name| Value::from(*name)).collect();
-    let mut missing: BTreeMap<&str, usize> = names.iter().enumerate().map(|(index, name)| (*name, index)).collect();
+    let mut missing: BTreeMap<&str, usize> =
+        names.iter().enumerate().map(|(index, name)| (*name, index)).collect();
     for version in versions.items() {
         let name = version.text_of("name");
         // Upstream forgets a name once it has met it.
@@ -131,17 +133,16 @@ enum Approval {
 
 fn approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
     let group = At::field(definition, "spec").text_of("group");
-    let protected = |domain: &str| {
-        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
+    let protected =
+        |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     if !protected("k8s.io") && !protected("kubernetes.io") {
         return;
     }
     let state = |definition: &Value| {
         let text = object::annotation(definition, APPROVED).unwrap_or_default();
-        let is_url = text.split_once("://").is_some_and(|(scheme, rest)| {
-            !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/')
-        });
+        let is_url = text
+            .split_once("://")
+            .is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'));
         match text {
             "" => Approval::Missing,
             _ if text.starts_with("unapproved") || is_url => Approval::Given,
@@ -213,7 +214,9 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
         let detail = "must have exactly one version marked as storage version";
         errors.push(versions.invalid_as(hoisted.shown(&versions), detail));
     }
-    if let Some(first) = versions.items().next().map(|version| version.text_of("name")).filter(|name| !name.is_empty()) {
+    if let Some(first) =
+        versions.items().next().map(|version| version.text_of("name")).filter(|name| !name.is_empty())
+    {
         let broken = names::dns1035_label(first);
         if !broken.is_empty() {
             errors.push(FieldError::invalid(&spec.path.child("version"), first, broken.join(",")));
@@ -248,14 +251,22 @@ fn plain_one_of(errors: &mut Errors, at: &At<'_>, known: &[&str]) {
     }
 }
 
-fn version(errors: &mut Errors, version: &At<'_>, hoisted: &Hoisted<'_>, demands: &Demands, structural: bool) {
+fn version(
+    errors: &mut Errors,
+    version: &At<'_>,
+    hoisted: &Hoisted<'_>,
+    demands: &Demands,
+    structural: bool,
+) {
     let warning = version.get("deprecationWarning");
     if warning.is_set() {
         let shown = || BadValue::named_text(warning.text());
         let faults = warning_faults(version.get("deprecated").flag(), warning.text());
         errors.extend(faults.into_iter().map(|fault| warning.invalid_as(shown(), fault)));
     }
-    let own = |is_shared: bool, field| if is_shared { At::under(None, version.path.child(field)) } else { version.get(field) };
+    let own = |is_shared: bool, field| {
+        if is_shared { At::under(None, version.path.child(field)) } else { version.get(field) }
+    };
     let subresources = version.get("subresources");
     let schema = own(hoisted.schema.is_some(), "schema");
     schema::check(errors, &schema, subresources.has("status"), demands, structural);
@@ -349,7 +360,8 @@ fn subresources(errors: &mut Errors, at: &At<'_>) {
         if path.is_empty() {
             errors.push(path.required(""));
         } else if json_path(errors, &path) && !path.text().starts_with(prefix) {
-            errors.push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
+            errors
+                .push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
         }
     }
     let path = At::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));

@@ -64,8 +64,11 @@ fn groups(mut all: Vec<Stretch>) -> Vec<Vec<Stretch>> {
     for mut stretch in all {
         if stretch.same && stretch.old.len() > 2 * CONTEXT {
             let (old, new) = (stretch.old.clone(), stretch.new.clone());
-            let head =
-                Stretch { same: true, old: old.start..old.start + CONTEXT, new: new.start..new.start + CONTEXT };
+            let head = Stretch {
+                same: true,
+                old: old.start..old.start + CONTEXT,
+                new: new.start..new.start + CONTEXT,
+            };
             group.push(head);
             groups.push(std::mem::take(&mut group));
             stretch.old.start = old.end - CONTEXT;
@@ -106,7 +109,9 @@ fn stretches(old: &[String], new: &[String]) -> Vec<Stretch> {
                 last.old.end = start + size;
                 last.new.end = at + size;
             }
-            None if size > 0 => all.push(Stretch { same: true, old: start..start + size, new: at..at + size }),
+            None if size > 0 => {
+                all.push(Stretch { same: true, old: start..start + size, new: at..at + size })
+            }
             None => {}
         }
         (row, column) = (start + size, at + size);
@@ -125,8 +130,11 @@ fn longest(
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for row in left.clone() {
         let mut next = HashMap::new();
-        for &column in places.get(old[row].as_str()).into_iter().flatten().filter(|column| right.contains(column)) {
-            let length = column.checked_sub(1).and_then(|before| lengths.get(&before)).copied().unwrap_or(0) + 1;
+        for &column in
+            places.get(old[row].as_str()).into_iter().flatten().filter(|column| right.contains(column))
+        {
+            let length =
+                column.checked_sub(1).and_then(|before| lengths.get(&before)).copied().unwrap_or(0) + 1;
             next.insert(column, length);
             if length > best.2 {
                 best = (row + 1 - length, column + 1 - length, length);

@@ -113,7 +113,8 @@ fn rules_with_subjects(errors: &mut Errors, at: &At<'_>) {
 }
 
 /// The kinds of subjects and where each is described.
-const SUBJECTS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
+const SUBJECTS: [(&str, &str); 3] =
+    [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
 
 fn subject(errors: &mut Errors, at: &At<'_>) {
     let kind = at.get("kind");
@@ -124,7 +125,8 @@ fn subject(errors: &mut Errors, at: &At<'_>) {
     let described = at.get(field);
     let name = described.get("name");
     if !described.is_set() {
-        errors.push(described.required(format!("{field} is required when subject kind is '{}'", kind.text())));
+        errors
+            .push(described.required(format!("{field} is required when subject kind is '{}'", kind.text())));
     } else if name.is_empty() {
         errors.push(name.required(""));
     } else if field == "serviceAccount" && name.text() != "*" {
@@ -169,7 +171,9 @@ fn verbs(errors: &mut Errors, verbs: &At<'_>) {
 
 fn resource_rule(errors: &mut Errors, rule: &At<'_>) {
     verbs(errors, &rule.get("verbs"));
-    for (field, what, many) in [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")] {
+    for (field, what, many) in
+        [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")]
+    {
         let list = rule.get(field);
         if list.is_empty() {
             errors.push(list.required(format!("resource rules must supply at least one {what}")));

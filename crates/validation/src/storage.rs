@@ -137,7 +137,12 @@ fn changed_attachment(new: &Value, old: &Value) -> Errors {
     let mut errors = attachment(new);
     let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
     if spec.value != before.value {
-        errors.push(spec.invalid_as(shown::value("storage/v1.VolumeAttachmentSpec", spec.value), "field is immutable"));
+        errors.push(
+            spec.invalid_as(
+                shown::value("storage/v1.VolumeAttachmentSpec", spec.value),
+                "field is immutable",
+            ),
+        );
     }
     errors
 }

@@ -206,22 +206,24 @@ fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bo
     let mut before = old.value.clone();
     if let (Some(new), Some(before)) = (new.as_object_mut(), before.as_object_mut()) {
         // Upstream fills in the volume on the old side, and everything else on the new one.
-        let take = |to: &mut Map<String, Value>, from: &Map<String, Value>, field: &str| {
-            match from.get(field) {
-                Some(value) => drop(to.insert(field.to_owned(), value.clone())),
-                None => drop(to.remove(field)),
-            }
+        let take = |to: &mut Map<String, Value>, from: &Map<String, Value>, field: &str| match from.get(field)
+        {
+            Some(value) => drop(to.insert(field.to_owned(), value.clone())),
+            None => drop(to.remove(field)),
         };
         if may_differ("volumeName") {
             take(before, new, "volumeName");
         }
-        for field in ["storageClassName", "volumeAttributesClassName"].into_iter().filter(|field| may_differ(field)) {
+        for field in
+            ["storageClassName", "volumeAttributesClassName"].into_iter().filter(|field| may_differ(field))
+        {
             take(new, before, field);
         }
         let storage = before.get("resources").and_then(|resources| resources.get("requests")?.get("storage"));
         if let Some(storage) = storage.cloned()
             && bound
-            && let Some(requests) = new.get_mut("resources").and_then(|resources| resources.get_mut("requests"))
+            && let Some(requests) =
+                new.get_mut("resources").and_then(|resources| resources.get_mut("requests"))
         {
             requests["storage"] = storage;
         }

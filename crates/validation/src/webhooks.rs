@@ -63,7 +63,9 @@ impl Demands {
         };
         Demands {
             conditions: !same_conditions,
-            no_side_effects: before.items().all(|hook| NO_SIDE_EFFECTS.contains(&hook.text_of("sideEffects"))),
+            no_side_effects: before
+                .items()
+                .all(|hook| NO_SIDE_EFFECTS.contains(&hook.text_of("sideEffects"))),
             known_reviews: before.items().all(|hook| {
                 let versions = hook.get("admissionReviewVersions");
                 versions.is_empty() || versions.texts().any(|version| REVIEWS.contains(&version))

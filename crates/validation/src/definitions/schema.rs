@@ -86,14 +86,38 @@ fn has(schema: &Value, predicate: &dyn Fn(&Value) -> bool) -> bool {
 /// Fields that upstream takes at the root beside a status subresource, as its messages list them.
 const AT_ROOT: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 const NOT_AT_ROOT: &[&str] = &[
-    "id", "$schema", "$ref", "nullable", "default", "enum", "maxProperties", "minProperties", "allOf", "oneOf", "anyOf",
-    "not", "additionalProperties", "patternProperties", "dependencies", "additionalItems", "definitions",
-    "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type", "x-kubernetes-map-type",
+    "id",
+    "$schema",
+    "$ref",
+    "nullable",
+    "default",
+    "enum",
+    "maxProperties",
+    "minProperties",
+    "allOf",
+    "oneOf",
+    "anyOf",
+    "not",
+    "additionalProperties",
+    "patternProperties",
+    "dependencies",
+    "additionalItems",
+    "definitions",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
 ];
 
 /// Checks a schema with all that is in it.
-pub(super) fn check(errors: &mut Errors, validation: &At<'_>, status: bool, demands: &Demands, structural: bool) {
+pub(super) fn check(
+    errors: &mut Errors,
+    validation: &At<'_>,
+    status: bool,
+    demands: &Demands,
+    structural: bool,
+) {
     let schema = validation.get("openAPIV3Schema");
     if !schema.is_set() {
         return;
@@ -118,8 +142,9 @@ fn at_root(errors: &mut Errors, validation: &At<'_>, schema: &At<'_>) {
     // The type is looked at right after the first three.
     if found.clone().any(|field| early(field)) || (!wrong_type && found.clone().next().is_some()) {
         let shown = shown::value("apiextensions/v1.JSONSchemaProps", schema.value);
-        let detail =
-            format!("only {AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled");
+        let detail = format!(
+            "only {AT_ROOT} fields are allowed at the root of the schema if the status subresource is enabled"
+        );
         errors.push(schema.invalid_as(shown, detail));
     } else if wrong_type {
         let at = At::under(schema.value.get("type"), validation.path.child("openAPIV3Schema.type"));
@@ -231,7 +256,9 @@ fn set_fault(schema: &Value) -> Option<&'static str> {
     let is_set = text(schema, "x-kubernetes-list-type") == "set";
     match text(items, "type") {
         "array" if is_set && list.is_some_and(|list| list != "atomic") => Some("x-kubernetes-list-type"),
-        "object" if is_set && text(items, "x-kubernetes-map-type") != "atomic" => Some("x-kubernetes-map-type"),
+        "object" if is_set && text(items, "x-kubernetes-map-type") != "atomic" => {
+            Some("x-kubernetes-map-type")
+        }
         _ => None,
     }
 }
@@ -406,7 +433,9 @@ fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
     if path.contains(['[', ']']) {
         return Err("array notation is not allowed".to_owned());
     }
-    let Some(steps) = path.strip_prefix('.') else { return Err(format!("expected [ or . but got: {}", path.split('.').next().unwrap_or(path))) };
+    let Some(steps) = path.strip_prefix('.') else {
+        return Err(format!("expected [ or . but got: {}", path.split('.').next().unwrap_or(path)));
+    };
     if steps.is_empty() || steps.ends_with('.') {
         return Err("unexpected end of JSON path".to_owned());
     }

@@ -36,7 +36,8 @@ fn is_supported(schema: &Value) -> bool {
         return false;
     }
     let inner = ["items", "not", "additionalProperties"].iter().filter_map(|field| fields.get(*field));
-    let lists = ["allOf", "anyOf", "oneOf"].iter().filter_map(|field| fields.get(*field)?.as_array()).flatten();
+    let lists =
+        ["allOf", "anyOf", "oneOf"].iter().filter_map(|field| fields.get(*field)?.as_array()).flatten();
     let properties = fields.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten().map(|(_, schema)| schema);
     inner.chain(lists).chain(properties).all(is_supported)
@@ -103,9 +104,8 @@ fn invariants(errors: &mut Errors, schema: &At<'_>, level: Level) {
 /// What every object has is the same everywhere.
 fn metadata(errors: &mut Errors, properties: &At<'_>, level: Level, embeds: bool) {
     let is_object = level == Level::Root || embeds;
-    let property = |name: &str| {
-        properties.value.get(name).map(|value| At { value, path: properties.path.key(name) })
-    };
+    let property =
+        |name: &str| properties.value.get(name).map(|value| At { value, path: properties.path.key(name) });
     for name in ["kind", "apiVersion"] {
         if let Some(kind) = property(name).map(|property| property.get("type"))
             && is_object

@@ -44,9 +44,9 @@ pub(super) fn level(name: &str) -> Option<(&'static Value, &'static str)> {
     static CATCH_ALL: OnceLock<Value> = OnceLock::new();
     match name {
         "exempt" => Some((
-            EXEMPT.get_or_init(|| {
-                json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}})
-            }),
+            EXEMPT.get_or_init(
+                || json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}),
+            ),
             "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value",
         )),
         "catch-all" => Some((

@@ -75,7 +75,8 @@ fn parse(text: &str) -> Result<Parts<'_>, String> {
     if let Some(bad) = host.chars().find(|c| " \"<>\\^`{|}".contains(*c)) {
         return Err(format!("invalid character {} in host name", quote(&bad.to_string())));
     }
-    if let Some((_, port)) = host.rsplit_once(':').filter(|(name, _)| !name.contains('[') || name.ends_with(']'))
+    if let Some((_, port)) =
+        host.rsplit_once(':').filter(|(name, _)| !name.contains('[') || name.ends_with(']'))
         && !port.bytes().all(|byte| byte.is_ascii_digit())
     {
         return Err(format!("invalid port {} after host", quote(&format!(":{port}"))));
