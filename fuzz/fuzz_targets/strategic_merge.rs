@@ -19,7 +19,8 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let (mut unchanged, mut merged) = (document.clone(), document.clone());
-    strategic_merge(types, id, &mut unchanged, &mut Value::Object(json::Map::new())).expect("nothing can be merged");
+    strategic_merge(types, id, &mut unchanged, &mut Value::Object(json::Map::new()))
+        .expect("nothing can be merged");
     assert_eq!(unchanged, document);
     if strategic_merge(types, id, &mut merged, &mut patch.clone()).is_err() {
         return;

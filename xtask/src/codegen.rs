@@ -1,5 +1,8 @@
 //! Writes the facts about Kubernetes' built-in types and resources to `crates/schema/data`, from the Go modules that
-//! `upstream/facts/go.mod` names. The same modules give the same files, byte for byte.
+//! `upstream/facts/go.mod` names, and what an empty cluster holds to `crates/registry/data`, from a real kube-apiserver. The
+//! same modules give the same files, byte for byte.
+
+mod bootstrap;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,6 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let output = program.to_str().ok_or("the target directory's name is not text")?;
     go(&facts, &["build", "-o", output, "."])?;
     for (file, mode) in FILES {
-        let path = root.join("crates").join("schema").join("data").join(file);
         let printed = Command::new(&program)
             .arg(mode)
             .current_dir(&facts)
@@ -40,19 +42,21 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         if !printed.status.success() {
             return Err(format!("upstream/facts could not print the {mode}"));
         }
-        let same = fs::read(&path).is_ok_and(|before| before == printed.stdout);
-        if options.check && !same {
-            return Err(format!(
-                "{} is not what codegen writes: run \"cargo xtask codegen\"",
-                path.display()
-            ));
-        }
-        if !same {
-            fs::write(&path, &printed.stdout)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        }
-        println!("{} {}", path.display(), if same { "is up to date" } else { "written" });
+        write(&root.join("crates/schema/data").join(file), &printed.stdout, options.check)?;
     }
+    write(&root.join("crates/registry/data/bootstrap.txt"), &bootstrap::print(&root)?, options.check)
+}
+
+/// Writes a file that has changed, or complains about it.
+fn write(path: &Path, text: &[u8], check: bool) -> Result<(), String> {
+    let same = fs::read(path).is_ok_and(|before| before == text);
+    if check && !same {
+        return Err(format!("{} is not what codegen writes: run \"cargo xtask codegen\"", path.display()));
+    }
+    if !same {
+        fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    println!("{} {}", path.display(), if same { "is up to date" } else { "written" });
     Ok(())
 }
 

@@ -32,16 +32,16 @@ pub struct Birth<'a> {
 /// The shared layer.
 pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
-    let objects = SYSTEM_NAMESPACES
-        .map(namespace)
-        .into_iter()
-        .chain(own_service(birth))
-        .chain(belongings(birth))
-        .chain(for_programs(birth));
+    let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
+    let objects = objects.chain(belongings(birth)).chain(for_programs(birth)).chain(known_to_all());
     for (group, resource, mut object) in objects {
         let Some(row) = catalog.stored(group, resource) else { continue };
         let created = atoll_meta::time::format(birth.created);
         atoll_meta::object::set_creation_timestamp(&mut object, &created);
+        let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        for condition in conditions.into_iter().flatten() {
+            condition["lastTransitionTime"] = created.as_str().into();
+        }
         atoll_meta::object::set_type(&mut object, &row.api_version(), &row.kind);
         let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
         let facts = facts::of(row, &object);
@@ -53,6 +53,15 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
 }
 
 type Born = (&'static str, &'static str, Value);
+
+/// What upstream puts into every cluster, whatever it is called and wherever it runs.
+fn known_to_all() -> impl Iterator<Item = Born> {
+    include_str!("../data/bootstrap.txt").lines().filter_map(|line| {
+        let (resource, object) = line.split_once(' ')?;
+        let (resource, group) = resource.split_once('.')?;
+        Some((group, resource, serde_json::from_str(object).ok()?))
+    })
+}
 
 fn namespace(name: &str) -> Born {
     let namespace = json!({
@@ -159,7 +168,6 @@ fn own_service(birth: &Birth<'_>) -> Vec<Born> {
     let ready = json!({
         "type": "Ready",
         "status": "True",
-        "lastTransitionTime": atoll_meta::time::format(birth.created),
         "reason": "",
         "message": "Kubernetes default Service CIDR is ready",
     });

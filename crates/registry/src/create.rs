@@ -78,7 +78,7 @@ impl Registry {
         self.fill(row, place, &mut object, labelled)?;
         let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, place.name, errors));
+            return Err(Status::invalid(row.storage_group(), &row.kind, place.name, errors));
         }
         admit(&object)?;
         let key = row.key(place);

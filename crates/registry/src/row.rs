@@ -67,7 +67,7 @@ impl Row {
     }
 
     /// The group that objects are kept under.
-    fn storage_group(&self) -> &str {
+    pub(crate) fn storage_group(&self) -> &str {
         self.view.map_or(&self.group, |view| view.group)
     }
 

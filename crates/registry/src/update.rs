@@ -167,7 +167,7 @@ impl Registry {
         }
         let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
         if !errors.is_empty() {
-            return Err(Status::invalid(&row.group, &row.kind, object::name(&new), errors));
+            return Err(Status::invalid(row.storage_group(), &row.kind, object::name(&new), errors));
         }
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })

@@ -77,7 +77,8 @@ impl Writer<'_> {
                 }
                 continue;
             }
-            let value = entry.slot.and_then(|slot| members[usize::from(slot)]);
+            let index = entry.slot.map_or(0, |slot| members[usize::from(slot)]);
+            let value = object.filter(|_| index > 0).map(|object| object.there(index));
             match value.filter(|value| value.kind() != Kind::Null) {
                 Some(value) => self.field(entry.number, field.kind, field, value, out),
                 // What has no pointer to be nil is always written.
@@ -196,9 +197,9 @@ impl Writer<'_> {
     }
 }
 
-/// An object's values by slot.
-fn members<'v>(owner: &Type, object: Option<Place<'v>>) -> [Option<Place<'v>>; MOST_FIELDS] {
-    let mut members = [None; MOST_FIELDS];
+/// Where an object's values are on the tape, by slot; 0 where there is none.
+fn members(owner: &Type, object: Option<Place<'_>>) -> [u32; MOST_FIELDS] {
+    let mut members = [0; MOST_FIELDS];
     let Some(object) = object else { return members };
     // Members stand in the order of their names nearly always, as slots do.
     let mut expected = 0;
@@ -209,7 +210,7 @@ fn members<'v>(owner: &Type, object: Option<Place<'v>>) -> [Option<Place<'v>>; M
             _ => owner.slots.binary_search_by(|slot| slot.name.as_bytes().cmp(name)).ok(),
         };
         if let Some(slot) = slot {
-            members[slot] = Some(value);
+            members[slot] = value.index();
             expected = slot + 1;
         }
     }

@@ -80,8 +80,7 @@ impl Reader<'_> {
         let mut position = start + 1;
         let mut escaped = false;
         loop {
-            let rest = self.text.get(position..)?;
-            position += rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+            position += until_special(self.text.get(position..)?)?;
             if self.text[position] == b'"' {
                 self.push(Kind::Text, escaped, start + 1, position);
                 return Some(position + 1);
@@ -101,7 +100,10 @@ impl Reader<'_> {
                     position = self.string(position).filter(|_| self.text[position] == b'"')?;
                     position = self.text.get(position).filter(|byte| **byte == b':').map(|_| position + 1)?;
                 }
-                position = self.value(position)?;
+                position = match self.is_field_set(position) {
+                    true => self.skip(position)?,
+                    false => self.value(position)?,
+                };
                 match *self.text.get(position)? {
                     b',' => position += 1,
                     byte if byte == close => break,
@@ -114,6 +116,41 @@ impl Reader<'_> {
         Some(position + 1)
     }
 
+    /// Sets of field paths are long, there are several in an object, and they are copied as they are: what is in
+    /// them need not be known. Nothing else begins with such a key.
+    fn is_field_set(&self, start: usize) -> bool {
+        matches!(self.text.get(start..), Some([b'{', b'"', b'f' | b'k' | b'v' | b'i', b':', ..]))
+            && self.text[..start].ends_with(b"\"fieldsV1\":")
+    }
+
+    /// An object of which only the extent counts.
+    fn skip(&mut self, start: usize) -> Option<usize> {
+        let mut depth = 0;
+        let mut position = start;
+        loop {
+            match *self.text.get(position)? {
+                b'"' => {
+                    position += 1;
+                    loop {
+                        position += until_special(self.text.get(position..)?)?;
+                        if self.text[position] == b'"' {
+                            break;
+                        }
+                        position += 2;
+                    }
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            position += 1;
+            if depth == 0 {
+                self.push(Kind::Object, false, start, position);
+                return Some(position);
+            }
+        }
+    }
+
     fn push(&mut self, kind: Kind, escaped: bool, start: usize, end: usize) {
         let next = self.nodes.len() as u32 + 1;
         self.nodes.push(Node { kind, escaped, start: start as u32, end: end as u32, next });
@@ -121,6 +158,16 @@ impl Reader<'_> {
 }
 
 impl<'t> Place<'t> {
+    /// Where it is, for [`Place::there`]. Nothing within anything is at 0.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// The place on the same tape that has this index.
+    pub fn there(self, index: u32) -> Place<'t> {
+        Place { index, ..self }
+    }
+
     fn node(self) -> Node {
         self.tape.nodes[self.index as usize]
     }
@@ -188,6 +235,24 @@ impl<'t> Place<'t> {
             Some(place)
         })
     }
+}
+
+/// Where the first quote or backslash is, eight bytes at a time.
+fn until_special(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let is_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    let mut start = 0;
+    while let Some(chunk) = bytes[start..].first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        let found = is_zero(word ^ (ONES * u64::from(b'"'))) | is_zero(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(start + (found.trailing_zeros() / 8) as usize);
+        }
+        start += 8;
+    }
+    let rest = bytes[start..].iter().position(|byte| matches!(byte, b'"' | b'\\'));
+    rest.map(|position| start + position)
 }
 
 /// A text without its escapes.
@@ -273,6 +338,20 @@ mod tests {
         }
         let text = br#""\ud83d\ude00\ud83d x\/""#;
         assert_eq!(value(tape.read(text).unwrap()), json!("😀\u{fffd} x/"));
+    }
+
+    #[test]
+    fn field_sets_are_copied_as_they_are() {
+        let set = json!({ "f:a": { "f:b\"}": {}, ".": {}, "v:[1]": {} } });
+        let text =
+            json::to_vec(&json!({ "fieldsV1": set, "other": { "fieldsV1": { "type": "x" } }, "z": 1 }));
+        let mut tape = Tape::default();
+        let read = tape.read(&text).unwrap();
+        let members: Vec<_> = read.members().map(|(_, value)| value).collect();
+        assert_eq!(members[0].raw(), json::to_vec(&set));
+        assert_eq!(members[0].members().count(), 0);
+        assert_eq!(value(members[1]), json!({ "fieldsV1": { "type": "x" } }));
+        assert_eq!(value(members[2]), json!(1));
     }
 
     #[test]

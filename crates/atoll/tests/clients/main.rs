@@ -8,3 +8,4 @@ mod kubectl;
 mod python;
 #[path = "../support/support.rs"]
 mod support;
+mod tables;

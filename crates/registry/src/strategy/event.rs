@@ -1,6 +1,6 @@
 //! Events: what they are about must be in their own namespace, and they are gone after an hour.
 
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use super::{MetadataChecks, Selectable, Strategy, at, field, text};
@@ -26,16 +26,21 @@ pub static STRATEGY: Strategy = Strategy {
         },
         field("type"),
     ],
-    validate,
-    validate_update: |new, _| validate(new),
+    validate: |event| validate(event, "reportingComponent"),
+    validate_update: |new, _| validate(new, "reportingComponent"),
     metadata_checks: MetadataChecks::Once,
     ..Strategy::GENERIC
 };
 
+/// Of the group `events.k8s.io`, which is stricter.
+pub static NEWER: Strategy =
+    Strategy { validate: validate_newer, validate_update: validate_newer_update, ..STRATEGY };
+
 /// What the newer style of event must say, with its limit in characters.
 const SAID: [(&str, usize); 3] = [("reportingInstance", 128), ("action", 128), ("reason", 128)];
 
-fn validate(event: &Value) -> Vec<FieldError> {
+/// Who reports has another name in each group.
+fn validate(event: &Value, reporter: &'static str) -> Vec<FieldError> {
     let involved = FieldPath::new("involvedObject").child("namespace");
     let (about, own) = (text(event, "involvedObject.namespace"), text(event, "metadata.namespace"));
     let is_modern = at(event, "eventTime").is_some_and(Value::is_string);
@@ -51,14 +56,15 @@ fn validate(event: &Value) -> Vec<FieldError> {
         errors.push(FieldError::invalid(&involved, about, "does not match event.namespace"));
     }
     if is_modern {
-        errors.extend(modern(event));
+        errors.extend(modern(event, reporter));
     }
     errors
 }
 
-fn modern(event: &Value) -> Vec<FieldError> {
+fn modern(event: &Value, reporter: &'static str) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let (reporter, path) = (text(event, "reportingComponent"), FieldPath::new("reportingComponent"));
+    let path = FieldPath::new(reporter);
+    let reporter = text(event, "reportingComponent");
     if reporter.is_empty() {
         errors.push(FieldError::required(&path, ""));
     }
@@ -78,4 +84,71 @@ fn modern(event: &Value) -> Vec<FieldError> {
 fn too_long(path: &FieldPath, value: &str, limit: usize) -> Option<FieldError> {
     (value.len() > limit)
         .then(|| FieldError::invalid(path, "", format!("can have at most {limit} characters")))
+}
+
+fn validate_newer(event: &Value) -> Vec<FieldError> {
+    let mut errors = validate(event, "reportingController");
+    let metadata = FieldPath::new("metadata");
+    errors.extend(object::validate_object_meta(event, true, names::name_is_dns_subdomain, &metadata));
+    errors.extend(series(event));
+    if event["eventTime"].is_null() {
+        errors.push(FieldError::required(&FieldPath::new("eventTime"), ""));
+    }
+    if !matches!(text(event, "type"), "Normal" | "Warning") {
+        let message = format!("has invalid value: {}", text(event, "type"));
+        errors.push(FieldError::invalid(&FieldPath::new("type"), "", message));
+    }
+    let is_source = |source: &Value| source.as_object().is_some_and(|fields| !fields.is_empty());
+    let set = [
+        ("firstTimestamp", event["firstTimestamp"].is_string()),
+        ("lastTimestamp", event["lastTimestamp"].is_string()),
+        ("count", event["count"].as_i64().unwrap_or(0) != 0),
+        ("source", is_source(&event["source"])),
+    ];
+    let set = set.into_iter().filter(|(_, is_set)| *is_set);
+    errors.extend(set.map(|(name, _)| FieldError::invalid(&FieldPath::new(name), "", "needs to be unset")));
+    errors
+}
+
+/// What says what happened cannot be changed later; upstream looks at the reason twice.
+const FIXED: [&str; 14] = [
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "reason",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+];
+
+fn validate_newer_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = validate(new, "reportingController");
+    errors.extend(object::validate_object_meta_update(new, old, &FieldPath::new("metadata")));
+    if new.get("series") != old.get("series") {
+        errors.extend(series(new));
+    }
+    errors.extend(FIXED.iter().filter_map(|name| {
+        let shown = if *name == "reportingComponent" { "reportingController" } else { *name };
+        object::validate_immutable(&new[*name], &old[*name], &FieldPath::new(shown))
+    }));
+    errors
+}
+
+fn series(event: &Value) -> Vec<FieldError> {
+    let Some(series) = event.get("series").filter(|series| series.is_object()) else { return Vec::new() };
+    let mut errors = Vec::new();
+    if series["count"].as_i64().unwrap_or(0) < 2 {
+        errors.push(FieldError::invalid(&FieldPath::new("series.count"), "", "should be at least 2"));
+    }
+    if !series["lastObservedTime"].is_string() {
+        errors.push(FieldError::required(&FieldPath::new("series.lastObservedTime"), ""));
+    }
+    errors
 }

@@ -1,0 +1,89 @@
+//! Our columns and cells against upstream's own, for random objects of every kind.
+//!
+//! Without Go the comparison is skipped and says so; with ATOLL_REQUIRE_UPSTREAM=1 that is a failure.
+
+// Made for the comparison of JSON, which also asks for damaged texts.
+#[allow(dead_code)]
+#[path = "../../schema/tests/upstream/generator.rs"]
+mod generator;
+#[path = "upstream/go.rs"]
+mod go;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use atoll_columns::{Column, printer};
+use atoll_meta::time::Timestamp;
+use atoll_schema::{Types, resources};
+use generator::Generator;
+use go::{Question, ask};
+use serde_json::{Value, json};
+
+/// Objects of each kind.
+const OBJECTS: usize = 60;
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+    Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos())
+}
+
+fn told(column: &Column) -> Value {
+    json!({ "name": column.name, "type": column.kind, "format": column.format, "priority": column.priority })
+}
+
+#[test]
+fn rows_are_those_of_kubectl() {
+    let types = Types::get();
+    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
+    println!("seed {seed}");
+    let mut generator = Generator::new(seed);
+    let mut questions = Vec::new();
+    for row in resources() {
+        let Some(id) = row.type_id else { continue };
+        // The server shows these two otherwise than the printers would: capacities without columns of their own,
+        // and autoscalers in their stored version.
+        if matches!((row.kind, row.version), ("CSIStorageCapacity", _) | ("HorizontalPodAutoscaler", "v1")) {
+            continue;
+        }
+        for _ in 0..OBJECTS {
+            let text = generator.object(types, id, 0);
+            let mut object = atoll_schema::decode(types, id, text.as_bytes()).expect("it is right").value;
+            atoll_schema::through_protobuf(types, id, &mut object);
+            let members = object.as_object_mut().expect("it is an object");
+            // Never stored; and what it is, it is asked as.
+            members.retain(|name, _| !matches!(name.as_str(), "stringData" | "kind" | "apiVersion"));
+            questions.push(Question { group: row.group, version: row.version, kind: row.kind, object });
+        }
+    }
+    let before = now();
+    let Some(answers) = ask(&questions) else { return };
+    let after = now();
+    let (mut same, mut wrong) = (0, Vec::new());
+    for (question, answer) in questions.iter().zip(&answers) {
+        let Some(theirs) = answer["cells"].as_array() else { continue };
+        let printer = printer(question.group, question.kind);
+        let columns: Vec<Value> = printer.columns.iter().map(told).collect();
+        let their_columns = answer["columns"].as_array().into_iter().flatten().map(|column| {
+            let mut column = column.clone();
+            column.as_object_mut().map(|column| column.remove("description"));
+            column
+        });
+        let conditions = (printer.conditions)(&question.object).unwrap_or_default();
+        let (early, late) = (printer.cells(&question.object, before), printer.cells(&question.object, after));
+        // An age may have changed while Go was at it.
+        let cells = early.len() == theirs.len()
+            && theirs.iter().enumerate().all(|(place, cell)| [&early[place], &late[place]].contains(&cell));
+        match cells && columns == their_columns.collect::<Vec<_>>() && conditions == answer["conditions"] {
+            true => same += 1,
+            false => wrong.push(format!(
+                "{} {}\n  go   {answer}\n  ours {} {conditions}",
+                question.kind,
+                question.object,
+                Value::Array(late)
+            )),
+        }
+    }
+    println!("{same} rows are the same");
+    assert!(same > questions.len() * 3 / 4, "too few rows to tell anything: {same} of {}", questions.len());
+    let shown: Vec<&str> = wrong.iter().take(3).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), shown.join("\n"));
+}
