@@ -2,7 +2,8 @@
 //! need kube-controller-manager beside it (group b).
 //!
 //! ```text
-//!   Cluster (atoll, for b also kube-controller-manager) ◄── e2e.test ──► report.json ──► passed, failed and why
+//!   Cluster (atoll, for b also kube-controller-manager) ◄── e2e.test, several at once, each with some of the tests
+//!                                                              └──► reports ──► passed, failed and why
 //! ```
 
 mod cluster;
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Running};
 
-const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--minutes 30] [--focus REGEX]";
+const USAGE: &str =
+    "usage: cargo xtask conformance a|b [--release] [--minutes 30] [--at-once 5] [--focus REGEX]";
 
 /// What `upstream/build` exits with where there is no Go to build with.
 const NO_GO: i32 = 3;
@@ -35,7 +37,10 @@ struct Options {
     group: &'static Group,
     release: bool,
     minutes: u64,
-    focus: String,
+    /// How many of e2e.test run at the same time: most of their time is waiting.
+    at_once: usize,
+    /// Expressions that names of tests match.
+    focus: Vec<String>,
 }
 
 fn options(arguments: &[String]) -> Result<Options, String> {
@@ -45,8 +50,8 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         Some("b") => &CONTROLLERS,
         _ => return Err(USAGE.to_owned()),
     };
-    let lines: Vec<&str> = group.focus.lines().filter(|line| !line.starts_with('#')).collect();
-    let mut options = Options { group, release: false, minutes: 30, focus: lines.join("|") };
+    let focus = group.focus.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
+    let mut options = Options { group, release: false, minutes: 30, at_once: 5, focus };
     while let Some(argument) = arguments.next() {
         match argument {
             "--release" => options.release = true,
@@ -54,7 +59,13 @@ fn options(arguments: &[String]) -> Result<Options, String> {
                 let minutes = arguments.next().and_then(|minutes| minutes.parse().ok());
                 options.minutes = minutes.ok_or("--minutes needs a number")?;
             }
-            "--focus" => options.focus = arguments.next().ok_or("--focus needs an expression")?.to_owned(),
+            "--at-once" => {
+                let number = arguments.next().and_then(|number| number.parse().ok());
+                options.at_once = number.filter(|number| *number > 0).ok_or("--at-once needs a number")?;
+            }
+            "--focus" => {
+                options.focus = vec![arguments.next().ok_or("--focus needs an expression")?.to_owned()];
+            }
             other => return Err(format!("there is no option \"{other}\"\n{USAGE}")),
         }
     }
@@ -70,11 +81,13 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let cluster = Cluster::start(&atoll, &programs, options.group.controllers, &directory)?;
     println!("logs and the report are in {}", directory.display());
-    test(&options, &programs, &cluster, &directory)?;
-    let report = directory.join("report.json");
-    let text =
-        std::fs::read_to_string(&report).map_err(|error| format!("e2e.test left no report: {error}"))?;
-    let outcomes = report::read(&text)?;
+    let mut outcomes = Vec::new();
+    for report in test(&options, &programs, &cluster, &directory)? {
+        let text = std::fs::read_to_string(&report);
+        let text = text.map_err(|error| format!("no report {}: {error}", report.display()))?;
+        outcomes.extend(report::read(&text)?);
+    }
+    report::without_repetitions(&mut outcomes);
     print!("{}", report::summary(&outcomes));
     match outcomes.iter().all(|outcome| outcome.passed()) {
         true => Ok(()),
@@ -120,24 +133,61 @@ fn atoll(root: &Path, release: bool) -> Result<PathBuf, String> {
     Ok(target.join(if release { "release" } else { "debug" }).join("atoll"))
 }
 
-/// Runs e2e.test to its end, which it reaches in bounded time or is put to.
-fn test(options: &Options, programs: &Path, cluster: &Cluster, directory: &Path) -> Result<(), String> {
-    let mut command = Command::new(programs.join("e2e.test"));
-    command
-        .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
-        .arg(format!("--kubectl-path={}", programs.join("kubectl").display()))
-        .args(["--provider=skeleton", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--num-nodes=2"])
-        .args(["--dump-logs-on-failure=false", "--disable-log-dump", "--ginkgo.no-color"])
-        .args(["--ginkgo.label-filter=Conformance", &format!("--ginkgo.focus={}", options.focus)])
-        .arg(format!("--ginkgo.timeout={}m", options.minutes))
-        .arg(format!("--ginkgo.json-report={}", directory.join("report.json").display()));
-    let mut tests = Running::start(&mut command, &directory.join("e2e.log"))?;
+/// Runs e2e.test to its end, which it reaches in bounded time or is put to. The reports.
+fn test(
+    options: &Options,
+    programs: &Path,
+    cluster: &Cluster,
+    directory: &Path,
+) -> Result<Vec<PathBuf>, String> {
+    let (mut running, mut reports) = (Vec::new(), Vec::new());
+    for (number, focus) in portions(&options.focus, options.at_once).iter().enumerate() {
+        let report = directory.join(format!("report-{number}.json"));
+        let mut command = Running::command(&programs.join("e2e.test"));
+        command
+            .arg(format!("--kubeconfig={}", cluster.kubeconfig.display()))
+            .arg(format!("--kubectl-path={}", programs.join("kubectl").display()))
+            .args(["--provider=skeleton", "--allowed-not-ready-nodes=-1", "--minStartupPods=-1"])
+            .args([
+                "--num-nodes=2",
+                "--dump-logs-on-failure=false",
+                "--disable-log-dump",
+                "--ginkgo.no-color",
+            ])
+            .args(["--ginkgo.label-filter=Conformance", &format!("--ginkgo.focus={focus}")])
+            .arg(format!("--ginkgo.timeout={}m", options.minutes))
+            .arg(format!("--ginkgo.json-report={}", report.display()));
+        running.push(Running::start(&mut command, &directory.join(format!("e2e-{number}.log")))?);
+        reports.push(report);
+    }
     let deadline = Instant::now() + Duration::from_secs(options.minutes * 60) + GRACE;
-    while tests.runs() {
+    while running.iter_mut().any(Running::runs) {
         if Instant::now() > deadline {
-            return Err(format!("e2e.test did not end; its log is in {}", directory.display()));
+            return Err(format!("e2e.test did not end; its logs are in {}", directory.display()));
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    Ok(())
+    Ok(reports)
+}
+
+/// Deals the expressions out, as cards.
+fn portions(expressions: &[String], number: usize) -> Vec<String> {
+    let number = number.min(expressions.len());
+    let portion = |first: usize| {
+        let some: Vec<&str> = expressions.iter().skip(first).step_by(number).map(String::as_str).collect();
+        some.join("|")
+    };
+    (0..number).map(portion).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_expression_is_in_one_portion() {
+        let expressions: Vec<String> = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
+        assert_eq!(portions(&expressions, 2), ["a|c|e", "b|d"]);
+        assert_eq!(portions(&expressions, 9).len(), 5);
+    }
 }

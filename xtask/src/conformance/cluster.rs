@@ -23,8 +23,10 @@ impl Cluster {
         directory: &Path,
     ) -> Result<Cluster, String> {
         let data = directory.join("data");
-        let mut command = Command::new(atoll);
+        let mut command = Running::command(atoll);
         command.args(["start", "--listen", "0.0.0.0:0", "--data-dir"]).arg(&data);
+        // One test waits until a list is too old to be continued.
+        command.args(["--history", "60"]);
         command.arg("--advertise-address").arg(own_address()?.to_string());
         if controllers {
             // kube-controller-manager's do the same.
@@ -54,7 +56,7 @@ fn manager(
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let port = port.map_err(|error| format!("no free port: {error}"))?.port();
     let kubeconfig = kubeconfig.display();
-    let mut command = Command::new(programs.join("kube-controller-manager"));
+    let mut command = Running::command(&programs.join("kube-controller-manager"));
     command
         .arg(format!("--kubeconfig={kubeconfig}"))
         .arg(format!("--authentication-kubeconfig={kubeconfig}"))
@@ -84,6 +86,17 @@ pub struct Running {
 }
 
 impl Running {
+    /// The program ends with this one even if this one is killed, where there is setpriv (not on every system).
+    pub fn command(program: &Path) -> Command {
+        let guarded = Command::new("setpriv").arg("--version").output().is_ok();
+        if !guarded {
+            return Command::new(program);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program);
+        command
+    }
+
     pub fn start(command: &mut Command, log: &Path) -> Result<Running, String> {
         let output = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let errors = output.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
