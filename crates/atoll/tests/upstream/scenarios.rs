@@ -19,6 +19,9 @@ use crate::cluster::Cluster;
 /// How many nodes there are.
 pub const NODES: usize = 5;
 
+/// How long one of them may take, whatever it waits for.
+const LIMIT: Duration = Duration::from_secs(300);
+
 type Scenario = for<'a> fn(&'a Api<'a>) -> Pin<Box<dyn Future<Output = Done> + 'a>>;
 
 macro_rules! scenarios {
@@ -101,7 +104,8 @@ fn namespace(name: &'static str) -> &'static str {
 
 async fn timed(name: &'static str, scenario: impl Future<Output = Done>) -> Outcome {
     let begin = Instant::now();
-    let result = scenario.await;
+    let result = tokio::time::timeout(LIMIT, scenario).await;
+    let result = result.unwrap_or_else(|_| Err(format!("not done after {} s", LIMIT.as_secs())));
     Outcome { name, result, took: begin.elapsed() }
 }
 
