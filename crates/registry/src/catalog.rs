@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 
 use crate::row::{Row, SharedRow, Subresource};
@@ -94,9 +95,6 @@ impl Catalog {
 fn is_served(resource: &Resource, profile: Profile) -> bool {
     let stored = ["get", "list", "watch"].iter().all(|verb| resource.verbs.contains(verb));
     let computed = COMPUTED.contains(&(resource.group, resource.resource));
-    // Not there yet: its fields have to be converted.
-    let missing_view = (resource.group, resource.version, resource.resource)
-        == ("autoscaling", "v1", "horizontalpodautoscalers");
     let in_profile = match profile {
         Profile::Full => true,
         Profile::Minimal => {
@@ -104,10 +102,14 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
             is_review || resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
         }
     };
-    (stored || computed) && !missing_view && in_profile
+    (stored || computed) && in_profile
 }
 
 fn builtin(resource: &Resource) -> Row {
+    let api_version = match resource.group {
+        "" => resource.version.to_string(),
+        group => format!("{group}/{}", resource.version),
+    };
     let owned = |texts: &[&'static str]| texts.iter().map(ToString::to_string).collect();
     let subresources = resource.subresources.iter().filter(|sub| SUBRESOURCES.contains(&sub.name));
     Row {
@@ -135,6 +137,7 @@ fn builtin(resource: &Resource) -> Row {
         strategy: strategy::builtin(resource.group, resource.resource),
         defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
         checks: atoll_validation::of(resource.group, resource.resource),
+        managed: Kind::new(api_version, resource.kind, resource.type_id),
     }
 }
 
@@ -165,5 +168,6 @@ fn workspaces() -> Row {
         strategy,
         defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
         checks: atoll_validation::of(ATOLL, "workspaces"),
+        managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_defaults::Defaults;
+use atoll_merge::apply::Kind;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
@@ -36,6 +37,8 @@ pub struct Row {
     pub defaults: Defaults,
     /// What is refused about this kind.
     pub checks: &'static Checks,
+    /// Keeps account of who manages which fields.
+    pub managed: Kind,
 }
 
 #[derive(Clone, Debug)]
@@ -108,7 +111,7 @@ impl Row {
     pub(crate) fn clear_status(&self, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
         let types = Types::get();
-        let slot = self.type_id.and_then(|id| types[id].slot("status")).map(|(_, slot)| slot);
+        let slot = self.stored_type().and_then(|id| types[id].slot("status")).map(|(_, slot)| slot);
         match slot {
             Some(slot) if slot.pointer || slot.omit_zero => drop(fields.remove("status")),
             Some(slot) => drop(fields.insert("status".into(), types.zero(slot.kind))),

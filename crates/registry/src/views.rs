@@ -3,10 +3,12 @@
 //! Requests come and answers go in the view's own form; in between, objects are in the form in which they are stored, and
 //! so are checks, selectors and the store.
 
+mod autoscalers;
 mod events;
 
 use std::sync::Arc;
 
+use atoll_defaults::Defaults;
 use atoll_meta::{json, object};
 use atoll_schema::{TypeId, Types};
 use atoll_watch::Object;
@@ -31,6 +33,7 @@ pub struct View {
 pub(crate) fn of(group: &str, version: &str, resource: &str) -> Option<&'static View> {
     match (group, version, resource) {
         ("events.k8s.io", "v1", "events") => Some(&events::VIEW),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&autoscalers::VIEW),
         _ => None,
     }
 }
@@ -55,11 +58,20 @@ impl Row {
         }
     }
 
+    /// What goes without saying in the form of the store.
+    pub(crate) fn stored_defaults(&self) -> Defaults {
+        match self.view {
+            Some(view) => atoll_defaults::of(view.group, view.version(), &self.kind),
+            None => self.defaults,
+        }
+    }
+
     /// From the form of requests to that of the store.
     pub(crate) fn to_stored(&self, object: &mut Value) {
         if let Some(view) = self.view {
             (view.to_stored)(object);
             settle(object, view.api_version, &self.kind, self.stored_type());
+            self.stored_defaults().apply(object);
         }
     }
 

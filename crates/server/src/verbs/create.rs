@@ -23,7 +23,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
-    let created = create(server, row, call, object, options.dry_run).await;
+    let created = create(server, row, call, object, &options).await;
     Ok(warn(created, &warnings, call))
 }
 
@@ -32,7 +32,7 @@ async fn create(
     row: &Row,
     call: &Call,
     mut object: Value,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
     call.workspace.check_create(&row.group, &row.resource, &object)?;
@@ -43,6 +43,8 @@ async fn create(
     admit(server, row, call, &place, Operation::Create, &name)?;
     let User { name, uid, groups } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
-    let created = server.registry.create(row, &place, object, dry_run, &|_| Ok(())).await?;
+    let manager = options.manager(&call.headers);
+    let created =
+        server.registry.create(row, &place, object, Some(&manager), options.dry_run, &|_| Ok(())).await?;
     Ok(respond::object(StatusCode::CREATED, created.json, call.output))
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_admission::Operation;
+use atoll_merge::apply::{Author, Resets};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
@@ -21,6 +22,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let place = place(row, call)?;
     // What the last try remarked on is what the client is told.
     let warnings = Warnings::default();
+    let mut applies = false;
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -38,29 +40,38 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         _ => {
             let kind = PatchKind::of(call, row)?;
-            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call)?)
+            applies = kind == PatchKind::Apply;
+            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call, kind)?)
         }
     };
     let uid = match &wanted {
         Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
         Wanted::Patched(_) => None,
     };
+    let manager = options.manager(&call.headers);
     let transform = |existing: Option<&Value>| {
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-        match &wanted {
-            Wanted::Scale(wanted) => scale::apply(existing, wanted),
+        let (time, resets) = (server.registry.now(), Resets::NONE);
+        let author = Author { manager: &manager, subresource: "scale", time: &time, resets };
+        let current = scale::with_managers(row, existing);
+        let mut scaled = match &wanted {
+            Wanted::Scale(wanted) => wanted.clone(),
             Wanted::Patched(patch) => {
                 let patch = patch.as_ref().map_err(Status::clone)?;
-                let current = scale::of(row, existing);
-                let (current, remarks) = patch.apply(Form::Scale, &current, options.field_validation)?;
+                let (scaled, remarks) = patch.apply(Form::Scale, Some(&current), &author, &options)?;
                 warnings.set(remarks);
-                check_name(&current, &call.info.name)?;
-                scale::apply(existing, &current)
+                check_name(&scaled, &call.info.name)?;
+                scaled
             }
+        };
+        if !applies {
+            scale::MANAGED.record(&current, &mut scaled, &author);
         }
+        scale::apply(row, existing, &scaled)
     };
     let update = Update {
         subresource: "",
+        manager: None,
         transform: &transform,
         admit: &|_: &Value, _: Option<&Value>| {
             admit(server, row, call, &place, Operation::Update, place.name)

@@ -21,7 +21,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
-    let updated = update(server, row, call, &object, options.dry_run).await;
+    let updated = update(server, row, call, &object, &options).await;
     Ok(warn(updated, &warnings, call))
 }
 
@@ -30,14 +30,16 @@ async fn update(
     row: &Row,
     call: &Call,
     wanted: &Value,
-    dry_run: bool,
+    options: &WriteOptions,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, wanted)?;
     check_name(wanted, &call.info.name)?;
     let place = place(row, call)?;
     let uid = Some(object::uid(wanted)).filter(|uid| !uid.is_empty());
+    let manager = options.manager(&call.headers);
     let update = Update {
         subresource: &call.info.subresource,
+        manager: Some(&manager),
         transform: &|_| Ok(wanted.clone()),
         admit: &|new: &Value, old: Option<&Value>| {
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
@@ -48,7 +50,7 @@ async fn update(
         },
         uid,
         create_missing: false,
-        dry_run,
+        dry_run: options.dry_run,
     };
     let (updated, created) = server.registry.update(row, &place, &update).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
