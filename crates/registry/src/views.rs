@@ -83,6 +83,23 @@ impl Row {
         }
     }
 
+    /// Brings an object from the form of requests into that of the store, and keeps account of it on the way, with all
+    /// that the way through the store adds.
+    pub(crate) fn in_view(&self, object: &mut Value, record: impl FnOnce(&mut Value)) {
+        if self.view.is_none() {
+            record(object);
+            return;
+        }
+        let sent = object::metadata_mut(object).remove("managedFields");
+        self.to_stored(object);
+        let mut shown = object.clone();
+        self.to_view(&mut shown);
+        object::metadata_mut(&mut shown).extend(sent.map(|sent| ("managedFields".to_owned(), sent)));
+        record(&mut shown);
+        let recorded = object::metadata_mut(&mut shown).remove("managedFields");
+        object::metadata_mut(object).extend(recorded.map(|recorded| ("managedFields".to_owned(), recorded)));
+    }
+
     /// Stored JSON as clients of this row see it.
     pub fn shown_json(&self, stored: Bytes) -> Bytes {
         if self.view.is_none() {
