@@ -81,15 +81,15 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let cluster = Cluster::start(&atoll, &programs, options.group.controllers, &directory)?;
     println!("logs and the report are in {}", directory.display());
-    let mut outcomes = Vec::new();
+    let mut reports = Vec::new();
     for report in test(&options, &programs, &cluster, &directory)? {
         let text = std::fs::read_to_string(&report);
         let text = text.map_err(|error| format!("no report {}: {error}", report.display()))?;
-        outcomes.extend(report::read(&text)?);
+        reports.push(report::read(&text)?);
     }
-    report::without_repetitions(&mut outcomes);
-    print!("{}", report::summary(&outcomes));
-    match outcomes.iter().all(|outcome| outcome.passed()) {
+    let report = report::together(reports);
+    print!("{}", report::summary(&report));
+    match report.complete() {
         true => Ok(()),
         false => Err("not all passed".to_owned()),
     }

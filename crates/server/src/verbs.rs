@@ -120,6 +120,7 @@ fn admit(
     place: &Place<'_>,
     operation: Operation,
     name: &str,
+    object: Option<&Value>,
 ) -> Result<(), Status> {
     server.admission.admit(&Request {
         operation,
@@ -128,6 +129,7 @@ fn admit(
         workspace: place.workspace,
         namespace: place.namespace,
         name,
+        object,
         snapshot: &server.registry.snapshot(),
     })
 }

@@ -66,6 +66,8 @@ fn manager(
         .arg(format!("--root-ca-file={}", authority.display()))
         .arg(format!("--cluster-signing-cert-file={}", key("ca.crt")))
         .arg(format!("--cluster-signing-key-file={}", key("ca.key")))
+        // One test waits for the next look at all quotas.
+        .arg("--resource-quota-sync-period=30s")
         .args(["--kube-api-qps=500", "--kube-api-burst=500"]);
     Running::start(&mut command, &directory.join("kube-controller-manager.log"))
 }

@@ -13,18 +13,34 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn passed(&self) -> bool {
+    fn passed(&self) -> bool {
         self.state == "passed"
     }
 }
 
-/// The outcomes in a report of Ginkgo's, without the tests that nobody asked for.
-pub fn read(text: &str) -> Result<Vec<Outcome>, String> {
+/// What one run of e2e.test did.
+pub struct Report {
+    /// Without those that nobody asked for.
+    outcomes: Vec<Outcome>,
+    /// How many were asked for.
+    wanted: u64,
+}
+
+impl Report {
+    /// Whether all were tried and passed.
+    pub fn complete(&self) -> bool {
+        self.outcomes.len() as u64 >= self.wanted && self.outcomes.iter().all(Outcome::passed)
+    }
+}
+
+/// A report of Ginkgo's.
+pub fn read(text: &str) -> Result<Report, String> {
     let suites: Value = serde_json::from_str(text).map_err(|error| format!("the report: {error}"))?;
-    let specs = suites.as_array().into_iter().flatten();
-    let specs = specs.flat_map(|suite| suite["SpecReports"].as_array().into_iter().flatten());
+    let suites = suites.as_array().into_iter().flatten();
+    let wanted = suites.clone().filter_map(|suite| suite["PreRunStats"]["SpecsThatWillRun"].as_u64()).sum();
+    let specs = suites.flat_map(|suite| suite["SpecReports"].as_array().into_iter().flatten());
     let outcomes: Vec<Outcome> = specs.filter_map(outcome).collect();
-    if outcomes.is_empty() { Err("no test was tried".to_owned()) } else { Ok(outcomes) }
+    if outcomes.is_empty() { Err("no test was tried".to_owned()) } else { Ok(Report { outcomes, wanted }) }
 }
 
 fn outcome(spec: &Value) -> Option<Outcome> {
@@ -42,22 +58,31 @@ fn outcome(spec: &Value) -> Option<Outcome> {
     Some(Outcome { name: name.join(" "), state: state.to_owned(), problem })
 }
 
-/// A test that was tried more than once counts once, and passed only if it always did.
-pub fn without_repetitions(outcomes: &mut Vec<Outcome>) {
-    outcomes.sort_by(|a, b| (&a.name, a.passed()).cmp(&(&b.name, b.passed())));
-    outcomes.dedup_by(|later, first| later.name == first.name);
+/// Of several runs at once. A test that was tried more than once counts once, and passed only if it always did.
+pub fn together(reports: Vec<Report>) -> Report {
+    let mut whole = Report { outcomes: Vec::new(), wanted: 0 };
+    for report in reports {
+        whole.outcomes.extend(report.outcomes);
+        whole.wanted += report.wanted;
+    }
+    let tried = whole.outcomes.len();
+    whole.outcomes.sort_by(|a, b| (&a.name, a.passed()).cmp(&(&b.name, b.passed())));
+    whole.outcomes.dedup_by(|later, first| later.name == first.name);
+    whole.wanted = whole.wanted.saturating_sub((tried - whole.outcomes.len()) as u64);
+    whole
 }
 
 /// Counts, then each that did not pass with the reason.
-pub fn summary(outcomes: &[Outcome]) -> String {
+pub fn summary(report: &Report) -> String {
     /// As much of a reason as fits into a few lines.
     const LONG: usize = 400;
-    let failed: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.passed()).collect();
+    let failed: Vec<&Outcome> = report.outcomes.iter().filter(|outcome| !outcome.passed()).collect();
+    let (tried, wanted) = (report.outcomes.len(), report.wanted);
     let mut text = format!(
-        "{} tests: {} passed, {} failed\n",
-        outcomes.len(),
-        outcomes.len() - failed.len(),
-        failed.len()
+        "{wanted} tests: {} passed, {} failed, {} not run for lack of time\n",
+        tried - failed.len(),
+        failed.len(),
+        wanted.saturating_sub(tried as u64)
     );
     for outcome in failed {
         let problem: String = outcome.problem.chars().take(LONG).collect();
@@ -73,18 +98,16 @@ mod tests {
 
     #[test]
     fn only_tests_that_were_tried_count() {
-        let text = r#"[{"SpecReports": [
+        let text = r#"[{"PreRunStats": {"SpecsThatWillRun": 3}, "SpecReports": [
             {"LeafNodeType": "SynchronizedBeforeSuite", "State": "passed"},
             {"LeafNodeType": "It", "State": "passed", "ContainerHierarchyTexts": ["[sig-a]", "Things"], "LeafNodeText": "work"},
             {"LeafNodeType": "It", "State": "skipped", "ContainerHierarchyTexts": ["[sig-a]"], "LeafNodeText": "others"},
             {"LeafNodeType": "It", "State": "failed", "ContainerHierarchyTexts": ["[sig-b]"], "LeafNodeText": "break",
              "Failure": {"Message": "expected\n  this"}}
         ]}]"#;
-        let mut outcomes = read(text).unwrap();
-        outcomes.extend(read(text).unwrap());
-        without_repetitions(&mut outcomes);
-        let expected = "2 tests: 1 passed, 1 failed\nfailed: [sig-b] break\n    expected this\n";
-        assert_eq!(summary(&outcomes), expected);
+        let report = together(vec![read(text).unwrap(), read(text).unwrap()]);
+        let expected = "4 tests: 1 passed, 1 failed, 2 not run for lack of time\nfailed: [sig-b] break\n    expected this\n";
+        assert_eq!(summary(&report), expected);
     }
 
     #[test]

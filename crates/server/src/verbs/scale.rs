@@ -74,7 +74,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         manager: None,
         transform: &transform,
         admit: &|_: &Value, _: Option<&Value>| {
-            admit(server, row, call, &place, Operation::Update, place.name)
+            admit(server, row, call, &place, Operation::Update, place.name, None)
         },
         uid,
         create_missing: false,
