@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use atoll_defaults::Defaults;
 use atoll_schema::Resource;
+use atoll_validation::warnings;
 
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy::{self, Strategy};
@@ -38,19 +40,6 @@ const MINIMAL: [(&str, &str); 7] = [
     ("apiextensions.k8s.io", "customresourcedefinitions"),
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
-
-/// Subresources that are served.
-const SUBRESOURCES: [&str; 9] = [
-    "status",
-    "scale",
-    "finalize",
-    "approval",
-    "binding",
-    "eviction",
-    "token",
-    "ephemeralcontainers",
-    "resize",
-];
 
 /// What is not stored but done or computed on request.
 const COMPUTED: [(&str, &str); 7] = [
@@ -94,9 +83,6 @@ impl Catalog {
 fn is_served(resource: &Resource, profile: Profile) -> bool {
     let stored = ["get", "list", "watch"].iter().all(|verb| resource.verbs.contains(verb));
     let computed = COMPUTED.contains(&(resource.group, resource.resource));
-    // Not there yet: its fields have to be converted.
-    let missing_view = (resource.group, resource.version, resource.resource)
-        == ("autoscaling", "v1", "horizontalpodautoscalers");
     let in_profile = match profile {
         Profile::Full => true,
         Profile::Minimal => {
@@ -104,12 +90,13 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
             is_review || resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
         }
     };
-    (stored || computed) && !missing_view && in_profile
+    (stored || computed) && in_profile
 }
 
 fn builtin(resource: &Resource) -> Row {
     let owned = |texts: &[&'static str]| texts.iter().map(ToString::to_string).collect();
-    let subresources = resource.subresources.iter().filter(|sub| SUBRESOURCES.contains(&sub.name));
+    let view = views::of(resource.group, resource.version, resource.resource);
+    let defaults = atoll_defaults::of(resource.group, resource.version, resource.kind);
     Row {
         group: resource.group.to_string(),
         version: resource.version.to_string(),
@@ -121,7 +108,9 @@ fn builtin(resource: &Resource) -> Row {
         short_names: owned(&resource.short_names),
         categories: owned(&resource.categories),
         storage_version_hash: resource.storage_version_hash.unwrap_or_default().to_string(),
-        subresources: subresources
+        subresources: resource
+            .subresources
+            .iter()
             .map(|sub| Subresource {
                 name: sub.name.to_string(),
                 kind: sub.kind.to_string(),
@@ -131,10 +120,14 @@ fn builtin(resource: &Resource) -> Row {
             })
             .collect(),
         type_id: resource.type_id,
-        view: views::of(resource.group, resource.version, resource.resource),
+        view,
         strategy: strategy::builtin(resource.group, resource.resource),
-        defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
+        // A view's way to the stored form fills in what its own version leaves out.
+        defaults: view.map_or(defaults, |_| Defaults::NONE),
+        stored_defaults: view
+            .map_or(defaults, |view| atoll_defaults::of(view.group, view.version(), resource.kind)),
         checks: atoll_validation::of(resource.group, resource.resource),
+        warnings: warnings::of(view.map_or(resource.group, |view| view.group), resource.resource),
     }
 }
 
@@ -163,7 +156,9 @@ fn workspaces() -> Row {
         type_id: None,
         view: None,
         strategy,
-        defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
+        defaults: Defaults::NONE,
+        stored_defaults: Defaults::NONE,
         checks: atoll_validation::of(ATOLL, "workspaces"),
+        warnings: warnings::of(ATOLL, "workspaces"),
     }
 }

@@ -128,7 +128,7 @@ impl Registry {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
         // Whatever is read from the store is filled in again.
-        row.defaults.apply(object);
+        row.stored_defaults.apply(object);
         self.encode(row, object)
     }
 

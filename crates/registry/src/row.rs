@@ -6,6 +6,7 @@ use atoll_defaults::Defaults;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
+use atoll_validation::warnings::{self, Warnings};
 use atoll_watch::Scope;
 use serde_json::{Map, Value};
 
@@ -34,8 +35,12 @@ pub struct Row {
     pub strategy: &'static Strategy,
     /// Fills in what clients leave out.
     pub defaults: Defaults,
+    /// The same for the form in which objects are stored.
+    pub stored_defaults: Defaults,
     /// What is refused about this kind.
     pub checks: &'static Checks,
+    /// What is taken, but remarked on.
+    pub warnings: &'static Warnings,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +104,25 @@ impl Row {
         self.subresources.iter().find(|own| own.name == name)
     }
 
+    /// What is remarked on about an object, or one of its subresources, that is about to be written.
+    pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+        match subresource {
+            "" => (self.warnings.object)(new, old),
+            "status" => (self.warnings.status)(new),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is remarked on about an object that a client sends, before anything is filled in.
+    pub fn remarks_on_given(&self, given: &Value) -> Vec<String> {
+        (self.warnings.given)(given)
+    }
+
+    /// What every request about this resource is told.
+    pub fn deprecation(&self) -> Option<&'static str> {
+        warnings::deprecated(&self.group, &self.version, &self.resource)
+    }
+
     /// Whether status is written apart from the rest.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
@@ -108,7 +132,7 @@ impl Row {
     pub(crate) fn clear_status(&self, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
         let types = Types::get();
-        let slot = self.type_id.and_then(|id| types[id].slot("status")).map(|(_, slot)| slot);
+        let slot = self.stored_type().and_then(|id| types[id].slot("status")).map(|(_, slot)| slot);
         match slot {
             Some(slot) if slot.pointer || slot.omit_zero => drop(fields.remove("status")),
             Some(slot) => drop(fields.insert("status".into(), types.zero(slot.kind))),

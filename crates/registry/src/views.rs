@@ -3,6 +3,7 @@
 //! Requests come and answers go in the view's own form; in between, objects are in the form in which they are stored, and
 //! so are checks, selectors and the store.
 
+mod autoscaling;
 mod events;
 
 use std::sync::Arc;
@@ -31,12 +32,13 @@ pub struct View {
 pub(crate) fn of(group: &str, version: &str, resource: &str) -> Option<&'static View> {
     match (group, version, resource) {
         ("events.k8s.io", "v1", "events") => Some(&events::VIEW),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&autoscaling::VIEW),
         _ => None,
     }
 }
 
 impl View {
-    fn version(&self) -> &'static str {
+    pub(crate) fn version(&self) -> &'static str {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
@@ -97,6 +99,13 @@ impl Row {
             json: self.shown_json(object.json.clone()),
             facts: object.facts.clone(),
         })
+    }
+}
+
+/// Gives an object the form that the cells of a table are made from.
+pub fn print_stored(object: &mut Value) {
+    if object::api_version(object) == "autoscaling/v1" && object::kind(object) == "HorizontalPodAutoscaler" {
+        (autoscaling::VIEW.to_stored)(object);
     }
 }
 

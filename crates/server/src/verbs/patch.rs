@@ -34,14 +34,14 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     // What is missing is told before what is wrong with the patch.
     let patch = Patch::parse(kind, &call.body);
     let place = place(row, call)?;
-    let warnings = Warnings::default();
+    let (warnings, remarks) = (Warnings::default(), Warnings::default());
     let transform = |existing: Option<&Value>| {
         // Only PUT and apply create what is missing.
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
         let patch = patch.as_ref().map_err(Status::clone)?;
-        let (mut patched, mut remarks) = patch.apply(Form::Of(row), existing, options.field_validation)?;
-        remarks.extend(without_repeated_owners(&mut patched, true));
-        warnings.set(remarks);
+        let (mut patched, mut noted) = patch.apply(Form::Of(row), existing, options.field_validation)?;
+        noted.extend(without_repeated_owners(&mut patched, true));
+        warnings.set(noted);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
         Ok(patched)
@@ -49,7 +49,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let update = Update {
         subresource: &call.info.subresource,
         transform: &transform,
-        admit: &|_: &Value, _: Option<&Value>| {
+        admit: &|new: &Value, old: Option<&Value>| {
+            remarks.set(row.remarks(&call.info.subresource, new, old));
             admit(server, row, call, &place, Operation::Update, place.name)
         },
         uid: None,
@@ -58,7 +59,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     };
     let updated = server.registry.update(row, &place, &update).await;
     let answer = updated.map(|(patched, _)| respond::object(StatusCode::OK, patched.json, call.output));
-    Ok(warn(answer, &warnings.take(), call))
+    let warnings: Vec<String> = warnings.take().into_iter().chain(remarks.take()).collect();
+    Ok(warn(answer, &warnings, call))
 }
 
 /// What the last try remarked on is what the client is told.

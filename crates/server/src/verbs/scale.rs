@@ -20,7 +20,7 @@ use crate::{decode, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
     // What the last try remarked on is what the client is told.
-    let warnings = Warnings::default();
+    let (warnings, remarks) = (Warnings::default(), Warnings::default());
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -52,8 +52,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             Wanted::Patched(patch) => {
                 let patch = patch.as_ref().map_err(Status::clone)?;
                 let current = scale::of(row, existing);
-                let (current, remarks) = patch.apply(Form::Scale, &current, options.field_validation)?;
-                warnings.set(remarks);
+                let (current, noted) = patch.apply(Form::Scale, &current, options.field_validation)?;
+                warnings.set(noted);
                 check_name(&current, &call.info.name)?;
                 scale::apply(existing, &current)
             }
@@ -62,7 +62,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let update = Update {
         subresource: "",
         transform: &transform,
-        admit: &|_: &Value, _: Option<&Value>| {
+        admit: &|new: &Value, old: Option<&Value>| {
+            remarks.set(row.remarks("", new, old));
             admit(server, row, call, &place, Operation::Update, place.name)
         },
         uid,
@@ -73,7 +74,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let answer = updated.and_then(|(updated, _)| {
         Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
     });
-    Ok(warn(answer, &warnings.take(), call))
+    let warnings: Vec<String> = warnings.take().into_iter().chain(remarks.take()).collect();
+    Ok(warn(answer, &warnings, call))
 }
 
 enum Wanted {
