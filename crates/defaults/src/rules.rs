@@ -182,11 +182,7 @@ pub const RULES: &[Rule] = &[
     ]),
     fields("batch/v1.PodFailurePolicyOnPodConditionsPattern", &[("status", Text("True"))]),
     // autoscaling
-    Rule {
-        of: "autoscaling/v1.HorizontalPodAutoscaler",
-        fields: &[("spec.minReplicas", Number(1))],
-        then: Some(autoscaling::version_1),
-    },
+    fields("autoscaling/v1.HorizontalPodAutoscaler", &[("spec.minReplicas", Number(1))]),
     Rule {
         of: "autoscaling/v2.HorizontalPodAutoscaler",
         fields: &[("spec.minReplicas", Number(1))],

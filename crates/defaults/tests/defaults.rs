@@ -287,12 +287,7 @@ fn autoscalers() {
             ),
         ],
     );
-    check(
-        "autoscaling",
-        "v1",
-        "HorizontalPodAutoscaler",
-        &[(json!({}), &[("/spec/targetCPUUtilizationPercentage", json!(80))])],
-    );
+    check("autoscaling", "v1", "HorizontalPodAutoscaler", &[(json!({}), &[("/spec/minReplicas", json!(1))])]);
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! - Go tells an empty list or map from none while it decodes. Objects here have lost the empty ones before, so an empty
 //!   `policies` of an autoscaler's behavior and an empty `allocatable` of a Node are filled in as if they were absent.
 //!   Where our answer is Go's for the object without them, it counts as equal, and is counted apart.
+//! - What becomes of an older HorizontalPodAutoscaler on its way through the newer version is not filling in; requests
+//!   to both servers compare it.
 //! - The time at which a device was tainted is the clock's, and no business of this crate.
 
 #[path = "upstream/generator.rs"]
@@ -32,7 +34,7 @@ fn random_objects_are_filled_in_as_go_fills_them_in() {
     let mut generator = Generator::new(seed);
     let mut questions = Vec::new();
     for (group, version, kind, id) in types.kinds() {
-        if !is_stored(group, kind) {
+        if !is_stored(group, kind) || (group, version) == ("autoscaling", "v1") {
             continue;
         }
         for _ in 0..OBJECTS {

@@ -65,7 +65,9 @@ fn cells(cells: &mut Value) {
 }
 
 fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
-    fields.remove("managedFields");
+    if let Some(Value::Array(entries)) = fields.get_mut("managedFields") {
+        managed_fields(entries);
+    }
     for name in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(time) = fields.get_mut(name)
             && time.as_str().is_some_and(is_about_now)
@@ -98,6 +100,22 @@ fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
         }
         fields.insert("name".into(), shown.into());
     }
+}
+
+/// When something was managed is accidental, and so is the order of entries, which goes by time.
+fn managed_fields(entries: &mut [Value]) {
+    for entry in entries.iter_mut() {
+        if let Some(time) = entry.get_mut("time")
+            && time.as_str().is_some_and(is_about_now)
+        {
+            *time = json!("<now>");
+        }
+    }
+    let key = |entry: &Value| {
+        let text = |name: &str| entry[name].as_str().unwrap_or_default().to_string();
+        [text("operation"), text("manager"), text("apiVersion"), text("subresource")]
+    };
+    entries.sort_by_key(key);
 }
 
 /// Marks uids wherever they stand in a text.
@@ -202,8 +220,15 @@ mod tests {
     #[test]
     fn what_is_accidental_is_marked() {
         let uid = "0a6bd6a5-9e0c-4fd5-9d1c-1f3a0f3a5a01";
+        let now = format!(
+            "{}-01-01T00:00:00Z",
+            1970 + SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 31_556_952
+        );
+        let entry =
+            |manager: &str, time: &str| json!({ "manager": manager, "operation": "Update", "time": time });
+        let managed = json!([entry("b", &now), entry("a", "2001-01-01T00:00:00Z")]);
         let mut value = json!([
-            { "metadata": { "uid": uid, "resourceVersion": "7", "managedFields": [] } },
+            { "metadata": { "uid": uid, "resourceVersion": "7", "managedFields": managed } },
             { "metadata": { "resourceVersion": "7" }, "items": [{ "metadata": { "resourceVersion": "6" } }] },
             { "metadata": { "name": "b-x7k2p", "generateName": "b-" } },
             { "message": format!("not {uid}, 9 or 99; current: 12") },
@@ -212,7 +237,8 @@ mod tests {
         ]);
         apply(&mut value, &[("nine".into(), "9".into())]);
         let expected = json!([
-            { "metadata": { "uid": marked("uid", uid), "resourceVersion": "⟨revision 7⟩" } },
+            { "metadata": { "uid": marked("uid", uid), "resourceVersion": "⟨revision 7⟩",
+                "managedFields": [entry("a", "2001-01-01T00:00:00Z"), entry("b", "<now>")] } },
             { "metadata": { "resourceVersion": "<revision>" }, "items": [{ "metadata": { "resourceVersion": "⟨revision 6⟩" } }] },
             { "metadata": { "name": "b-⟨generated x7k2p⟩", "generateName": "b-" } },
             { "message": format!("not {}, ${{nine}} or 99; current: <revision>", marked("uid", uid)) },

@@ -10,7 +10,7 @@
 //! {"the body": "up to the next case"}
 //! ```
 //!
-//! Besides HTTP's methods there are MERGE, JSONPATCH and STRATEGIC (PATCH of that type), OPEN (`OPEN w path` begins a watch) and
+//! Besides HTTP's methods there are MERGE, JSONPATCH, STRATEGIC and APPLY (PATCH of that type), OPEN (`OPEN w path` begins a watch) and
 //! READ (`READ w 3` reads three events of it, `READ w end` all to its end). `${name}` is what `@keep` kept of an
 //! earlier answer, on each side its own; `${text*count}` repeats a text. Other directives: `@anonymous` sends no
 //! token, `@untyped` no Content-Type, `@hex` says that the body is in hexadecimal, `@compare shape` compares types
@@ -117,8 +117,12 @@ fn step(method: &str, target: &str, body: &str) -> Result<Step, String> {
             Step::Read { watch: watch.into(), until }
         }
         _ => Step::Request(Request {
-            method: if matches!(method, "MERGE" | "JSONPATCH" | "STRATEGIC") { "PATCH" } else { method }
-                .into(),
+            method: if matches!(method, "MERGE" | "JSONPATCH" | "STRATEGIC" | "APPLY") {
+                "PATCH"
+            } else {
+                method
+            }
+            .into(),
             path: target.into(),
             headers: Vec::new(),
             body: body.into(),
@@ -136,6 +140,7 @@ impl Request {
             "MERGE" => "application/merge-patch+json",
             "JSONPATCH" => "application/json-patch+json",
             "STRATEGIC" => "application/strategic-merge-patch+json",
+            "APPLY" => "application/apply-patch+yaml",
             _ if self.body.is_empty() => return,
             _ => "application/json",
         };

@@ -3,12 +3,14 @@
 //! ```text
 //! application/json-patch+json ─────────────────────── json_patch ───┐
 //! application/merge-patch+json ────────────────────── merge_patch ──┼─▶ Value
-//! application/strategic-merge-patch+json ─ types ─ strategic_merge ─┘
+//! application/strategic-merge-patch+json ─ types ─ strategic_merge ─┤
+//! application/apply-patch+yaml ─────────── types ─ apply ───────────┘
+//!                                  managedFields ◀─ record ── every other write
 //! ```
 //!
-//! All follow the libraries that the Kubernetes API server uses, also where those depart from the RFCs. Server-side
-//! apply belongs here too.
+//! All follow the libraries that the Kubernetes API server uses, also where those depart from the RFCs.
 
+pub mod apply;
 mod error;
 mod json_patch;
 mod merge_patch;

@@ -10,6 +10,7 @@
 //! ```
 
 mod encode;
+mod order;
 mod parse;
 mod write;
 
@@ -18,6 +19,7 @@ use std::fmt;
 use crate::quote;
 
 pub use encode::{encode_object, metadata_of, prefix_len, splice_resource_version};
+pub use order::compare;
 pub use parse::{Parsed, parse};
 pub use serde_json::{Map, Number, Value};
 pub use write::{write, write_string};

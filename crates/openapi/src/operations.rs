@@ -1,10 +1,13 @@
 //! What can be done at which path.
 
+mod media;
+
 use atoll_schema::Types;
 
 use crate::names::{self, capitalised, custom_definition, definition, group_in_operation};
 use crate::parameters::{self as parameter, Options, Parameter};
 use crate::{Api, Resource, Subresource};
+use media::{ANYTHING, BUILT_IN, CUSTOM, Media, TEXT};
 
 /// One method at one path.
 #[derive(Debug)]
@@ -37,38 +40,6 @@ pub enum Shown {
     Definition(String),
     Text,
 }
-
-const ANYTHING: &[&str] = &["*/*"];
-const TEXT: &[&str] =
-    &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-
-/// Media types of a kind. What has no built-in type has no protobuf and no strategic merge patches.
-struct Media {
-    whole: &'static [&'static str],
-    streamed: &'static [&'static str],
-    patches: &'static [&'static str],
-}
-const BUILT_IN: Media = Media {
-    whole: &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"],
-    streamed: &[
-        "application/json",
-        "application/yaml",
-        "application/vnd.kubernetes.protobuf",
-        "application/json;stream=watch",
-        "application/vnd.kubernetes.protobuf;stream=watch",
-    ],
-    patches: &[
-        "application/json-patch+json",
-        "application/merge-patch+json",
-        "application/strategic-merge-patch+json",
-        "application/apply-patch+yaml",
-    ],
-};
-const CUSTOM: Media = Media {
-    whole: &["application/json", "application/yaml"],
-    streamed: &["application/json", "application/yaml", "application/json;stream=watch"],
-    patches: &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"],
-};
 
 /// Subresources that lead to somewhere else, whatever the method.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];

@@ -193,11 +193,11 @@ pub fn paths(author: &Author<'_>) -> Vec<String> {
     paths
 }
 
-/// The operations of the document at a path of the index, and whose group version they are.
-pub fn operations_of<'a>(
-    author: &Author<'a>,
-    path: &str,
-) -> Option<(Vec<Operation>, Option<(&'a str, &'a str)>)> {
+/// The operations of a document, and the group version whose own they are.
+pub type Contents<'a> = (Vec<Operation>, Option<(&'a str, &'a str)>);
+
+/// What the document at a path of the index holds.
+pub fn operations_of<'a>(author: &Author<'a>, path: &str) -> Option<Contents<'a>> {
     let document = |id: String, tag: String, description: &str, key: &str| {
         Some((vec![operations::document(format!("/{path}/"), id, tag, description, key)], None))
     };

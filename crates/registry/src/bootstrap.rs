@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 
+use atoll_merge::apply::Author;
 use atoll_watch::{Facts, Layer};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
-use crate::facts;
+use crate::row::Row;
 use crate::services::Network;
+use crate::{facts, resets};
 
 /// Id of the root workspace; all others have random ones.
 pub const ROOT: &str = "root";
@@ -40,6 +42,7 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
             condition["lastTransitionTime"] = created.as_str().into();
         }
         atoll_meta::object::set_type(&mut object, &row.api_version(), &row.kind);
+        record(row, &mut object, &created);
         let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
         let facts = facts::of(row, &object);
         let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone() };
@@ -58,6 +61,48 @@ fn known_to_all() -> impl Iterator<Item = Born> {
         let (resource, group) = resource.split_once('.')?;
         Some((group, resource, serde_json::from_str(object).ok()?))
     })
+}
+
+/// What is not said by whom upstream has create these, but found out by the system afterwards.
+const FOUND_OUT: [(&str, &str); 3] =
+    [("namespaces", "/spec/finalizers"), ("services", "/spec/clusterIPs"), ("services", "/spec/ipFamilies")];
+
+/// Keeps account of who created an object.
+fn record(row: &Row, object: &mut Value, created: &str) {
+    let manager = match row.resource.as_str() {
+        "serviceaccounts" | "configmaps" => "kube-controller-manager",
+        _ => "kube-apiserver",
+    };
+    let author = Author { manager, subresource: "", time: created, resets: resets::of(row, "") };
+    let mut said = object.clone();
+    for (_, path) in FOUND_OUT.iter().filter(|(resource, _)| *resource == row.resource) {
+        let holder = path.rsplit_once('/').and_then(|(holder, name)| Some((said.pointer_mut(holder)?, name)));
+        if let Some((Value::Object(holder), name)) = holder {
+            holder.remove(name);
+        }
+    }
+    row.managed.record(row.managed.empty(), &mut said, &author);
+    if row.resource == "servicecidrs" {
+        said = with_status(row, said, created);
+    }
+    if let Some(managed) = said["metadata"].get("managedFields") {
+        object["metadata"]["managedFields"] = managed.clone();
+    }
+}
+
+/// The ranges are found to be ready by a controller that applies their status.
+fn with_status(row: &Row, ranges: Value, created: &str) -> Value {
+    let (manager, subresource) = ("kubernetes-service-cidr-controller", "status");
+    let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
+    let mut config = json!({ "metadata": { "name": "kubernetes" }, "status": ranges["status"] });
+    if let Some(condition) = config["status"]["conditions"][0].as_object_mut() {
+        condition.remove("reason");
+    }
+    atoll_meta::object::set_type(&mut config, &row.api_version(), &row.kind);
+    // It was there first, then it was ready.
+    let mut unready = ranges.clone();
+    unready["status"] = json!({});
+    row.managed.apply(&unready, &config, &author, true).unwrap_or(ranges)
 }
 
 fn namespace(name: &str) -> Born {

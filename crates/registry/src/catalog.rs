@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use atoll_defaults::Defaults;
+use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 use atoll_validation::warnings;
 
@@ -94,9 +94,12 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
 }
 
 fn builtin(resource: &Resource) -> Row {
+    let api_version = match resource.group {
+        "" => resource.version.to_string(),
+        group => format!("{group}/{}", resource.version),
+    };
     let owned = |texts: &[&'static str]| texts.iter().map(ToString::to_string).collect();
     let view = views::of(resource.group, resource.version, resource.resource);
-    let defaults = atoll_defaults::of(resource.group, resource.version, resource.kind);
     Row {
         group: resource.group.to_string(),
         version: resource.version.to_string(),
@@ -122,12 +125,10 @@ fn builtin(resource: &Resource) -> Row {
         type_id: resource.type_id,
         view,
         strategy: strategy::builtin(resource.group, resource.resource),
-        // A view's way to the stored form fills in what its own version leaves out.
-        defaults: view.map_or(defaults, |_| Defaults::NONE),
-        stored_defaults: view
-            .map_or(defaults, |view| atoll_defaults::of(view.group, view.version(), resource.kind)),
+        defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
         checks: atoll_validation::of(resource.group, resource.resource),
         warnings: warnings::of(view.map_or(resource.group, |view| view.group), resource.resource),
+        managed: Kind::new(api_version, resource.kind, resource.type_id),
     }
 }
 
@@ -156,9 +157,9 @@ fn workspaces() -> Row {
         type_id: None,
         view: None,
         strategy,
-        defaults: Defaults::NONE,
-        stored_defaults: Defaults::NONE,
+        defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
         checks: atoll_validation::of(ATOLL, "workspaces"),
         warnings: warnings::of(ATOLL, "workspaces"),
+        managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
     }
 }

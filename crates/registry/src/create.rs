@@ -1,5 +1,6 @@
 //! Create: fill in what the system knows, check, and write where nothing is.
 
+use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{Status, id, object};
 use bytes::Bytes;
@@ -7,30 +8,43 @@ use serde_json::Value;
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse, random, services};
+use crate::{Answer, Refused, Registry, parse, random, resets, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Registry {
     /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
-    /// known if it is to be generated). `admit` has the last word on the finished object.
+    /// known if it is to be generated). `manager` is who creates it, `None` if the object itself says who manages its
+    /// fields. `admit` has the last word on the finished object.
     pub async fn create(
         &self,
         row: &Row,
         place: &Place<'_>,
-        object: Value,
+        mut object: Value,
+        manager: Option<&str>,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
+        let labelled = object::labels(&object).next().is_some();
+        row.defaults.apply(&mut object);
+        let fields = object::metadata_mut(&mut object);
+        for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
+            fields.remove(unset);
+        }
+        if let Some(manager) = manager {
+            self.record_new(row, &mut object, manager);
+        }
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, dry_run, admit).await;
+            return self.create_once(row, place, object, labelled, dry_run, admit).await;
         }
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
-            match self.create_once(row, place, candidate, dry_run, admit).await {
+            // Some things follow from the name.
+            row.defaults.apply(&mut candidate);
+            match self.create_once(row, place, candidate, labelled, dry_run, admit).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
@@ -38,16 +52,22 @@ impl Registry {
         Err(Status::generate_name_conflict(&row.group, &row.resource, &base, 1))
     }
 
+    /// Writes into a new object who manages its fields.
+    pub fn record_new(&self, row: &Row, object: &mut Value, manager: &str) {
+        let (time, resets) = (self.now(), resets::of(row, ""));
+        let author = Author { manager, subresource: "", time: &time, resets };
+        row.managed.record(row.managed.empty(), object, &author);
+    }
+
     async fn create_once(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
+        labelled: bool,
         dry_run: bool,
         admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
     ) -> Result<Answer, Status> {
-        let labelled = object::labels(&object).next().is_some();
-        row.defaults.apply(&mut object);
         row.to_stored(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
@@ -90,7 +110,7 @@ impl Registry {
             return Err(if dying { taken().with_message(message) } else { taken() });
         }
         if dry_run {
-            return Ok(Answer { json: row.shown_json(self.encode(row, &object).0) });
+            return Ok(Answer { json: row.shown_json(self.encode_stored(row, &mut object).0) });
         }
         if revision != 0 {
             return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
@@ -118,16 +138,7 @@ impl Registry {
         let uid = id::uuid_v4(random);
         let now = self.now();
         let fields = object::metadata_mut(object);
-        // Whoever manages which field is not kept yet, so what a client says about it is not either.
-        for unset in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "resourceVersion",
-            "selfLink",
-            "managedFields",
-        ] {
-            fields.remove(unset);
-        }
+        fields.remove("resourceVersion");
         fields.insert("uid".into(), uid.into());
         fields.insert("creationTimestamp".into(), now.as_str().into());
         match place.namespace {

@@ -1,12 +1,13 @@
 //! A Pod is asked to go, if the disruption budget that counts it allows that.
 
+use atoll_merge::apply::Author;
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Map, Value, json};
 
 use crate::delete::DeleteOptions;
 use crate::modify::{Preconditions, set_condition};
 use crate::row::{Place, Row, SharedRow};
-use crate::{Registry, parse};
+use crate::{Registry, parse, resets};
 
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const CAUSE: &str = "DisruptionBudget";
@@ -88,7 +89,14 @@ impl Registry {
         }
         let name = object::name(&budget).to_string();
         let now = self.now();
-        let take = |budget: &mut Value| take_disruption(budget, place.name, &now);
+        let resets = resets::of(&row, "status");
+        let author = Author { manager: "kube-apiserver", subresource: "status", time: &now, resets };
+        let take = |budget: &mut Value| {
+            let before = budget.clone();
+            take_disruption(budget, place.name, &now)?;
+            row.managed.record(&before, budget, &author);
+            Ok(())
+        };
         let budget_place = Place { name: &name, ..*place };
         self.modify(&row, &budget_place, Preconditions::default(), dry_run, &take).await?;
         Ok(Guard::None)

@@ -21,6 +21,7 @@ mod facts;
 mod modify;
 mod purge;
 mod read;
+pub mod resets;
 pub mod row;
 pub mod scale;
 mod services;
@@ -36,6 +37,8 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
+/// Who manages the fields of a kind.
+pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use facts::Decoder;
@@ -87,7 +90,8 @@ impl Registry {
         self.cache.snapshot()
     }
 
-    fn now(&self) -> String {
+    /// Now, as it is written in objects.
+    pub fn now(&self) -> String {
         atoll_meta::time::format(self.clock.now())
     }
 
@@ -128,7 +132,7 @@ impl Registry {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
         // Whatever is read from the store is filled in again.
-        row.stored_defaults.apply(object);
+        row.stored_defaults().apply(object);
         self.encode(row, object)
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_defaults::Defaults;
+use atoll_merge::apply::Kind;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
@@ -35,12 +36,12 @@ pub struct Row {
     pub strategy: &'static Strategy,
     /// Fills in what clients leave out.
     pub defaults: Defaults,
-    /// The same for the form in which objects are stored.
-    pub stored_defaults: Defaults,
     /// What is refused about this kind.
     pub checks: &'static Checks,
     /// What is taken, but remarked on.
     pub warnings: &'static Warnings,
+    /// Keeps account of who manages which fields.
+    pub managed: Kind,
 }
 
 #[derive(Clone, Debug)]

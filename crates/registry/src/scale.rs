@@ -1,10 +1,29 @@
 //! The scale subresource: replicas of any kind that has them, seen as `autoscaling/v1` Scale.
 
-use atoll_meta::{FieldError, FieldPath, LabelSelector, Status};
+use std::sync::LazyLock;
+
+use atoll_merge::apply::{Kind, parent_fields, scale_fields};
+use atoll_meta::{FieldError, FieldPath, LabelSelector, Status, object};
+use atoll_schema::Types;
 use serde_json::{Map, Value, json};
 
 use crate::row::Row;
 use crate::strategy::at;
+
+/// Keeps account of who manages the fields of a Scale.
+pub static MANAGED: LazyLock<Kind> = LazyLock::new(|| {
+    Kind::new("autoscaling/v1".to_owned(), "Scale", Types::get().by_kind("autoscaling", "v1", "Scale"))
+});
+
+/// The Scale of an object, and who manages it.
+pub fn with_managers(row: &Row, object: &Value) -> Value {
+    let mut scale = of(row, object);
+    let entries = scale_fields(object["metadata"].get("managedFields"), &row.api_version());
+    if let Some(entries) = entries {
+        object::metadata_mut(&mut scale).insert("managedFields".into(), entries);
+    }
+    scale
+}
 
 /// The Scale of an object.
 pub fn of(row: &Row, object: &Value) -> Value {
@@ -28,8 +47,8 @@ pub fn of(row: &Row, object: &Value) -> Value {
     json!({ "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status })
 }
 
-/// The object with the replicas that `scale` wants.
-pub fn apply(object: &Value, scale: &Value) -> Result<Value, Status> {
+/// The object with the replicas that `scale` wants, managed by whom it says.
+pub fn apply(row: &Row, object: &Value, scale: &Value) -> Result<Value, Status> {
     let replicas = at(scale, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
     if replicas < 0 {
         let path = FieldPath::new("spec").child("replicas");
@@ -48,6 +67,13 @@ pub fn apply(object: &Value, scale: &Value) -> Result<Value, Status> {
             wanted => scaled["metadata"][field] = wanted.into(),
         }
     }
+    let (parent, own) = (object["metadata"].get("managedFields"), scale["metadata"].get("managedFields"));
+    let managed = parent_fields(parent, own, &row.api_version());
+    let fields = object::metadata_mut(&mut scaled);
+    match managed {
+        Some(managed) => fields.insert("managedFields".into(), managed),
+        None => fields.remove("managedFields"),
+    };
     Ok(scaled)
 }
 

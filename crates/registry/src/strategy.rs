@@ -54,6 +54,8 @@ pub struct Strategy {
     pub validate_subresource: fn(&str, &Value, &Value) -> Vec<FieldError>,
     /// How often the metadata of a change is looked at.
     pub metadata_checks: MetadataChecks,
+    /// Finalizers must say whose they are. Kinds whose checks upstream wrote without those of the core do not ask.
+    pub finalizer_names: bool,
     /// What of the metadata a write of the status cannot change.
     pub status_keeps: &'static [&'static str],
     /// Deletion is a matter of its own: it always marks first, and speaks of preconditions in other words (Namespaces).
@@ -126,6 +128,7 @@ impl Strategy {
         validate_update: |_, _| Vec::new(),
         validate_subresource: |_, _, _| Vec::new(),
         metadata_checks: MetadataChecks::Twice,
+        finalizer_names: true,
         status_keeps: &[],
         own_deletion: false,
         grace_period: None,
@@ -135,11 +138,21 @@ impl Strategy {
 
     /// All that is wrong with a new object, its metadata first.
     pub fn check_create(&self, new: &Value, namespaced: bool, checks: &Checks) -> Vec<FieldError> {
-        let mut errors = object::validate_object_meta(new, namespaced, self.name_rule, &metadata());
-        errors.extend(finalizer_names(new));
-        errors.extend((self.validate)(new));
+        let mut errors = self.check_new(new, namespaced);
         errors.extend((checks.create)(new));
         errors
+    }
+
+    /// The same without the checks that are kept apart.
+    fn check_new(&self, new: &Value, namespaced: bool) -> Vec<FieldError> {
+        let mut errors = object::validate_object_meta(new, namespaced, self.name_rule, &metadata());
+        errors.extend(self.unknown_finalizers(new));
+        errors.extend((self.validate)(new));
+        errors
+    }
+
+    fn unknown_finalizers(&self, object: &Value) -> Vec<FieldError> {
+        if self.finalizer_names { finalizer_names(object) } else { Vec::new() }
     }
 
     /// All that is wrong with a changed object, or with a subresource of it.
@@ -157,7 +170,7 @@ impl Strategy {
         errors.extend(update.iter().cloned());
         if self.metadata_checks != MetadataChecks::Once {
             errors.extend(update);
-            errors.extend(finalizer_names(new));
+            errors.extend(self.unknown_finalizers(new));
         }
         if !subresource.is_empty() {
             errors.extend((self.validate_subresource)(subresource, new, old));
@@ -165,10 +178,10 @@ impl Strategy {
             return errors;
         }
         errors.extend((self.validate_update)(new, old));
-        errors.extend((checks.update)(new, old));
         if self.metadata_checks == MetadataChecks::WithTheWhole {
-            errors.extend(self.check_create(new, namespaced, checks));
+            errors.extend(self.check_new(new, namespaced));
         }
+        errors.extend((checks.update)(new, old));
         errors
     }
 }
@@ -200,9 +213,16 @@ const WITH_GENERATION: Strategy =
 /// Where a status comes from somebody who is not to be trusted with the rest.
 const ONLY_STATUS: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
+const WITH_THE_WHOLE: Strategy =
+    Strategy { metadata_checks: MetadataChecks::WithTheWhole, ..Strategy::GENERIC };
+
 static GENERIC: Strategy = Strategy::GENERIC;
-static ADMISSION_POLICIES: Strategy =
-    Strategy { status_keeps: ONLY_STATUS, unconditional_update: false, ..WITH_GENERATION };
+static ADMISSION_POLICIES: Strategy = Strategy {
+    status_keeps: ONLY_STATUS,
+    unconditional_update: false,
+    finalizer_names: false,
+    ..WITH_GENERATION
+};
 static VOLUME_ATTACHMENTS: Strategy = Strategy {
     status_keeps: ONLY_STATUS,
     unconditional_update: false,
@@ -212,8 +232,8 @@ static VOLUME_ATTACHMENTS: Strategy = Strategy {
 static SERVICE_RANGES: Strategy = Strategy { status_keeps: ONLY_STATUS, ..Strategy::GENERIC };
 static FLOW_CONTROL: Strategy = Strategy { status_keeps: ONLY_STATUS, ..WITH_GENERATION };
 static GENERATION: Strategy = WITH_GENERATION;
-static PATH_SEGMENT_NAMES: Strategy =
-    Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..Strategy::GENERIC };
+static ROLES: Strategy =
+    Strategy { name_rule: names::name_is_path_segment, create_on_update: true, ..WITH_THE_WHOLE };
 static SERVICE_ACCOUNTS: Strategy = Strategy {
     returns_deleted: true,
     metadata_checks: MetadataChecks::WithTheWhole,
@@ -221,10 +241,23 @@ static SERVICE_ACCOUNTS: Strategy = Strategy {
     prepare_update: |new, _, _| only_names_of_secrets(new),
     ..Strategy::GENERIC
 };
+static LIMIT_RANGES: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
 static RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..Strategy::GENERIC };
-static CREATE_ON_UPDATE: Strategy = Strategy { create_on_update: true, ..Strategy::GENERIC };
-static CONDITIONAL_UPDATE: Strategy = Strategy { unconditional_update: false, ..Strategy::GENERIC };
-static CONDITIONAL_GENERATION: Strategy = Strategy { unconditional_update: false, ..WITH_GENERATION };
+static ENDPOINTS: Strategy = Strategy { create_on_update: true, ..WITH_THE_WHOLE };
+static STORAGE_CAPACITIES: Strategy = Strategy { unconditional_update: false, ..WITH_THE_WHOLE };
+static STORAGE_CLASSES: Strategy = Strategy { returns_deleted: true, ..WITH_THE_WHOLE };
+static ADMISSION: Strategy =
+    Strategy { unconditional_update: false, finalizer_names: false, ..WITH_GENERATION };
+/// Upstream looks at a budget's spec only.
+static BUDGETS: Strategy = Strategy {
+    name_rule: names::name_is_path_segment,
+    metadata_checks: MetadataChecks::Once,
+    finalizer_names: false,
+    unconditional_update: false,
+    ..WITH_GENERATION
+};
+static INGRESSES: Strategy = Strategy { metadata_checks: MetadataChecks::WithTheWhole, ..WITH_GENERATION };
+static ADDRESSES: Strategy = Strategy { name_rule: atoll_validation::address_name, ..WITH_THE_WHOLE };
 static CONDITIONAL_RETURNS_DELETED: Strategy =
     Strategy { unconditional_update: false, returns_deleted: true, ..Strategy::GENERIC };
 static STORAGE_DRIVERS: Strategy = Strategy {
@@ -235,8 +268,12 @@ static STORAGE_DRIVERS: Strategy = Strategy {
     prepare_update: |new, _, _| disabled::drop_from(new, disabled::STORAGE_DRIVER),
     ..Strategy::GENERIC
 };
-static RUNTIME_CLASSES: Strategy =
-    Strategy { create_on_update: true, unconditional_update: false, ..Strategy::GENERIC };
+static RUNTIME_CLASSES: Strategy = Strategy {
+    create_on_update: true,
+    unconditional_update: false,
+    finalizer_names: false,
+    ..WITH_THE_WHOLE
+};
 static GENERATION_RETURNS_DELETED: Strategy = Strategy { returns_deleted: true, ..WITH_GENERATION };
 /// Upstream begins to count and then does not.
 static PRIORITY_CLASSES: Strategy = Strategy { generation: true, ..Strategy::GENERIC };
@@ -245,7 +282,13 @@ static ENDPOINT_SLICES: Strategy = Strategy {
         spec_differs(new, old) || new["metadata"].get("labels") != old["metadata"].get("labels")
     },
     prepare_create: |slice, _| disabled::drop_from(slice, &[&["endpoints", "[]", "deprecatedTopology"]]),
-    prepare_update: |new, _, _| disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]),
+    prepare_update: |new, old, _| {
+        // Counted first and dropped then.
+        if spec_differs(new, old) {
+            raise_generation(new, old);
+        }
+        disabled::drop_from(new, &[&["endpoints", "[]", "deprecatedTopology"]]);
+    },
     ..WITH_GENERATION
 };
 
@@ -262,7 +305,8 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("", "nodes") => &node::STRATEGY,
         ("", "services") => &service::STRATEGY,
         ("", "replicationcontrollers") => &workload::REPLICATION_CONTROLLER,
-        ("", "endpoints" | "limitranges") => &CREATE_ON_UPDATE,
+        ("", "endpoints") => &ENDPOINTS,
+        ("", "limitranges") => &LIMIT_RANGES,
         ("", "persistentvolumes") => &volume::VOLUME,
         ("", "persistentvolumeclaims") => &volume::CLAIM,
         ("", "resourcequotas") => &RETURNS_DELETED,
@@ -274,24 +318,27 @@ pub fn builtin(group: &str, resource: &str) -> &'static Strategy {
         ("apps", "statefulsets") => &workload::STATEFUL_SET,
         ("batch", "cronjobs") => &workload::CRON_JOB,
         ("batch", "jobs") => &job::STRATEGY,
-        ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &RETURNS_DELETED,
+        ("storage.k8s.io", "storageclasses" | "volumeattributesclasses") => &STORAGE_CLASSES,
         ("storage.k8s.io", "volumeattachments") => &VOLUME_ATTACHMENTS,
         ("storage.k8s.io", "csidrivers") => &STORAGE_DRIVERS,
         ("storage.k8s.io", "csinodes") => &CONDITIONAL_RETURNS_DELETED,
-        ("storage.k8s.io", "csistoragecapacities") => &CONDITIONAL_UPDATE,
+        ("storage.k8s.io", "csistoragecapacities") => &STORAGE_CAPACITIES,
         ("resource.k8s.io", "deviceclasses") => &GENERATION_RETURNS_DELETED,
         ("resource.k8s.io", "resourceslices") => &device::SLICE,
         ("resource.k8s.io", "resourceclaims") => &device::CLAIM,
         ("resource.k8s.io", _) => &RETURNS_DELETED,
-        ("rbac.authorization.k8s.io", _) => &PATH_SEGMENT_NAMES,
+        ("rbac.authorization.k8s.io", _) => &ROLES,
         ("certificates.k8s.io", "certificatesigningrequests") => &certificate_request::STRATEGY,
         ("node.k8s.io", "runtimeclasses") => &RUNTIME_CLASSES,
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &ADMISSION_POLICIES,
         ("networking.k8s.io", "servicecidrs") => &SERVICE_RANGES,
-        ("policy", "poddisruptionbudgets") | ("admissionregistration.k8s.io", _) => &CONDITIONAL_GENERATION,
+        ("policy", "poddisruptionbudgets") => &BUDGETS,
+        ("admissionregistration.k8s.io", _) => &ADMISSION,
         ("flowcontrol.apiserver.k8s.io", _) => &FLOW_CONTROL,
         ("scheduling.k8s.io", "priorityclasses") => &PRIORITY_CLASSES,
-        ("networking.k8s.io", "ingressclasses" | "ingresses" | "networkpolicies") => &GENERATION,
+        ("networking.k8s.io", "ingressclasses" | "ingresses") => &INGRESSES,
+        ("networking.k8s.io", "networkpolicies") => &GENERATION,
+        ("networking.k8s.io", "ipaddresses") => &ADDRESSES,
         ("discovery.k8s.io", "endpointslices") => &ENDPOINT_SLICES,
         ("apiextensions.k8s.io", "customresourcedefinitions") => &extension::DEFINITION,
         ("apiregistration.k8s.io", "apiservices") => &extension::API_SERVICE,
@@ -310,6 +357,11 @@ pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 
 pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn raise_generation(new: &mut Value, old: &Value) {
+    let generation = object::generation(old).saturating_add(1);
+    object::metadata_mut(new).insert("generation".into(), generation.into());
 }
 
 /// Whether anything but metadata and status changed.

@@ -1,5 +1,8 @@
 //! Update: from what is there to what is wanted, again and again until nobody came in between.
 
+use std::borrow::Cow;
+
+use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_store::Key;
@@ -9,8 +12,8 @@ use serde_json::Value;
 use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
-use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse};
+use crate::strategy::{Context, raise_generation};
+use crate::{Answer, Refused, Registry, parse, resets};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -25,6 +28,8 @@ pub type Admit<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), Status> + Sync
 pub struct Update<'a> {
     /// Empty for the object itself.
     pub subresource: &'a str,
+    /// Who updates; `None` if `transform` keeps account of who manages which fields.
+    pub manager: Option<&'a str>,
     /// Called as often as it takes.
     pub transform: &'a Transform<'a>,
     /// Has the last word.
@@ -59,16 +64,18 @@ impl Registry {
             };
             let old = parse(&existing.json)?;
             check_uid(row, place, update.uid, &old)?;
-            let mut new = match row.view {
-                None => (update.transform)(Some(&old))?,
-                Some(_) => {
-                    let mut shown = old.clone();
-                    row.to_view(&mut shown);
-                    (update.transform)(Some(&shown))?
-                }
-            };
+            let mut shown = Cow::Borrowed(&old);
+            if row.view.is_some() {
+                row.to_view(shown.to_mut());
+            }
+            let mut new = (update.transform)(Some(&shown))?;
             check_revision(row, place, &new, &existing)?;
             row.defaults.apply(&mut new);
+            if let Some(manager) = update.manager {
+                let (time, resets) = (self.now(), resets::of(row, update.subresource));
+                let author = Author { manager, subresource: update.subresource, time: &time, resets };
+                row.managed.record(&shown, &mut new, &author);
+            }
             row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
@@ -109,10 +116,7 @@ impl Registry {
         let (value, answer) = match self.step(row, update, existing.old, new)? {
             Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
             Step::Put(mut new) => {
-                let (encoded, facts) = match update.dry_run {
-                    true => self.encode(row, &new),
-                    false => self.encode_stored(row, &mut new),
-                };
+                let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
                 if same.json == existing.object.json || update.dry_run {
                     return Ok(Some(same));
@@ -157,12 +161,14 @@ impl Registry {
         let mut new = (update.transform)(None)?;
         object::metadata_mut(&mut new).remove("resourceVersion");
         let admit = |object: &Value| (update.admit)(object, None);
-        self.create(row, place, new, update.dry_run, &admit).await.map(|answer| (answer, true))
+        self.create(row, place, new, update.manager, update.dry_run, &admit)
+            .await
+            .map(|answer| (answer, true))
     }
 
     fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
-        if new == *old {
+        if new == *old || differs_in_times_only(&new, old) {
             (update.admit)(&new, Some(old))?;
             return Ok(Step::Unchanged);
         }
@@ -234,7 +240,6 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
     let fields = object::metadata_mut(new);
     fields.insert("resourceVersion".into(), object::resource_version(old).into());
     fields.remove("selfLink");
-    fields.remove("managedFields");
     if fields.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty() {
         fields.insert("uid".into(), object::uid(old).into());
     }
@@ -249,9 +254,29 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
     }
     let has_spec = matches!(subresource, "" | "ephemeralcontainers" | "resize");
     if has_spec && (row.strategy.is_counted)(new, old) {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-        object::metadata_mut(new).insert("generation".into(), generation.into());
+        raise_generation(new, old);
     }
+}
+
+/// Whether nothing is new but when some fields were managed last, which is then no news.
+fn differs_in_times_only(new: &Value, old: &Value) -> bool {
+    let entries = |object: &Value| object["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
+    let same_entry = |index: usize| {
+        let (new, old) = (&new["metadata"]["managedFields"], &old["metadata"]["managedFields"]);
+        same_but(&new[index], &old[index], "time")
+    };
+    entries(new) == entries(old)
+        && same_but(new, old, "metadata")
+        && same_but(&new["metadata"], &old["metadata"], "managedFields")
+        && (0..entries(new)).all(same_entry)
+}
+
+/// Whether two objects have the same members, one aside.
+fn same_but(left: &Value, right: &Value, aside: &str) -> bool {
+    fn members<'v>(value: &'v Value, aside: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
+        value.as_object().into_iter().flatten().filter(move |(name, _)| *name != aside)
+    }
+    members(left, aside).eq(members(right, aside))
 }
 
 /// `metadata.<field>` is what it was, absence included.

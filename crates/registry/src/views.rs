@@ -3,11 +3,12 @@
 //! Requests come and answers go in the view's own form; in between, objects are in the form in which they are stored, and
 //! so are checks, selectors and the store.
 
-mod autoscaling;
+mod autoscalers;
 mod events;
 
 use std::sync::Arc;
 
+use atoll_defaults::Defaults;
 use atoll_meta::{json, object};
 use atoll_schema::{TypeId, Types};
 use atoll_watch::Object;
@@ -32,7 +33,7 @@ pub struct View {
 pub(crate) fn of(group: &str, version: &str, resource: &str) -> Option<&'static View> {
     match (group, version, resource) {
         ("events.k8s.io", "v1", "events") => Some(&events::VIEW),
-        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&autoscaling::VIEW),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&autoscalers::VIEW),
         _ => None,
     }
 }
@@ -54,6 +55,14 @@ impl Row {
         match self.view {
             Some(view) => Types::get().by_kind(view.group, view.version(), &self.kind),
             None => self.type_id,
+        }
+    }
+
+    /// What goes without saying in the form of the store.
+    pub(crate) fn stored_defaults(&self) -> Defaults {
+        match self.view {
+            Some(view) => atoll_defaults::of(view.group, view.version(), &self.kind),
+            None => self.defaults,
         }
     }
 
@@ -105,7 +114,7 @@ impl Row {
 /// Gives an object the form that the cells of a table are made from.
 pub fn print_stored(object: &mut Value) {
     if object::api_version(object) == "autoscaling/v1" && object::kind(object) == "HorizontalPodAutoscaler" {
-        (autoscaling::VIEW.to_stored)(object);
+        (autoscalers::VIEW.to_stored)(object);
     }
 }
 

@@ -280,6 +280,8 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
             return Err(given.and_then(|id| read(source, Some(id)).err()).unwrap_or(unfit));
         }
     }
+    let managed = source.value().pointer("/metadata/managedFields").and_then(Value::as_array);
+    let forgets_managers = managed.is_some_and(Vec::is_empty);
     let type_id = match expected.row {
         Some(row) => row.type_id,
         None => types.by_kind(expected.group, expected.version, expected.kind),
@@ -289,6 +291,10 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
         value["metadata"] = Value::Object(Map::new());
     }
     object::set_type(&mut value, &own, expected.kind);
+    if forgets_managers {
+        // An empty list would be as good as none in most places, but not to those who keep account.
+        value["metadata"]["managedFields"] = Value::Array(vec![Value::Object(Map::new())]);
+    }
     Ok((value, remarks))
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use atoll_authn::{MASTERS, User};
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 
 use crate::Server;
@@ -16,20 +17,29 @@ pub struct Local {
     /// Not an owner: a controller must not keep a stopped server alive.
     server: Weak<Server>,
     peer: Peer,
+    /// Under which its writes are kept account of.
+    agent: HeaderValue,
 }
 
 impl Local {
-    /// `user` is what the log and, later, the audit show.
+    /// `user` is what the log and, later, the audit show; without the `system:` it manages the fields that are
+    /// written.
     pub fn new(server: &Arc<Server>, user: &str) -> Self {
+        let agent = HeaderValue::from_str(user.rsplit(':').next().unwrap_or_default());
         let user = User::authenticated(user.into(), String::new(), vec![MASTERS.into()]);
-        Local { server: Arc::downgrade(server), peer: Peer { certificate: Some(Arc::new(user)) } }
+        Local {
+            server: Arc::downgrade(server),
+            peer: Peer { certificate: Some(Arc::new(user)) },
+            agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
+        }
     }
 }
 
 impl Transport for Local {
-    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+    fn send(&self, mut request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
             let server = self.server.upgrade().ok_or("the server has stopped")?;
+            request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
             let response = handle(&server, &self.peer, request.map(Full::new)).await;
             Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
         })

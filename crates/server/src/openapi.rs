@@ -200,7 +200,7 @@ impl Request<'_> {
     fn v3(&self, path: &str) -> Response<Body> {
         let Some(document) = self.server.openapi.v3().get(path) else { return bare(StatusCode::NOT_FOUND) };
         if self.wanted(&[(JSON, JSON)]).is_none() {
-            return not_acceptable();
+            return not_acceptable(&["Accept"]);
         }
         let given = self.query.get("hash").filter(|hash| !hash.is_empty());
         if given.is_some_and(|hash| hash != document.hash) {
@@ -208,10 +208,13 @@ impl Request<'_> {
             set(&mut response, LOCATION, &self.address(path, document));
             set(&mut response, CONTENT_TYPE, JSON);
             set(&mut response, ETAG, &format!("\"{}\"", document.hash));
-            set(&mut response, VARY, "Accept");
+            vary(&mut response, &["Accept"]);
             return response;
         }
         let mut response = self.document(document, JSON);
+        // Upstream never compresses these.
+        let compressed = response.headers().contains_key(CONTENT_ENCODING);
+        vary(&mut response, if compressed { &ENCODED } else { &["Accept"] });
         if given.is_some() {
             // What a hash names never changes.
             set(&mut response, CACHE_CONTROL, "public, immutable");
@@ -221,11 +224,14 @@ impl Request<'_> {
     }
 
     fn v2(&self) -> Response<Body> {
-        match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
-            Some(JSON) => self.document(self.server.openapi.v2(), JSON),
-            Some(protobuf) => self.document(self.server.openapi.v2_protobuf(), protobuf),
-            None => not_acceptable(),
-        }
+        let mut response =
+            match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
+                Some(JSON) => self.document(self.server.openapi.v2(), JSON),
+                Some(protobuf) => self.document(self.server.openapi.v2_protobuf(), protobuf),
+                None => return not_acceptable(&ENCODED),
+            };
+        vary(&mut response, &ENCODED);
+        response
     }
 
     /// The most wanted of the forms that there are, each as (what is asked for, what is answered).
@@ -256,7 +262,6 @@ impl Request<'_> {
             respond::with_type(StatusCode::OK, content_type, Body::from(unzip(&document.zipped)))
         };
         set(&mut response, ETAG, &etag);
-        set(&mut response, VARY, "Accept-Encoding, Accept");
         response
     }
 }
@@ -267,10 +272,20 @@ fn bare(code: StatusCode) -> Response<Body> {
     response
 }
 
-fn not_acceptable() -> Response<Body> {
+fn not_acceptable(on: &[&'static str]) -> Response<Body> {
     let mut response = bare(StatusCode::NOT_ACCEPTABLE);
-    set(&mut response, VARY, "Accept");
+    vary(&mut response, on);
     response
+}
+
+/// What an answer depends on where it may be compressed.
+const ENCODED: [&str; 2] = ["Accept-Encoding", "Accept"];
+
+/// One header each, as upstream has it.
+fn vary(response: &mut Response<Body>, on: &[&'static str]) {
+    for name in on {
+        response.headers_mut().append(VARY, HeaderValue::from_static(name));
+    }
 }
 
 fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {

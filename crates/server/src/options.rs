@@ -1,7 +1,9 @@
 //! The options of a request, from its query or its body, checked as upstream checks them.
 
-use atoll_meta::{FieldError, FieldPath, FieldSelector, LabelSelector, Status, object};
+use atoll_meta::{FieldError, FieldPath, FieldSelector, LabelSelector, Status, object, quote};
 use atoll_registry::{DeleteOptions, Propagation, Row, Selection};
+use http::HeaderMap;
+use http::header::USER_AGENT;
 use serde_json::{Value, json};
 
 use crate::query::Query;
@@ -18,6 +20,10 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
+    /// Who is to manage what is written; empty if the request does not say.
+    pub field_manager: String,
+    /// An apply takes what others manage.
+    pub force: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +66,32 @@ impl WriteOptions {
         if !errors.is_empty() {
             return Err(Status::invalid("meta.k8s.io", kind, "", errors));
         }
-        Ok(WriteOptions { dry_run: !dry_run.is_empty(), field_validation })
+        Ok(WriteOptions {
+            dry_run: !dry_run.is_empty(),
+            field_validation,
+            field_manager: manager.to_string(),
+            force: query.is_true("force"),
+        })
+    }
+
+    /// Who manages what is written: as the request says, or how its client calls itself.
+    pub fn manager(&self, headers: &HeaderMap) -> String {
+        if !self.field_manager.is_empty() {
+            return self.field_manager.clone();
+        }
+        let agent = headers.get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let agent = agent.as_deref().unwrap_or_default();
+        let mut manager = String::new();
+        for character in agent.split('/').next().unwrap_or_default().chars() {
+            if !quote::is_print(character) {
+                continue;
+            }
+            if manager.len() + character.len_utf8() > object::FIELD_MANAGER_LIMIT {
+                break;
+            }
+            manager.push(character);
+        }
+        manager
     }
 }
 

@@ -171,7 +171,9 @@ fn warn_first(answer: Result<Response<Body>, Status>, warning: &str, call: &Call
         header::Entry::Vacant(_) => Vec::new(),
     };
     let mut response = warn(Ok(response), &[warning.to_string()], call);
-    others.into_iter().for_each(|other| drop(response.headers_mut().append(header::WARNING, other)));
+    for other in others {
+        response.headers_mut().append(header::WARNING, other);
+    }
     response
 }
 

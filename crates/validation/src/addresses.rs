@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use atoll_meta::quote::quote;
+use serde_json::Value;
 
 use crate::at::{At, Errors};
 
@@ -90,6 +91,14 @@ pub(crate) fn address(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
+/// The rule for the names of IPAddresses, which are addresses themselves.
+pub fn address_name(name: &str, _: bool) -> Vec<String> {
+    let value = Value::from(name);
+    let mut errors = Errors::new();
+    address(&mut errors, &At::root(&value));
+    errors.iter().map(|error| error.detail().to_owned()).collect()
+}
+
 fn not_canonical(errors: &mut Errors, at: &At<'_>, canonical: &str) {
     if at.text() != canonical {
         let detail = format!("must be in canonical form ({})", quote(canonical));
@@ -97,9 +106,8 @@ fn not_canonical(errors: &mut Errors, at: &At<'_>, canonical: &str) {
     }
 }
 
-/// A range: its address as written, its bits, and whether it is IPv6.
+/// A range: its first address and how many bits are fixed.
 pub(crate) struct Range {
-    pub address: IpAddr,
     pub network: IpAddr,
     pub bits: u32,
 }
@@ -135,7 +143,7 @@ pub(crate) fn parse_range(text: &str) -> Option<Range> {
     let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
     let bits = digits.then(|| without_zeros(bits).parse::<u32>().ok()).flatten()?;
     let limit = if address.is_ipv4() { 32 } else { 128 };
-    (bits <= limit).then(|| Range { address, network: masked(address, bits), bits })
+    (bits <= limit).then(|| Range { network: masked(address, bits), bits })
 }
 
 /// A range in a field that once took more; values that were there before pass.
@@ -168,18 +176,6 @@ pub(crate) fn range(errors: &mut Errors, at: &At<'_>) {
     if let Some(range) = strict_range(errors, at, at.text()) {
         not_canonical(errors, at, &range.text());
     }
-}
-
-/// An interface's address with the bits of its network, written the one right way.
-pub(crate) fn interface(errors: &mut Errors, at: &At<'_>) {
-    let Some(range) = parse_range(at.text()) else {
-        let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
-        errors.push(at.invalid_as(at.text(), detail));
-        return;
-    };
-    let mapped = matches!(range.address, IpAddr::V6(six) if six.to_ipv4_mapped().is_some());
-    let bits = if mapped && range.bits > 32 { range.bits - 96 } else { range.bits };
-    not_canonical(errors, at, &format!("{}/{bits}", canonical(range.address)));
 }
 
 /// An address that others can reach.

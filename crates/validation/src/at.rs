@@ -8,6 +8,9 @@ static NULL: Value = Value::Null;
 
 pub(crate) type Errors = Vec<FieldError>;
 
+/// What a text breaks, in upstream's words.
+pub(crate) type Rule = fn(&str) -> Vec<String>;
+
 /// A value, null if it is absent, and where it is.
 #[derive(Clone)]
 pub(crate) struct At<'a> {

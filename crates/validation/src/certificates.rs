@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::at::{At, Errors};
-use crate::{difference, shown};
+use crate::internal::unified;
+use crate::shown;
 
 pub(crate) static REQUESTS: Checks = Checks {
     create: |request| whole(request, &Lenience::default()),
@@ -63,7 +64,7 @@ fn repeats<'a>(mut texts: impl Iterator<Item = &'a str>) -> bool {
     !texts.all(|text| seen.insert(text))
 }
 
-fn kinds<'a>(request: &'a Value) -> Vec<&'a str> {
+fn kinds(request: &Value) -> Vec<&str> {
     let conditions = At::field(request, "status").get("conditions");
     conditions.list().iter().map(|one| one.get("type").and_then(Value::as_str).unwrap_or_default()).collect()
 }
@@ -247,7 +248,7 @@ fn changed(new: &Value, old: &Value, subresource: &str) -> Errors {
                 let all: Vec<String> = conditions.iter().map(|one| shown::text(key, one)).collect();
                 shown::lines(&format!("[{}]", all.join(",")))
             };
-            let difference = difference::unified(&lines(&before), &lines(&now));
+            let difference = unified::difference(&lines(&before), &lines(&now));
             let detail = format!("updates may not modify a condition of type {}\n{difference}", quote(kind));
             errors.push(conditions.forbidden(detail));
         }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::at::{At, Errors, immutable_name, immutable_text};
+use crate::pod::placement;
 use crate::resources;
 
 pub(crate) static PRIORITY_CLASSES: Checks = Checks {
@@ -94,6 +95,7 @@ fn runtime_class(class: &Value) -> Errors {
     let labels = labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
     errors.extend(object::validate_labels(labels, &selector.path));
     let tolerations = scheduling.get("tolerations");
+    placement::tolerations(&mut errors, tolerations.list(), &tolerations.path);
     let mut seen = HashSet::new();
     for toleration in tolerations.items() {
         let parts = ["key", "operator", "value", "effect"].map(|part| toleration.text_of(part));

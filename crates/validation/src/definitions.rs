@@ -4,11 +4,15 @@
 //! ```text
 //! definitions ─ names, versions, conversion
 //!      ├ hoisted     what all versions share stands above them, as in upstream's own type
+//!      ├ parts       names, subresources, columns
 //!      ├ schema      what may stand in a schema
+//!      │   └ extensions  what Kubernetes adds to schemas
 //!      └ structural  whether the schema says what each field is
 //! ```
 
+mod extensions;
 mod hoisted;
+mod parts;
 mod schema;
 mod structural;
 
@@ -20,6 +24,7 @@ use atoll_meta::{FieldError, FieldPath, names, object};
 use serde_json::Value;
 
 use hoisted::Hoisted;
+use parts::{resource_names, subresources};
 use schema::Demands;
 
 use crate::Checks;
@@ -30,9 +35,6 @@ pub(crate) static DEFINITIONS: Checks = Checks { create, update, subresource };
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
-const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
-const COLUMN_FORMATS: &[&str] =
-    &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 const LONGEST_WARNING: usize = 256;
 
 fn create(definition: &Value) -> Errors {
@@ -231,7 +233,7 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
     schema::check(errors, &shared, status, demands, structural);
     subresources(errors, &At::under(hoisted.subresources, spec.path.child("subresources")));
     for column in At::under(hoisted.columns, spec.path.child("additionalPrinterColumns")).items() {
-        self::column(errors, &column);
+        parts::column(errors, &column);
     }
     let fields = At::under(hoisted.fields, spec.path.child("selectableFields"));
     if !fields.is_empty() && !shared.is_set() {
@@ -267,12 +269,12 @@ fn version(
     let own = |is_shared: bool, field| {
         if is_shared { At::under(None, version.path.child(field)) } else { version.get(field) }
     };
-    let subresources = version.get("subresources");
+    let with_status = version.get("subresources").has("status");
     let schema = own(hoisted.schema.is_some(), "schema");
-    schema::check(errors, &schema, subresources.has("status"), demands, structural);
-    self::subresources(errors, &own(hoisted.subresources.is_some(), "subresources"));
+    schema::check(errors, &schema, with_status, demands, structural);
+    subresources(errors, &own(hoisted.subresources.is_some(), "subresources"));
     for column in own(hoisted.columns.is_some(), "additionalPrinterColumns").items() {
-        self::column(errors, &column);
+        parts::column(errors, &column);
     }
     let fields = own(hoisted.fields.is_some(), "selectableFields");
     if !fields.is_empty() {
@@ -303,97 +305,6 @@ fn warning_faults(deprecated: bool, warning: &str) -> Vec<String> {
         ));
     }
     faults
-}
-
-fn resource_names(errors: &mut Errors, given: &At<'_>) {
-    let mut label = |at: &At<'_>, text: &str, intro: &str| {
-        let broken = names::dns1035_label(text);
-        if !broken.is_empty() {
-            errors.push(at.invalid_as(at.text(), format!("{intro}{}", broken.join(","))));
-        }
-    };
-    for field in ["plural", "singular", "kind", "listKind"] {
-        let name = given.get(field);
-        if name.is_empty() {
-            continue;
-        }
-        match field {
-            "plural" | "singular" => label(&name, name.text(), ""),
-            _ => {
-                let intro = "may have mixed case, but should otherwise match: ";
-                label(&name, &name.text().to_lowercase(), intro);
-            }
-        }
-    }
-    given.get("shortNames").items().for_each(|name| label(&name, name.text(), ""));
-    let (kind, list) = (given.text_of("kind"), given.get("listKind"));
-    if !kind.is_empty() && kind == list.text() {
-        errors.push(list.invalid("kind and listKind may not be the same"));
-    }
-    for category in given.get("categories").items() {
-        let broken = names::dns1035_label(category.text());
-        if !broken.is_empty() {
-            errors.push(category.invalid(broken.join(",")));
-        }
-    }
-}
-
-fn json_path(errors: &mut Errors, at: &At<'_>) -> bool {
-    let good = at.text().starts_with('.');
-    if !good {
-        errors.push(at.invalid("must be a simple json path starting with ."));
-    }
-    good
-}
-
-fn subresources(errors: &mut Errors, at: &At<'_>) {
-    let scale = at.get("scale");
-    if !scale.is_set() {
-        return;
-    }
-    let paths = [
-        ("specReplicasPath", "scale.specReplicasPath", ".spec."),
-        ("statusReplicasPath", "scale.statusReplicasPath", ".status."),
-    ];
-    for (field, shown, prefix) in paths {
-        let path = At::under(scale.value.get(field), at.path.child(shown));
-        if path.is_empty() {
-            errors.push(path.required(""));
-        } else if json_path(errors, &path) && !path.text().starts_with(prefix) {
-            errors
-                .push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
-        }
-    }
-    let path = At::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));
-    if !path.is_empty()
-        && json_path(errors, &path)
-        && ![".spec.", ".status."].iter().any(|prefix| path.text().starts_with(prefix))
-    {
-        errors.push(path.invalid_as(path.named(), "should be a json path under either .spec or .status"));
-    }
-}
-
-fn column(errors: &mut Errors, column: &At<'_>) {
-    let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
-    if name.is_empty() {
-        errors.push(name.required(""));
-    }
-    let types = format!("must be one of {}", COLUMN_TYPES.join(","));
-    if kind.is_empty() {
-        errors.push(kind.required(types));
-    } else if !COLUMN_TYPES.contains(&kind.text()) {
-        errors.push(kind.invalid(types));
-    }
-    if !format.is_empty() && !COLUMN_FORMATS.contains(&format.text()) {
-        errors.push(format.invalid(format!("must be one of {}", COLUMN_FORMATS.join(","))));
-    }
-    // Upstream's own type spells it differently.
-    let path = At::under(column.value.get("jsonPath"), column.path.child("JSONPath"));
-    if path.is_empty() {
-        errors.push(path.required(""));
-    } else {
-        json_path(errors, &path);
-    }
 }
 
 fn conversion(errors: &mut Errors, at: &At<'_>, known_reviews: bool, preserves: bool) {

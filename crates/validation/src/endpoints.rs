@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{endpoint, legacy, parse};
-use crate::at::{At, Errors, equal, immutable_name};
+use crate::at::{At, Errors, Rule, equal, immutable_name};
 use crate::ports;
 
 pub(crate) static ENDPOINTS: Checks = Checks {
@@ -162,9 +162,7 @@ fn slice_endpoint(errors: &mut Errors, part: &At<'_>, kind: &str) {
         host.rules(errors, names::dns1123_label(host.text()));
     }
     let hints = part.get("hints");
-    for (field, rule) in
-        [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::dns1123_subdomain)]
-    {
+    for (field, rule) in [("forZones", names::label_value as Rule), ("forNodes", names::dns1123_subdomain)] {
         let hints = hints.get(field);
         if hints.len() > MOST_HINTS {
             errors.push(FieldError::too_many(&hints.path, hints.len(), MOST_HINTS));

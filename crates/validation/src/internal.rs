@@ -5,7 +5,7 @@
 //! it is in the API's object (`/` goes down, `^` looks beside the object) and its type. `*` and `[]` mean as in Go, `?`
 //! that the field is left out when it is empty.
 
-mod unified;
+pub(crate) mod unified;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -16,12 +16,13 @@ mod apps;
 mod at;
 mod autoscaling;
 mod batch;
+#[cfg(test)]
+mod cases;
 mod certificates;
 mod classes;
 mod conditions;
 mod csi_names;
 mod definitions;
-mod difference;
 mod endpoints;
 mod fields;
 mod flowcontrol;
@@ -49,6 +50,8 @@ mod webhooks;
 
 use atoll_meta::FieldError;
 use serde_json::Value;
+
+pub use addresses::address_name;
 
 /// The checks of one kind.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Checks;
 use crate::addresses::{legacy_range, parse_range};
-use crate::at::{At, Errors};
+use crate::at::{At, Errors, Rule};
 use crate::{quantities, resources};
 
 pub(crate) static NODES: Checks = Checks {
@@ -198,7 +198,7 @@ fn config_source(errors: &mut Errors, source: &At<'_>, in_spec: bool) {
             _ => {}
         }
     }
-    let rules: [(_, fn(&str) -> Vec<String>); 3] = [
+    let rules: [(_, Rule); 3] = [
         ("namespace", names::dns1123_label),
         ("name", names::dns1123_subdomain),
         ("kubeletConfigKey", names::config_map_key),

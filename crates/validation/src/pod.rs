@@ -19,7 +19,7 @@ mod dns;
 mod environment;
 mod level;
 mod mount;
-mod placement;
+pub(crate) mod placement;
 mod probe;
 mod projection;
 mod resize;

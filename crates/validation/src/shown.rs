@@ -127,15 +127,14 @@ fn one(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
 }
 
 /// JSON of one line as lines, each level one space further in.
-pub(crate) fn lines(json: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
+pub(crate) fn lines(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0;
     let (mut quoted, mut escaped) = (false, false);
     let mut characters = json.chars().peekable();
     while let Some(character) = characters.next() {
-        let mut push = |character| lines.last_mut().into_iter().for_each(|line| line.push(character));
         if quoted {
-            push(character);
+            out.push(character);
             quoted = escaped || character != '"';
             escaped = character == '\\' && !escaped;
             continue;
@@ -143,31 +142,36 @@ pub(crate) fn lines(json: &str) -> Vec<String> {
         match character {
             '"' => {
                 quoted = true;
-                push('"');
+                out.push('"');
             }
             '{' | '[' => {
-                push(character);
+                out.push(character);
                 if let Some(end) = characters.next_if(|next| matches!(next, '}' | ']')) {
-                    push(end);
+                    out.push(end);
                 } else {
                     depth += 1;
-                    lines.push(" ".repeat(depth));
+                    new_line(&mut out, depth);
                 }
             }
             '}' | ']' => {
                 depth -= 1;
-                lines.push(format!("{}{character}", " ".repeat(depth)));
+                new_line(&mut out, depth);
+                out.push(character);
             }
             ',' => {
-                push(',');
-                lines.push(" ".repeat(depth));
+                out.push(',');
+                new_line(&mut out, depth);
             }
             ':' => {
-                push(':');
-                push(' ');
+                out.push_str(": ");
             }
-            _ => push(character),
+            _ => out.push(character),
         }
     }
-    lines
+    out
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n(' ', depth));
 }

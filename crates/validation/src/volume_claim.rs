@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::Checks;
 use crate::at::{At, Errors, equal, immutable};
-use crate::{difference, quantities, selectors, shown, volume};
+use crate::internal::unified;
+use crate::{quantities, selectors, shown, volume};
 
 pub(crate) static CLAIMS: Checks = Checks {
     create: |claim| {
@@ -229,7 +230,7 @@ fn difference(spec: &At<'_>, old: &At<'_>, may_differ: &dyn Fn(&str) -> bool, bo
         }
     }
     let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeClaimSpec", spec));
-    difference::unified(&lines(&before), &lines(&new))
+    unified::difference(&lines(&before), &lines(&new))
 }
 
 const RESIZES: &[&str] = &[

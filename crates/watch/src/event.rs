@@ -128,3 +128,28 @@ pub fn frame(event_type: &str, object: &[u8]) -> Bytes {
     line.extend_from_slice(b"}\n");
     Bytes::from(line)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Facts;
+
+    #[test]
+    fn each_encoding_is_made_once() {
+        let key = Key::object("", "things", "root", "n", "a");
+        let stored = br#"{"kind":"K","apiVersion":"v1","metadata":{"name":"a"}}"#;
+        let object = Arc::new(Object::new(key.clone(), 7, stored, Facts::none()));
+        let event = Event::new(key, 9, Some(object), None);
+        let mut made = Vec::new();
+        for encoding in [Encoding::Protobuf, Encoding::Metadata, Encoding::Protobuf, Encoding::Metadata] {
+            let frame = event.frame_as(encoding, EventType::Deleted, |json| {
+                // What a deletion shows is at the revision of the deletion.
+                assert!(json.windows(21).any(|part| part == br#""resourceVersion":"9""#));
+                made.push(encoding);
+                Bytes::from(format!("{encoding:?}"))
+            });
+            assert_eq!(frame, format!("{encoding:?}"));
+        }
+        assert_eq!(made, [Encoding::Protobuf, Encoding::Metadata]);
+    }
+}

@@ -84,7 +84,7 @@ async fn a_streaming_watcher_outlives_the_server_and_misses_nothing() {
 }
 
 async fn outlive(config: Config) {
-    let mut atoll = Atoll::start();
+    let mut atoll = Atoll::start_bare();
     let api = config_maps(&atoll).await;
     api.create(&PostParams::default(), &config_map("before", "0")).await.unwrap();
 
@@ -147,7 +147,7 @@ fn is_missing(error: kube::Error) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reflector_shows_what_the_server_has_also_after_restarts() {
-    let mut atoll = Atoll::start();
+    let mut atoll = Atoll::start_bare();
     let api = config_maps(&atoll).await;
     let (store, writer) = reflector::store();
     let stream = reflector(writer, watcher(api.clone(), Config::default()).default_backoff());
@@ -190,7 +190,7 @@ async fn a_reflector_shows_what_the_server_has_also_after_restarts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_show_one_moment_while_others_write() {
     const COUNT: usize = 1200;
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let api = config_maps(&atoll).await;
     let creating = futures_util::stream::iter(0..COUNT).map(|number| {
         let api = api.clone();

@@ -1,10 +1,11 @@
-//! What people already have, pointed at a real server: kube-rs, kubectl and the Python client.
+//! What people already have, pointed at a real server: kube-rs, kubectl, the Python client, and whoever reads OpenAPI.
 
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
 mod kube_rs;
 mod kubectl;
+mod openapi;
 mod python;
 #[path = "../support/support.rs"]
 mod support;

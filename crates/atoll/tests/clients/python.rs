@@ -42,7 +42,7 @@ fn python() -> Option<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_lists_pages_watches_and_resumes_across_a_restart() {
     let Some(python) = python() else { return };
-    let mut atoll = Atoll::start();
+    let mut atoll = Atoll::start_bare();
     let admin = atoll.admin();
     for number in 0..100 {
         let mut object = config_map_with(&format!("object-{number:03}"), "0");

@@ -93,6 +93,11 @@ impl Atoll {
         Setup::new().start()
     }
 
+    /// One that puts nothing of its own into namespaces.
+    pub fn start_bare() -> Atoll {
+        Setup::new().flag("--controllers", false).start()
+    }
+
     fn spawn(setup: Setup, directory: PathBuf, temporary: Option<Arc<TempDir>>) -> Result<Atoll, Failed> {
         let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());
         let mut command = Command::new(PROGRAM);

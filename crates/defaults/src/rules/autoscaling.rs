@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::object::{
-    Object, annotate, annotation, child, child_mut, drop_annotations, entry, is_absent, set, set_absent,
-};
+use crate::object::{Object, child_mut, drop_annotations, entry, is_absent, set, set_absent};
 
 /// What older versions have no fields for stands in annotations there.
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -18,35 +16,6 @@ const TOLERANCES: [&str; 2] = [
 
 /// In percent of what the pods ask for.
 const UTILIZATION: i64 = 80;
-
-/// Annotations that can be read are kept as they are; upstream also writes them anew.
-pub fn version_1(autoscaler: &mut Object) {
-    drop_annotations(autoscaler, &TOLERANCES);
-    for name in [METRICS, BEHAVIOR, CURRENT_METRICS, CONDITIONS] {
-        let unread = match annotation(autoscaler, name).map(serde_json::from_str) {
-            Some(Ok(Value::Array(items))) => name == BEHAVIOR || items.is_empty(),
-            Some(Ok(Value::Object(fields))) => name != BEHAVIOR || fields.is_empty(),
-            Some(_) => true,
-            None => false,
-        };
-        if unread {
-            drop_annotations(autoscaler, &[name]);
-        }
-    }
-    if annotation(autoscaler, METRICS).is_none()
-        && let Some(spec) = child_mut(autoscaler, "spec")
-    {
-        set_absent(spec, "targetCPUUtilizationPercentage", UTILIZATION);
-    }
-    let used = child(autoscaler, "status")
-        .and_then(|status| status.get("currentCPUUtilizationPercentage")?.as_i64());
-    if let (Some(used), None) = (used, annotation(autoscaler, CURRENT_METRICS)) {
-        let metric = format!(
-            r#"[{{"type":"Resource","resource":{{"name":"cpu","currentAverageUtilization":{used},"currentAverageValue":"0"}}}}]"#
-        );
-        annotate(autoscaler, CURRENT_METRICS, metric);
-    }
-}
 
 pub fn version_2(autoscaler: &mut Object) {
     drop_annotations(autoscaler, &[METRICS, BEHAVIOR, CURRENT_METRICS, CONDITIONS]);

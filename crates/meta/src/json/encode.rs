@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::order::field_order;
 use super::write::{write, write_integer, write_string};
 
 const BEFORE_KIND: &[u8] = b"{\"kind\":";
@@ -66,7 +67,10 @@ fn write_metadata(metadata: &Map<String, Value>, out: &mut Vec<u8>) {
         first = false;
         write_string(key, out);
         out.push(b':');
-        write(value, out);
+        match value {
+            Value::Array(entries) if key == "managedFields" => write_managed_fields(entries, out),
+            value => write(value, out),
+        }
     };
     for key in METADATA_ORDER {
         if let Some(value) = metadata.get(key) {
@@ -78,6 +82,56 @@ fn write_metadata(metadata: &Map<String, Value>, out: &mut Vec<u8>) {
             member(key, value);
         }
     }
+}
+
+/// Members in the order of upstream's struct.
+const ENTRY_ORDER: [&str; 7] =
+    ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+
+fn write_managed_fields(entries: &[Value], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.push(b'{');
+        let members = ENTRY_ORDER.iter().filter_map(|name| entry.get(*name).map(|value| (*name, value)));
+        for (index, (name, value)) in members.enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            write_string(name, out);
+            out.push(b':');
+            match value {
+                Value::Object(fields) => write_fields(fields, out),
+                value => write(value, out),
+            }
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
+}
+
+fn write_fields(fields: &Map<String, Value>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    let mut first = true;
+    let mut member = |name: &str, value: &Value| {
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        write_string(name, out);
+        out.push(b':');
+        match value {
+            Value::Object(fields) => write_fields(fields, out),
+            value => write(value, out),
+        }
+    };
+    match field_order(fields) {
+        Some(ordered) => ordered.into_iter().for_each(|(name, value)| member(name, value)),
+        None => fields.iter().for_each(|(name, value)| member(name, value)),
+    }
+    out.push(b'}');
 }
 
 /// Where `"metadata":` begins in what [`encode_object`] wrote, so that `{` and what is from there on are the object

@@ -16,7 +16,7 @@ pub const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// What upstream says when a field was changed that cannot be.
 pub const FIELD_IS_IMMUTABLE: &str = "field is immutable";
 
-const FIELD_MANAGER_LIMIT: usize = 128;
+pub const FIELD_MANAGER_LIMIT: usize = 128;
 const SUBRESOURCE_LIMIT: usize = 256;
 
 /// Checks the metadata of a new object, after its name was generated. `name_rule` is one of [`names`]' rules, `path`

@@ -247,6 +247,7 @@ impl Taking<'_> {
             "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
         });
         metadata.insert("labels".into(), labels);
+        self.registry.record_new(&row, &mut object, "kube-apiserver");
         let facts = facts::of(&row, &object);
         self.take(address_key(self.place, &name), &object, facts).await
     }

@@ -1,15 +1,17 @@
 //! CertificateSigningRequests: the system says who asks, and when something was decided.
 
+use atoll_meta::names;
 use serde_json::{Map, Value, json};
 
-use super::{Context, Requester, Strategy, field};
+use super::{Context, Requester, Strategy, WITH_THE_WHOLE, field};
 
 pub static STRATEGY: Strategy = Strategy {
+    name_rule: names::name_is_path_segment,
     fields: &[field("spec.signerName")],
     attribute,
     prepare_update: |new, old, _| new["spec"] = old["spec"].clone(),
     prepare_subresource,
-    ..Strategy::GENERIC
+    ..WITH_THE_WHOLE
 };
 
 /// Nobody can ask in another's name.

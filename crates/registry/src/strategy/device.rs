@@ -2,14 +2,24 @@
 
 use serde_json::Value;
 
-use super::{Context, ONLY_STATUS, Strategy, disabled, spec_differs};
+use super::{Context, ONLY_STATUS, Strategy, disabled, raise_generation, spec_differs};
 
 pub static SLICE: Strategy = Strategy {
     generation: true,
     is_counted: spec_differs,
     returns_deleted: true,
-    prepare_create: |slice, context| prepare_slice(slice, context),
-    prepare_update: |new, _, context| prepare_slice(new, context),
+    prepare_create: |slice, context| {
+        note_times(slice, context);
+        disabled::drop_from(slice, disabled::RESOURCE_SLICE);
+    },
+    prepare_update: |new, old, context| {
+        note_times(new, context);
+        // Counted first and dropped then.
+        if spec_differs(new, old) {
+            raise_generation(new, old);
+        }
+        disabled::drop_from(new, disabled::RESOURCE_SLICE);
+    },
     ..Strategy::GENERIC
 };
 
@@ -20,8 +30,8 @@ pub static CLAIM: Strategy = Strategy {
     ..Strategy::GENERIC
 };
 
-fn prepare_slice(slice: &mut Value, context: &Context<'_>) {
-    disabled::drop_from(slice, disabled::RESOURCE_SLICE);
+/// Taints say since when they are there.
+fn note_times(slice: &mut Value, context: &Context<'_>) {
     let devices = slice["spec"].get_mut("devices").and_then(Value::as_array_mut);
     let taints =
         devices.into_iter().flatten().filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();

@@ -1,18 +1,21 @@
 //! What extends the API: definitions of custom resources, and other servers.
 
+use atoll_meta::names;
 use serde_json::{Value, json};
 
-use super::{ONLY_STATUS, Strategy, spec_differs};
+use super::{ONLY_STATUS, Strategy, WITH_THE_WHOLE, spec_differs};
 
 pub static DEFINITION: Strategy = Strategy {
     generation: true,
     is_counted: spec_differs,
     prepare_create: |definition, _| note_stored_version(definition),
     prepare_update: |new, _, _| note_stored_version(new),
+    finalizer_names: false,
     ..Strategy::GENERIC
 };
 
 pub static API_SERVICE: Strategy = Strategy {
+    name_rule: names::name_is_path_segment,
     status_keeps: ONLY_STATUS,
     prepare_create: |service, context| {
         if !service["spec"].get("service").is_some_and(Value::is_object) {
@@ -25,7 +28,8 @@ pub static API_SERVICE: Strategy = Strategy {
             }] });
         }
     },
-    ..Strategy::GENERIC
+    finalizer_names: false,
+    ..WITH_THE_WHOLE
 };
 
 /// Objects may be stored in every version that ever was the one to store.

@@ -7,5 +7,6 @@ pub static STRATEGY: Strategy = Strategy {
     unconditional_update: false,
     prepare_create: |lease, _| disabled::drop_from(lease, disabled::LEASE),
     prepare_update: |new, _, _| disabled::drop_from(new, disabled::LEASE),
+    finalizer_names: false,
     ..Strategy::GENERIC
 };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Strategy, counted, disabled};
+use super::{Strategy, WITH_THE_WHOLE, counted, disabled};
 
 /// The configuration of kubelets through the API is gone, but not its fields.
 const CONFIGURATION: &[&[&str]] = &[&["spec", "configSource"], &["status", "config"]];
@@ -13,7 +13,7 @@ pub static STRATEGY: Strategy = Strategy {
     prepare_create: |node, _| drop_configuration(node),
     prepare_update: |new, _, _| drop_configuration(new),
     prepare_subresource: |_, new, _, _| drop_configuration(new),
-    ..Strategy::GENERIC
+    ..WITH_THE_WHOLE
 };
 
 fn drop_configuration(node: &mut Value) {

@@ -6,7 +6,7 @@ use super::{Strategy, field};
 use crate::services::drop_what_the_type_has_not;
 
 pub static STRATEGY: Strategy = Strategy {
-    name_rule: names::name_is_dns1035_label,
+    name_rule: names::name_is_dns_label,
     create_on_update: true,
     returns_deleted: true,
     fields: &[field("spec.clusterIP"), field("spec.type")],

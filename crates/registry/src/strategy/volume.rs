@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, Strategy, text};
+use super::{Context, Strategy, WITH_THE_WHOLE, text};
 
 pub static VOLUME: Strategy = Strategy {
     returns_deleted: true,
@@ -10,7 +10,7 @@ pub static VOLUME: Strategy = Strategy {
         volume["status"] = json!({ "phase": "Pending", "lastPhaseTransitionTime": context.now });
     },
     prepare_subresource: volume_status,
-    ..Strategy::GENERIC
+    ..WITH_THE_WHOLE
 };
 
 pub static CLAIM: Strategy = Strategy {
@@ -20,7 +20,7 @@ pub static CLAIM: Strategy = Strategy {
         settle_source(&mut claim["spec"], None);
     },
     prepare_update: |new, old, _| settle_source(&mut new["spec"], old.get("spec")),
-    ..Strategy::GENERIC
+    ..WITH_THE_WHOLE
 };
 
 const TIME: &str = "lastPhaseTransitionTime";

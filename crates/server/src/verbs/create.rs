@@ -26,7 +26,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     warnings.extend(without_repeated_owners(&mut object, false));
     warnings.extend(row.remarks_on_given(&object));
     let remarks = Warnings::default();
-    let created = create(server, row, call, object, options.dry_run, &remarks).await;
+    let created = create(server, row, call, object, &options, &remarks).await;
     warnings.extend(remarks.take());
     Ok(warn(created, &warnings, call))
 }
@@ -36,7 +36,7 @@ async fn create(
     row: &Row,
     call: &Call,
     mut object: Value,
-    dry_run: bool,
+    options: &WriteOptions,
     remarks: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
@@ -49,9 +49,11 @@ async fn create(
     let User { name, uid, groups } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
     let admit = |new: &Value| {
-        remarks.set(row.remarks("", new, None));
+        remarks.remark(row.remarks("", new, None));
         Ok(())
     };
-    let created = server.registry.create(row, &place, object, dry_run, &admit).await?;
+    let manager = options.manager(&call.headers);
+    let created =
+        server.registry.create(row, &place, object, Some(&manager), options.dry_run, &admit).await?;
     Ok(respond::object(StatusCode::CREATED, created.json, call.output))
 }

@@ -1,13 +1,15 @@
-//! PATCH: a JSON patch, a merge patch or a strategic merge, applied to whatever is there when it is written.
+//! PATCH: a JSON patch, a merge patch, a strategic merge or a configuration, applied to whatever is there when it is written.
 
+mod apply;
 mod strategic;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_admission::Operation;
+use atoll_merge::apply::Author;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
 use atoll_meta::{FieldError, FieldPath, Status, json};
-use atoll_registry::{Row, Update};
+use atoll_registry::{Row, Update, resets};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
@@ -17,7 +19,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::negotiate::media_type;
-use crate::options::{FieldValidation, WriteOptions};
+use crate::options::WriteOptions;
 use crate::{decode, respond};
 
 /// A patch that has been read.
@@ -30,50 +32,79 @@ pub struct Patch {
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let kind = PatchKind::of(call, row)?;
-    let options = options(call)?;
+    let options = options(call, kind)?;
     // What is missing is told before what is wrong with the patch.
     let patch = Patch::parse(kind, &call.body);
     let place = place(row, call)?;
-    let (warnings, remarks) = (Warnings::default(), Warnings::default());
+    let warnings = Warnings::default();
+    let manager = options.manager(&call.headers);
+    let applies = kind == PatchKind::Apply;
     let transform = |existing: Option<&Value>| {
         // Only PUT and apply create what is missing.
-        let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+        if existing.is_none() && !applies {
+            return Err(Status::not_found(&row.group, &row.resource, place.name));
+        }
         let patch = patch.as_ref().map_err(Status::clone)?;
-        let (mut patched, mut noted) = patch.apply(Form::Of(row), existing, options.field_validation)?;
-        noted.extend(without_repeated_owners(&mut patched, true));
-        warnings.set(noted);
+        let author = Author {
+            manager: &manager,
+            subresource: &call.info.subresource,
+            time: &server.registry.now(),
+            resets: resets::of(row, &call.info.subresource),
+        };
+        let (mut patched, mut remarks) = patch.apply(Form::Of(row), existing, &author, &options)?;
+        remarks.extend(without_repeated_owners(&mut patched, true));
+        warnings.set(remarks);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
         Ok(patched)
     };
     let update = Update {
         subresource: &call.info.subresource,
+        // Applying says itself who manages what then.
+        manager: (!applies).then_some(&*manager),
         transform: &transform,
         admit: &|new: &Value, old: Option<&Value>| {
-            remarks.set(row.remarks(&call.info.subresource, new, old));
-            admit(server, row, call, &place, Operation::Update, place.name)
+            warnings.remark(row.remarks(&call.info.subresource, new, old));
+            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+            if old.is_none() {
+                call.workspace.check_create(&row.group, &row.resource, new)?;
+            }
+            admit(server, row, call, &place, operation, place.name)
         },
         uid: None,
-        create_missing: false,
+        create_missing: applies && call.info.subresource.is_empty(),
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &place, &update).await;
-    let answer = updated.map(|(patched, _)| respond::object(StatusCode::OK, patched.json, call.output));
-    let warnings: Vec<String> = warnings.take().into_iter().chain(remarks.take()).collect();
-    Ok(warn(answer, &warnings, call))
+    let answer = updated.map(|(patched, created)| {
+        let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+        respond::object(code, patched.json, call.output)
+    });
+    Ok(warn(answer, &warnings.take(), call))
 }
 
 /// What the last try remarked on is what the client is told.
 #[derive(Default)]
-pub struct Warnings(Mutex<Vec<String>>);
+pub struct Warnings {
+    read: Mutex<Vec<String>>,
+    contents: Mutex<Vec<String>>,
+}
 
 impl Warnings {
+    /// About how the request was written.
     pub fn set(&self, remarks: Vec<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    }
+
+    /// About what the object contains.
+    pub fn remark(&self, remarks: Vec<String>) {
+        *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
     pub fn take(self) -> Vec<String> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let mut all = self.read.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.extend(self.contents.into_inner().unwrap_or_else(PoisonError::into_inner));
+        all
     }
 }
 
@@ -88,6 +119,7 @@ pub enum PatchKind {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 /// What kinds without known types, as custom resources, may be patched with.
@@ -99,6 +131,7 @@ impl PatchKind {
         match media_type(&call.headers).as_deref() {
             Some("application/json-patch+json") => Ok(PatchKind::Json),
             Some("application/merge-patch+json") => Ok(PatchKind::Merge),
+            Some("application/apply-patch+yaml") => Ok(PatchKind::Apply),
             _ if row.type_id.is_none() => Err(Status::unsupported_media_type(&UNTYPED)),
             Some("application/strategic-merge-patch+json") => Ok(PatchKind::Strategic),
             _ => Err(Status::unsupported_media_type_generic()),
@@ -114,9 +147,13 @@ pub enum Form<'a> {
     Scale,
 }
 
-pub fn options(call: &Call) -> Result<WriteOptions, Status> {
+pub fn options(call: &Call, kind: PatchKind) -> Result<WriteOptions, Status> {
     let mut errors = Vec::new();
-    if call.query.get("force").is_some() {
+    if kind == PatchKind::Apply {
+        if call.query.get("fieldManager").unwrap_or_default().is_empty() {
+            errors.push(FieldError::required(&FieldPath::new("fieldManager"), "is required for apply patch"));
+        }
+    } else if call.query.get("force").is_some() {
         let message = "may not be specified for non-apply patch";
         errors.push(FieldError::forbidden(&FieldPath::new("force"), message));
     }
@@ -125,11 +162,12 @@ pub fn options(call: &Call) -> Result<WriteOptions, Status> {
 
 impl Patch {
     pub fn parse(kind: PatchKind, body: &[u8]) -> Result<Self, Status> {
+        if kind == PatchKind::Apply {
+            return apply::parse(body);
+        }
         let parsed = json::parse(body).map_err(|error| match kind {
             PatchKind::Strategic => Status::bad_request(error.to_string()),
-            PatchKind::Json | PatchKind::Merge => {
-                Status::bad_request(format!("error decoding patch: {error}"))
-            }
+            _ => Status::bad_request(format!("error decoding patch: {error}")),
         })?;
         let duplicates = parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}"));
         let remarks = match kind {
@@ -148,22 +186,28 @@ impl Patch {
                 }
                 duplicates.collect()
             }
+            PatchKind::Apply => Vec::new(),
         };
         Ok(Patch { kind, value: parsed.value, remarks })
     }
 
-    /// What the patch makes of an object, and what to warn about.
+    /// What the patch makes of an object, and what to warn about. Only applying makes something of nothing.
     pub fn apply(
         &self,
         form: Form<'_>,
-        existing: &Value,
-        validation: FieldValidation,
+        existing: Option<&Value>,
+        author: &Author<'_>,
+        options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let mut object = existing.clone();
+        let mut object = match (self.kind, existing) {
+            (PatchKind::Apply, existing) => return apply::apply(self, form, existing, author, options),
+            (_, existing) => existing.cloned().unwrap_or_default(),
+        };
         match self.kind {
             PatchKind::Json => json_patch(&mut object, &self.value).map_err(|error| error.status())?,
             PatchKind::Merge => merge_patch(&mut object, &self.value),
-            PatchKind::Strategic => return strategic::apply(self, form, existing, validation),
+            PatchKind::Strategic => return strategic::apply(self, form, &object, options.field_validation),
+            PatchKind::Apply => {}
         }
         let refuse = |error: String| unreadable(&json::to_string(&object), &error);
         let read = match form {
@@ -172,7 +216,7 @@ impl Patch {
         };
         let (patched, unknown) = read.map_err(refuse)?;
         let remarks = self.remarks.iter().cloned().chain(unknown).collect();
-        let warnings = decode::heed(remarks, validation).map_err(refuse)?;
+        let warnings = decode::heed(remarks, options.field_validation).map_err(refuse)?;
         Ok((patched, warnings))
     }
 }

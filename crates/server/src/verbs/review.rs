@@ -30,6 +30,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     if row.namespaced {
         object::set_namespace(&mut review, &call.info.namespace);
     }
+    let manager = options.manager(&call.headers);
+    if row.resource != "selfsubjectreviews" {
+        server.registry.record_new(row, &mut review, &manager);
+    }
     let answered = match row.resource.as_str() {
         "selfsubjectreviews" => {
             let now = atoll_meta::time::format(server.registry.clock.now());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_admission::Operation;
+use atoll_merge::apply::{Author, Resets};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
@@ -20,7 +21,8 @@ use crate::{decode, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
     // What the last try remarked on is what the client is told.
-    let (warnings, remarks) = (Warnings::default(), Warnings::default());
+    let warnings = Warnings::default();
+    let mut applies = false;
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
@@ -38,32 +40,41 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         _ => {
             let kind = PatchKind::of(call, row)?;
-            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call)?)
+            applies = kind == PatchKind::Apply;
+            (Wanted::Patched(Patch::parse(kind, &call.body)), patch_options(call, kind)?)
         }
     };
     let uid = match &wanted {
         Wanted::Scale(scale) => Some(object::uid(scale)).filter(|uid| !uid.is_empty()),
         Wanted::Patched(_) => None,
     };
+    let manager = options.manager(&call.headers);
     let transform = |existing: Option<&Value>| {
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-        match &wanted {
-            Wanted::Scale(wanted) => scale::apply(existing, wanted),
+        let (time, resets) = (server.registry.now(), Resets::NONE);
+        let author = Author { manager: &manager, subresource: "scale", time: &time, resets };
+        let current = scale::with_managers(row, existing);
+        let mut scaled = match &wanted {
+            Wanted::Scale(wanted) => wanted.clone(),
             Wanted::Patched(patch) => {
                 let patch = patch.as_ref().map_err(Status::clone)?;
-                let current = scale::of(row, existing);
-                let (current, noted) = patch.apply(Form::Scale, &current, options.field_validation)?;
-                warnings.set(noted);
-                check_name(&current, &call.info.name)?;
-                scale::apply(existing, &current)
+                let (scaled, remarks) = patch.apply(Form::Scale, Some(&current), &author, &options)?;
+                warnings.set(remarks);
+                check_name(&scaled, &call.info.name)?;
+                scaled
             }
+        };
+        if !applies {
+            scale::MANAGED.record(&current, &mut scaled, &author);
         }
+        scale::apply(row, existing, &scaled)
     };
     let update = Update {
         subresource: "",
+        manager: None,
         transform: &transform,
         admit: &|new: &Value, old: Option<&Value>| {
-            remarks.set(row.remarks("", new, old));
+            warnings.remark(row.remarks("", new, old));
             admit(server, row, call, &place, Operation::Update, place.name)
         },
         uid,
@@ -74,8 +85,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let answer = updated.and_then(|(updated, _)| {
         Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
     });
-    let warnings: Vec<String> = warnings.take().into_iter().chain(remarks.take()).collect();
-    Ok(warn(answer, &warnings, call))
+    Ok(warn(answer, &warnings.take(), call))
 }
 
 enum Wanted {

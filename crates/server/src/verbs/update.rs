@@ -23,7 +23,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
     let remarks = Warnings::default();
-    let updated = update(server, row, call, &object, options.dry_run, &remarks).await;
+    let updated = update(server, row, call, &object, &options, &remarks).await;
     warnings.extend(remarks.take());
     Ok(warn(updated, &warnings, call))
 }
@@ -33,18 +33,20 @@ async fn update(
     row: &Row,
     call: &Call,
     wanted: &Value,
-    dry_run: bool,
+    options: &WriteOptions,
     remarks: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, wanted)?;
     check_name(wanted, &call.info.name)?;
     let place = place(row, call)?;
     let uid = Some(object::uid(wanted)).filter(|uid| !uid.is_empty());
+    let manager = options.manager(&call.headers);
     let update = Update {
         subresource: &call.info.subresource,
+        manager: Some(&manager),
         transform: &|_| Ok(wanted.clone()),
         admit: &|new: &Value, old: Option<&Value>| {
-            remarks.set(row.remarks(&call.info.subresource, new, old));
+            remarks.remark(row.remarks(&call.info.subresource, new, old));
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             if old.is_none() {
                 call.workspace.check_create(&row.group, &row.resource, new)?;
@@ -53,7 +55,7 @@ async fn update(
         },
         uid,
         create_missing: false,
-        dry_run,
+        dry_run: options.dry_run,
     };
     let (updated, created) = server.registry.update(row, &place, &update).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };

@@ -22,7 +22,7 @@ struct Matcher<'a> {
 }
 
 /// What must be taken away from and added to the first text to get the second.
-pub(super) fn difference(first: &str, second: &str) -> String {
+pub(crate) fn difference(first: &str, second: &str) -> String {
     let matcher = Matcher::new(first, second);
     let mut out = String::new();
     for group in groups(matcher.stretches()) {
@@ -176,4 +176,42 @@ fn groups(mut stretches: Vec<Stretch>) -> Vec<Vec<Stretch>> {
     groups.push(group);
     groups.retain(|group| group.iter().any(|stretch| !stretch.is_equal));
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    fn lines(text: &str) -> String {
+        text.replace(' ', "\n")
+    }
+
+    #[test]
+    fn changes_are_shown_with_what_surrounds_them() {
+        let cases = [
+            ("a b c", "a b c", ""),
+            ("a b c", "a x c", "@@ -1,3 +1,3 @@\n a\n-b\n+x\n c\n"),
+            ("1 2 3 4 5 6", "1 2 3 4 5", "@@ -3,4 +3,3 @@\n 3\n 4\n 5\n-6\n"),
+            ("a", "a a", "@@ -1 +1,2 @@\n a\n+a\n"),
+            (
+                "x 1 2 3 4 5 6 7 y",
+                "X 1 2 3 4 5 6 7 Y",
+                "@@ -1,4 +1,4 @@\n-x\n+X\n 1\n 2\n 3\n@@ -6,4 +6,4 @@\n 5\n 6\n 7\n-y\n+Y\n",
+            ),
+        ];
+        for (old, new, expected) in cases {
+            assert_eq!(difference(&lines(old), &lines(new)), expected, "{old} to {new}");
+        }
+    }
+
+    #[test]
+    fn frequent_lines_of_long_texts_only_prolong_what_others_begin() {
+        let text =
+            |from: u32| (0..120).map(|index| format!("{} -", from + index)).collect::<Vec<_>>().join(" ");
+        let shown = difference(&lines(&text(0)), &lines(&text(1)));
+        assert_eq!(
+            shown,
+            "@@ -1,5 +1,3 @@\n-0\n--\n 1\n -\n 2\n@@ -238,3 +236,5 @@\n -\n 119\n -\n+120\n+-\n"
+        );
+    }
 }

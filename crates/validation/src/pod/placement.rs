@@ -57,7 +57,7 @@ fn pod_term(errors: &mut Errors, term: &Value, path: &FieldPath) {
 }
 
 /// Checks `tolerations`.
-pub(super) fn tolerations(errors: &mut Errors, tolerations: &[Value], path: &FieldPath) {
+pub(crate) fn tolerations(errors: &mut Errors, tolerations: &[Value], path: &FieldPath) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let path = || path.index(index);
         let (key, operator) = (toleration.text("key"), toleration.text("operator"));

@@ -3,8 +3,9 @@
 use atoll_meta::names;
 use serde_json::Value;
 
-use crate::at::{At, Errors};
-use crate::{csi_names, difference, shown};
+use crate::at::{At, Errors, Rule};
+use crate::internal::unified;
+use crate::{csi_names, shown};
 
 /// A kind of storage: its field, what upstream calls it when there are two and when it is wrong, what it cannot be
 /// without, and what else is asked of it.
@@ -113,7 +114,7 @@ pub(super) fn difference(new: &At<'_>, old: &At<'_>) -> String {
         csi.remove("controllerExpandSecretRef");
     }
     let lines = |spec: &Value| shown::lines(&shown::text("core/v1.PersistentVolumeSource", spec));
-    difference::unified(&lines(old.value), &lines(&new))
+    unified::difference(&lines(old.value), &lines(&new))
 }
 
 fn no_backsteps(errors: &mut Errors, path: &At<'_>) {
@@ -338,8 +339,7 @@ fn csi(errors: &mut Errors, at: &At<'_>, _: &str) {
         "nodeExpandSecretRef",
     ] {
         let secret = at.get(field);
-        let rules: [(_, fn(&str) -> Vec<String>); 2] =
-            [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
+        let rules: [(_, Rule); 2] = [("name", names::dns1123_subdomain), ("namespace", names::dns1123_label)];
         for (part, rule) in rules.into_iter().filter(|_| secret.is_set()) {
             let part = secret.get(part);
             if part.is_empty() {

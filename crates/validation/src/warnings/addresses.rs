@@ -30,12 +30,14 @@ pub fn address(at: &At<'_>, warnings: &mut Vec<String>) {
 pub fn range(at: &At<'_>, warnings: &mut Vec<String>) {
     let text = at.text();
     let Some(found) = parse_range(text) else { return };
+    let (written, bits) = text.split_once('/').unwrap_or_default();
+    let Some(address) = parse(written) else { return };
     let value = quote(text);
     let network = found.text();
     let mut odd = false;
-    if found.address != found.network {
-        let bits = if found.address.is_ipv4() || is_mapped(found.address) { 32 } else { 128 };
-        let single = quote(&format!("{}/{bits}", canonical(found.address)));
+    if address != found.network {
+        let length = if address.is_ipv4() || is_mapped(address) { 32 } else { 128 };
+        let single = quote(&format!("{}/{length}", canonical(address)));
         warnings.push(format!(
             "{}: CIDR value {value} is ambiguous in this context (should be {} or {single}?)",
             at.path,
@@ -43,9 +45,8 @@ pub fn range(at: &At<'_>, warnings: &mut Vec<String>) {
         ));
         odd = true;
     }
-    let (address, bits) = text.split_once('/').unwrap_or_default();
     let padded = bits.len() > 1 && bits.starts_with('0');
-    if address.parse::<IpAddr>().is_err() || padded || is_mapped(found.address) {
+    if written.parse::<IpAddr>().is_err() || padded || is_mapped(address) {
         warnings.push(format!(
             "{}: non-standard CIDR value {value} is invalid: use {}",
             at.path,
@@ -53,7 +54,7 @@ pub fn range(at: &At<'_>, warnings: &mut Vec<String>) {
         ));
         odd = true;
     }
-    if !odd && found.address.is_ipv6() && network != text {
+    if !odd && address.is_ipv6() && network != text {
         warnings.push(format!(
             "{}: IPv6 CIDR value {value} should be in RFC 5952 canonical format ({})",
             at.path,

@@ -42,9 +42,6 @@ fn to_stored(autoscaler: &mut Value) {
             }}}));
         }
         spec.insert("metrics".into(), wanted.into());
-        if spec.get("minReplicas").is_none_or(Value::is_null) {
-            spec.insert("minReplicas".into(), 1.into());
-        }
         if let Some(behavior) = behavior.and_then(|text| annotations::read_behavior(types, &text)) {
             spec.insert("behavior".into(), behavior);
         }

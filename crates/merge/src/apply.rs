@@ -1,0 +1,372 @@
+//! Server-side apply: who has set which fields of an object, and what that means for the next one who sets some.
+//!
+//! ```text
+//! managedFields ─ managed ─▶ Entry { manager, Set }            shape: what apply makes of a type
+//!                               │                                │
+//!   new object ─ record ─▶ compare(live, new) ─▶ the author owns what changed, others lose it
+//!   configuration ─ apply ─▶ validate ─ merge ─ prune ─ compare ─▶ conflicts, or the new object
+//!                                               │
+//!                                               what the author no longer applies and nobody else owns
+//! ```
+//!
+//! Sets borrow the names in the objects and in the `managedFields` that they are made of, so that nothing is copied
+//! until the entries are written again.
+
+mod author;
+mod compare;
+mod conflict;
+mod element;
+mod fields;
+mod last_applied;
+mod managed;
+mod merging;
+mod owned;
+mod remove;
+mod scale;
+mod set;
+mod shape;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use atoll_meta::{Status, object};
+use atoll_schema::{TypeId, TypeRef, Types};
+use serde_json::{Map, Value};
+
+pub use author::{Author, Resets};
+pub use fields::MalformedFields;
+pub use managed::is_reset;
+pub use scale::{parent_fields, scale_fields};
+pub use set::Set;
+
+use conflict::Conflict;
+use managed::{Entry, Operation};
+use shape::{NoKey, Shape};
+
+/// Where an object says who manages what.
+const MANAGED_FIELDS: &str = "managedFields";
+
+/// Whose the fields are of an object that nobody has kept account of.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// A kind, as far as it matters who manages its fields.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    api_version: String,
+    kind: String,
+    shape: Shape,
+    /// What an object is before anything of it is set.
+    empty: Value,
+}
+
+impl Kind {
+    /// A kind whose fields are known, or one that can only be guessed from its objects.
+    pub fn new(api_version: String, kind: &str, type_id: Option<TypeId>) -> Self {
+        let zero = type_id.map(|id| Types::get().zero(TypeRef::Struct(id)));
+        let mut empty = zero.unwrap_or_else(|| Value::Object(Map::new()));
+        if type_id.is_none() {
+            object::set_type(&mut empty, &api_version, kind);
+        }
+        Kind { api_version, kind: kind.to_owned(), shape: Shape::of_kind(type_id), empty }
+    }
+
+    /// What an object is before anything of it is set.
+    pub fn empty(&self) -> &Value {
+        &self.empty
+    }
+
+    /// Writes into `new` who manages what, now that `author` has made it of `live` (of [`Kind::empty`] if it is new).
+    pub fn record(&self, live: &Value, new: &mut Value, author: &Author<'_>) {
+        let sent = new
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .and_then(|fields| fields.remove(MANAGED_FIELDS));
+        let kept = live_fields(live);
+        let (source, is_kept) = match &sent {
+            // A part of an object is no place to change this.
+            _ if !author.subresource.is_empty() => (kept, true),
+            Some(sent) if managed::is_reset(Some(sent)) => (None, false),
+            Some(sent) if !managed::decode(Some(sent)).unwrap_or_default().is_empty() => (Some(sent), false),
+            _ => (kept, true),
+        };
+        let entries = managed::decode(source).unwrap_or_default();
+        // Who did not keep account from the beginning begins with the first apply.
+        if entries.is_empty() && !object::uid(live).is_empty() {
+            return;
+        }
+        let recorded = match self.updated(live, new, entries, author, author.manager) {
+            Ok(Some(entries)) => managed::encode(entries),
+            Ok(None) if is_kept => kept.cloned(),
+            Ok(None) => managed::encode(managed::decode(source).unwrap_or_default()),
+            // Upstream rather forgets than fails.
+            Err(NoKey(_)) => None,
+        };
+        if let Some(recorded) = recorded {
+            object::metadata_mut(new).insert(MANAGED_FIELDS.to_owned(), recorded);
+        }
+    }
+
+    /// The entries after `author`, under the name `manager`, has changed `live` to `new`. `None` if they remain.
+    fn updated<'a>(
+        &'a self,
+        live: &'a Value,
+        new: &'a Value,
+        mut entries: Vec<Entry<'a>>,
+        author: &Author<'a>,
+        manager: &'a str,
+    ) -> Result<Option<Vec<Entry<'a>>>, NoKey> {
+        let count = entries.len();
+        entries.retain(|entry| entry.api_version == self.api_version.as_str());
+        let mut comparison = compare::compare(self.shape, live, new)?;
+        author.resets.filter(&mut comparison.changed);
+        author.resets.filter(&mut comparison.removed);
+        let mut same = entries.len() == count;
+        for entry in &mut entries {
+            same &= !self.reconcile(entry) && !entry.set.is_empty();
+            same &= !take_away(entry, &comparison.changed);
+            same &= !take_away(entry, &comparison.removed);
+        }
+        let mut own = comparison.changed;
+        strip(&mut own);
+        if same && own.is_empty() {
+            return Ok(None);
+        }
+        entries.retain(|entry| !entry.set.is_empty());
+        if !own.is_empty() {
+            let mut entry = self.entry(author, manager, Operation::Update);
+            entry.time = Some(author.time.into());
+            entry.set = own;
+            if let Some(index) = entries.iter().position(|other| other.is_same_manager(&entry)) {
+                entry.set = entry.set.union(entries.swap_remove(index).set);
+            }
+            entries.push(entry);
+        }
+        managed::cap(&mut entries);
+        Ok(Some(entries))
+    }
+
+    fn entry<'a>(&'a self, author: &Author<'a>, manager: &'a str, operation: Operation) -> Entry<'a> {
+        Entry {
+            manager: if manager.is_empty() { "unknown".into() } else { manager.into() },
+            operation,
+            api_version: self.api_version.as_str().into(),
+            subresource: author.subresource.into(),
+            time: None,
+            set: Set::default(),
+        }
+    }
+
+    /// Makes an entry fit types that have become one value since it was written. Whether it did not.
+    fn reconcile(&self, entry: &mut Entry<'_>) -> bool {
+        let count = entry.set.len();
+        entry.set.collapse(self.shape);
+        entry.set.len() != count
+    }
+
+    /// The object that comes of applying `config` to `live` (to [`Kind::empty`] if there is none yet).
+    ///
+    /// It is as the configuration has it and still to be brought into the form of its type.
+    ///
+    /// # Errors
+    ///
+    /// The configuration is of another kind, does not fit its type, or conflicts with what others apply.
+    pub fn apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        author: &Author<'_>,
+        force: bool,
+    ) -> Result<Value, Status> {
+        self.check_kind(config)?;
+        let result = match self.apply_once(live, config, author, force) {
+            Err(Refusal::Conflicts(conflicts)) if author.manager == last_applied::MANAGER => {
+                match last_applied::remaining(self.shape, &self.api_version, live, conflicts) {
+                    conflicts if conflicts.is_empty() => self.apply_once(live, config, author, true),
+                    conflicts => Err(Refusal::Conflicts(conflicts)),
+                }
+            }
+            result => result,
+        };
+        let mut applied = result.map_err(|refusal| match refusal {
+            Refusal::Conflicts(conflicts) => conflict::status(conflicts),
+            Refusal::Status(status) => *status,
+        })?;
+        if author.manager == last_applied::MANAGER {
+            last_applied::renew(&mut applied, config);
+        }
+        Ok(applied)
+    }
+
+    fn check_kind(&self, config: &Value) -> Result<(), Status> {
+        let (version, kind) = (object::api_version(config), object::kind(config));
+        if version == self.api_version && kind == self.kind {
+            return Ok(());
+        }
+        let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+        Err(Status::bad_request(format!("invalid object type: {group}/{version}, Kind={kind}")))
+    }
+
+    fn apply_once<'a>(
+        &'a self,
+        live: &'a Value,
+        config: &'a Value,
+        author: &Author<'a>,
+        force: bool,
+    ) -> Result<Value, Refusal<'a>> {
+        let plain = |message: String| Refusal::Status(Box::new(Status::plain_internal(message)));
+        let mut entries = managed::decode(live_fields(live))
+            .map_err(|_| plain("failed to decode managed fields".to_owned()))?;
+        if entries.is_empty() {
+            let before = self.updated(&self.empty, live, entries, author, BEFORE_FIRST_APPLY);
+            let before = before.map_err(|NoKey(words)| {
+                plain(format!("failed to create manager for existing fields: {words}"))
+            })?;
+            entries = before.unwrap_or_default();
+        }
+        if config["metadata"][MANAGED_FIELDS].is_array() {
+            return Err(Refusal::Status(Box::new(Status::bad_request("metadata.managedFields must be nil"))));
+        }
+        let problems = validate::problems(self.shape, config);
+        if !problems.is_empty() {
+            return Err(plain(format!(
+                "failed to create typed patch object ({}): {}",
+                described(config),
+                validate::joined(&problems)
+            )));
+        }
+        let failed = |NoKey(words): NoKey| plain(format!("failed to merge config: {words}"));
+        entries.retain(|entry| entry.api_version == self.api_version.as_str());
+        for entry in &mut entries {
+            self.reconcile(entry);
+        }
+        let mut own = self.entry(author, author.manager, Operation::Apply);
+        own.set = owned::fields(self.shape, config).map_err(failed)?;
+        author.resets.filter(&mut own.set);
+        let last = entries
+            .iter()
+            .position(|entry| entry.is_same_manager(&own))
+            .map(|index| entries.swap_remove(index));
+        let merged = merging::merge(self.shape, live, config).map_err(failed)?;
+        let new = match &last {
+            Some(last) if !last.set.is_subset(&own.set) => {
+                self.prune(&merged, &entries, &own, last).map_err(failed)?
+            }
+            _ => merged,
+        };
+        let conflicts: Vec<Conflict<'a>>;
+        let recorded = {
+            let mut comparison = compare::compare(self.shape, live, &new).map_err(failed)?;
+            author.resets.filter(&mut comparison.changed);
+            author.resets.filter(&mut comparison.removed);
+            conflicts = conflicts_with(&entries, &comparison.changed);
+            if conflicts.is_empty() || force {
+                let mut entries = entries;
+                for entry in &mut entries {
+                    take_away(entry, &comparison.changed);
+                    take_away(entry, &comparison.removed);
+                }
+                entries.retain(|entry| !entry.set.is_empty());
+                strip(&mut own.set);
+                own.time = match compare::same(live, &new) {
+                    true => last.and_then(|last| last.time),
+                    false => Some(author.time.into()),
+                };
+                if !own.set.is_empty() {
+                    entries.push(own);
+                }
+                Some(managed::encode(entries))
+            } else {
+                None
+            }
+        };
+        let Some(recorded) = recorded else { return Err(Refusal::Conflicts(conflicts)) };
+        let mut new = new;
+        let fields = object::metadata_mut(&mut new);
+        match recorded {
+            Some(recorded) => fields.insert(MANAGED_FIELDS.to_owned(), recorded),
+            None => fields.remove(MANAGED_FIELDS),
+        };
+        Ok(new)
+    }
+
+    /// Takes out of the merged object what the author applied last time, does not any more, and nobody else owns.
+    fn prune(
+        &self,
+        merged: &Value,
+        others: &[Entry<'_>],
+        own: &Entry<'_>,
+        last: &Entry<'_>,
+    ) -> Result<Value, NoKey> {
+        let shape = self.shape;
+        let owned = |value| owned::fields(shape, value).map(|set| set.with_named_fields(shape));
+        let last = last.set.clone().with_named_fields(shape);
+        let managed = others.iter().map(|entry| &entry.set).chain([&own.set]);
+        let managed = managed.fold(Set::default(), |all, set| all.union(set.clone()));
+        let whole = owned(merged)?;
+        let without_last = remove::remove(shape, merged, &last);
+        let kept = owned(&without_last)?.union(managed.with_named_fields(shape));
+        let owned_only = remove::remove(shape, merged, &whole.difference(&kept));
+        let pruned = owned(&owned_only)?;
+        // What was never applied stays, even where the owner of what holds it has gone.
+        let given_up = whole.difference(&pruned).intersection(&last);
+        Ok(remove::remove(shape, merged, &given_up))
+    }
+}
+
+/// Why an apply is not carried out.
+enum Refusal<'a> {
+    Conflicts(Vec<Conflict<'a>>),
+    Status(Box<Status>),
+}
+
+fn live_fields(live: &Value) -> Option<&Value> {
+    live.get("metadata").and_then(|fields| fields.get(MANAGED_FIELDS))
+}
+
+/// Whose fields have changed.
+fn conflicts_with<'a>(entries: &[Entry<'a>], changed: &Set<'_>) -> Vec<Conflict<'a>> {
+    let conflict = |entry: &Entry<'a>| {
+        let fields = entry.set.intersection(changed);
+        (!fields.is_empty()).then(|| Conflict::new(entry, fields))
+    };
+    entries.iter().filter_map(conflict).collect()
+}
+
+/// Where an object is and what it is, as errors put it.
+fn described(config: &Value) -> String {
+    let (group, version) =
+        object::api_version(config).rsplit_once('/').unwrap_or(("", object::api_version(config)));
+    let (namespace, name, kind) = (object::namespace(config), object::name(config), object::kind(config));
+    format!("{namespace}/{name}; {group}/{version}, Kind={kind}")
+}
+
+/// Whether the entry has lost anything.
+fn take_away<'a>(entry: &mut Entry<'a>, set: &Set<'a>) -> bool {
+    if entry.set.is_disjoint(set) {
+        return false;
+    }
+    entry.set = entry.set.difference(set);
+    true
+}
+
+/// What nobody manages, because the system does.
+fn strip(set: &mut Set<'_>) {
+    const METADATA: [&str; 9] = [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ];
+    set.remove(&["apiVersion"], false);
+    set.remove(&["kind"], false);
+    set.remove(&["metadata"], false);
+    for field in METADATA {
+        set.remove(&["metadata", field], false);
+    }
+}

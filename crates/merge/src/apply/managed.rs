@@ -1,0 +1,215 @@
+//! `metadata.managedFields`: who has set which fields, when and how.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use atoll_meta::json;
+use serde_json::{Map, Value};
+
+use super::set::Set;
+
+/// How many managers of updates are remembered one by one.
+const MAX_UPDATERS: usize = 10;
+
+/// Who stands for those that are not.
+const ANCIENT: &str = "ancient-changes";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    Apply,
+    Update,
+}
+
+/// One entry: the fields of one manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub manager: Cow<'a, str>,
+    pub operation: Operation,
+    pub api_version: Cow<'a, str>,
+    /// Empty for the object itself.
+    pub subresource: Cow<'a, str>,
+    pub time: Option<Cow<'a, str>>,
+    pub set: Set<'a>,
+}
+
+/// The entries cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MalformedEntries;
+
+impl<'a> Entry<'a> {
+    /// Whether both are the same manager's. Those who apply may change the version.
+    pub fn is_same_manager(&self, other: &Entry<'_>) -> bool {
+        self.operation == other.operation
+            && self.manager == other.manager
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    /// The text by which upstream knows and sorts managers.
+    pub fn identifier(&self) -> String {
+        let mut out = Vec::with_capacity(96);
+        let mut member = |name: &str, value: &str| {
+            if !value.is_empty() {
+                out.push(if out.is_empty() { b'{' } else { b',' });
+                json::write_string(name, &mut out);
+                out.push(b':');
+                json::write_string(value, &mut out);
+            }
+        };
+        member("manager", &self.manager);
+        member("operation", self.operation.name());
+        if self.operation == Operation::Update {
+            member("apiVersion", &self.api_version);
+        }
+        member("subresource", &self.subresource);
+        out.push(b'}');
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn decode(value: &'a Value) -> Result<Self, MalformedEntries> {
+        let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+        let operation = match text("operation") {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err(MalformedEntries),
+        };
+        if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
+            return Err(MalformedEntries);
+        }
+        let set = value.get("fieldsV1").map_or(Ok(Set::default()), Set::from_fields);
+        Ok(Entry {
+            manager: text("manager").into(),
+            operation,
+            api_version: text("apiVersion").into(),
+            subresource: text("subresource").into(),
+            time: value.get("time").and_then(Value::as_str).map(Cow::Borrowed),
+            set: set.map_err(|_| MalformedEntries)?,
+        })
+    }
+
+    fn encode(&self) -> Value {
+        let mut entry = Map::new();
+        let mut text = |name: &str, value: &str| {
+            if !value.is_empty() {
+                entry.insert(name.to_owned(), value.into());
+            }
+        };
+        text("manager", &self.manager);
+        text("operation", self.operation.name());
+        text("apiVersion", &self.api_version);
+        text("time", self.time.as_deref().unwrap_or_default());
+        text("fieldsType", "FieldsV1");
+        text("subresource", &self.subresource);
+        entry.insert("fieldsV1".to_owned(), self.set.to_fields());
+        Value::Object(entry)
+    }
+
+    /// The order of the entries of an object: oldest first among those who apply, then among those who update. Times
+    /// are written so that their texts sort as they do.
+    fn order(&self, other: &Entry<'_>) -> Ordering {
+        let time = |time: &Option<Cow<'_, str>>| time.as_deref().unwrap_or_default().to_owned();
+        self.operation
+            .cmp(&other.operation)
+            .then_with(|| time(&self.time).cmp(&time(&other.time)))
+            .then_with(|| self.manager.cmp(&other.manager))
+            .then_with(|| self.api_version.cmp(&other.api_version))
+            .then_with(|| self.subresource.cmp(&other.subresource))
+    }
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+/// Reads `managedFields`. Of entries of one manager the last counts.
+pub fn decode(value: Option<&Value>) -> Result<Vec<Entry<'_>>, MalformedEntries> {
+    let list = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(_) => return Err(MalformedEntries),
+    };
+    let mut entries: Vec<Entry<'_>> = Vec::with_capacity(list.len());
+    for value in list {
+        let entry = Entry::decode(value)?;
+        entries.retain(|other| !other.is_same_manager(&entry));
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// `managedFields` of an object; `None` if nobody manages anything.
+pub fn encode(mut entries: Vec<Entry<'_>>) -> Option<Value> {
+    if entries.is_empty() {
+        return None;
+    }
+    entries.sort_by(Entry::order);
+    Some(Value::Array(entries.iter().map(Entry::encode).collect()))
+}
+
+/// Whether a client asks to forget who manages what.
+pub fn is_reset(value: Option<&Value>) -> bool {
+    match value.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(entry)]) => entry.is_empty(),
+        _ => false,
+    }
+}
+
+/// Lets the oldest managers of updates become one until there are not too many.
+pub(super) fn cap(entries: &mut Vec<Entry<'_>>) {
+    let is_updater = |entry: &Entry<'_>| entry.operation == Operation::Update;
+    let mut count = entries.iter().filter(|entry| is_updater(entry)).count();
+    if count <= MAX_UPDATERS {
+        return;
+    }
+    let mut oldest: Vec<(String, String)> = entries
+        .iter()
+        .filter(|entry| is_updater(entry))
+        .map(|entry| (entry.time.as_deref().unwrap_or_default().to_owned(), entry.identifier()))
+        .collect();
+    oldest.sort();
+    let mut firsts: Vec<(String, String)> = Vec::new();
+    for (_, identifier) in oldest {
+        if count <= MAX_UPDATERS {
+            return;
+        }
+        let Some(index) = position(entries, &identifier) else { continue };
+        let version = entries[index].api_version.to_string();
+        let Some((_, first)) = firsts.iter().find(|(seen, _)| *seen == version) else {
+            firsts.push((version, identifier));
+            continue;
+        };
+        let bucket = Entry {
+            manager: ANCIENT.into(),
+            operation: Operation::Update,
+            api_version: version.into(),
+            subresource: "".into(),
+            time: None,
+            set: Set::default(),
+        };
+        // The first of the version becomes the bucket, unless there is one from before.
+        let bucket_id = bucket.identifier();
+        if position(entries, &bucket_id).is_none() {
+            let set = position(entries, first).map(|first| entries.remove(first).set);
+            entries.push(Entry { set: set.unwrap_or_default(), ..bucket });
+        }
+        let Some(index) = position(entries, &identifier) else { continue };
+        let entry = entries.remove(index);
+        // A bucket whose turn has come is dropped, as upstream does.
+        if let Some(bucket) = position(entries, &bucket_id) {
+            let bucket = &mut entries[bucket];
+            bucket.set = entry.set.union(std::mem::take(&mut bucket.set));
+            bucket.time = entry.time;
+        }
+        count -= 1;
+    }
+}
+
+fn position(entries: &[Entry<'_>], identifier: &str) -> Option<usize> {
+    entries.iter().position(|entry| entry.identifier() == identifier)
+}

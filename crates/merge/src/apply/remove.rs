@@ -1,0 +1,97 @@
+//! Taking paths out of an object, and what that needs of sets.
+
+use serde_json::{Map, Value};
+
+use super::element::Element;
+use super::set::Set;
+use super::shape::{Items, Shape};
+
+/// The object without what the set names. An atomic value that a path leads into goes as a whole.
+pub fn remove(shape: Shape, value: &Value, set: &Set<'_>) -> Value {
+    if let Shape::Scalar(_) = shape {
+        return value.clone();
+    }
+    match (shape, value) {
+        (Shape::List { element, items }, Value::Array(list)) if !matches!(items, Items::Atomic) => {
+            let inner = Shape::of_type(element);
+            let kept = list.iter().filter_map(|item| {
+                let found = items.step(element, item).ok().and_then(|step| set.find(&step));
+                match found {
+                    Some(node) if node.member => None,
+                    Some(node) => Some(remove(inner, item, &node.below)),
+                    None => Some(item.clone()),
+                }
+            });
+            let kept: Vec<Value> = kept.collect();
+            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+        }
+        (Shape::Struct { .. } | Shape::Map { .. } | Shape::Deduced, Value::Object(map))
+            if !shape.is_atomic() =>
+        {
+            let mut kept = Map::new();
+            for (name, value) in map {
+                match set.field(name) {
+                    Some(node) if node.member => {}
+                    Some(node) => {
+                        let inner = shape.member(name).map_or(Shape::Deduced, |(inner, _)| inner);
+                        kept.insert(name.clone(), remove(inner, value, &node.below));
+                    }
+                    None => {
+                        kept.insert(name.clone(), value.clone());
+                    }
+                }
+            }
+            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+        }
+        (Shape::Deduced, scalar) if !scalar.is_array() => scalar.clone(),
+        (Shape::Opaque, scalar) if !scalar.is_array() && !scalar.is_object() => scalar.clone(),
+        _ => Value::Null,
+    }
+}
+
+impl Set<'_> {
+    /// Makes every declared field of a struct that a path leads through a member.
+    pub(super) fn with_named_fields(mut self, shape: Shape) -> Self {
+        for node in &mut self.nodes {
+            let inner = match (&node.element, shape) {
+                (Element::Field(name), shape) if !matches!(shape, Shape::List { .. } | Shape::Scalar(_)) => {
+                    let member = shape.member(name);
+                    node.member |= member.is_some_and(|(_, declared)| declared);
+                    member.map(|(inner, _)| inner)
+                }
+                (Element::Key(_), Shape::List { element, .. }) => Some(Shape::of_type(element)),
+                _ => None,
+            };
+            let below = std::mem::take(&mut node.below);
+            // Where the type is not known there are no declared fields.
+            node.below =
+                below.with_named_fields(inner.unwrap_or(Shape::Scalar(super::shape::Scalar::Untyped)));
+        }
+        self
+    }
+
+    /// Puts the whole in place of its parts where the type is one value.
+    pub(super) fn collapse(&mut self, shape: Shape) {
+        for node in &mut self.nodes {
+            if node.below.is_empty() {
+                continue;
+            }
+            let inner = match (&node.element, shape) {
+                (_, Shape::Deduced | Shape::Scalar(_)) => None,
+                (Element::Field(name), Shape::Struct { .. } | Shape::Map { .. }) => {
+                    shape.member(name).map(|(inner, _)| inner)
+                }
+                (_, Shape::List { element, .. }) => Some(Shape::of_type(element)),
+                _ => None,
+            };
+            match inner {
+                Some(Shape::Scalar(_)) | None => {}
+                Some(inner) if inner.is_atomic() => {
+                    node.member = true;
+                    node.below = Set::default();
+                }
+                Some(inner) => node.below.collapse(inner),
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Sets of paths as trees, one sorted list of steps a level.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::element::Element;
+
+/// A set of paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set<'a> {
+    /// Sorted by step. None is without meaning: each ends a path or leads to others.
+    pub(super) nodes: Vec<Node<'a>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node<'a> {
+    pub element: Element<'a>,
+    /// Whether the path that ends here is in the set.
+    pub member: bool,
+    pub below: Set<'a>,
+}
+
+/// How two sets are brought together, for a step that one or both of them have.
+enum Sides<'x, 'a, 'b> {
+    Left(&'x Node<'a>),
+    Right,
+    Both(&'x Node<'a>, &'x Node<'b>),
+}
+
+impl<'a> Set<'a> {
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How many paths are in it.
+    pub fn len(&self) -> usize {
+        self.nodes.iter().map(|node| usize::from(node.member) + node.below.len()).sum()
+    }
+
+    /// Adds a step that sorts after all that are there already, unless it would mean nothing.
+    pub(super) fn push(&mut self, element: Element<'a>, member: bool, below: Set<'a>) {
+        if member || !below.is_empty() {
+            self.nodes.push(Node { element, member, below });
+        }
+    }
+
+    pub(super) fn find(&self, element: &Element<'_>) -> Option<&Node<'a>> {
+        let found = self.nodes.binary_search_by(|node| node.element.cmp(element));
+        found.ok().and_then(|index| self.nodes.get(index))
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&Node<'a>> {
+        self.find(&Element::Field(name))
+    }
+
+    /// Whether a path of fields is in the set.
+    pub fn has(&self, path: &[&str]) -> bool {
+        let Some((last, way)) = path.split_last() else { return false };
+        let set = way.iter().try_fold(self, |set, name| set.field(name).map(|node| &node.below));
+        set.and_then(|set| set.field(last)).is_some_and(|node| node.member)
+    }
+
+    pub fn of_path(path: &[&'a str]) -> Set<'a> {
+        let mut set = Set::default();
+        for (index, name) in path.iter().rev().enumerate() {
+            let below = std::mem::take(&mut set);
+            set.push(Element::Field(name), index == 0, below);
+        }
+        set
+    }
+
+    pub fn union(self, other: Set<'a>) -> Set<'a> {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        let mut nodes = Vec::with_capacity(self.nodes.len() + other.nodes.len());
+        let mut left = self.nodes.into_iter().peekable();
+        let mut right = other.nodes.into_iter().peekable();
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some(left), Some(right)) => left.element.cmp(&right.element),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            match order {
+                Ordering::Less => nodes.extend(left.next()),
+                Ordering::Greater => nodes.extend(right.next()),
+                Ordering::Equal => {
+                    if let (Some(mut node), Some(other)) = (left.next(), right.next()) {
+                        node.member |= other.member;
+                        node.below = std::mem::take(&mut node.below).union(other.below);
+                        nodes.push(node);
+                    }
+                }
+            }
+        }
+        Set { nodes }
+    }
+
+    /// The steps of both sets in order.
+    fn sides<'x, 'b>(&'x self, other: &'x Set<'b>) -> impl Iterator<Item = Sides<'x, 'a, 'b>> {
+        let mut left = self.nodes.iter().peekable();
+        let mut right = other.nodes.iter().peekable();
+        std::iter::from_fn(move || {
+            let order = match (left.peek(), right.peek()) {
+                (Some(left), Some(right)) => left.element.cmp(&right.element),
+                (Some(_), None) => Ordering::Less,
+                (None, _) => Ordering::Greater,
+            };
+            match order {
+                Ordering::Less => left.next().map(Sides::Left),
+                Ordering::Greater => right.next().map(|_| Sides::Right),
+                Ordering::Equal => {
+                    left.next().zip(right.next()).map(|(left, right)| Sides::Both(left, right))
+                }
+            }
+        })
+    }
+
+    pub fn intersection(&self, other: &Set<'_>) -> Set<'a> {
+        let mut out = Set::default();
+        for sides in self.sides(other) {
+            if let Sides::Both(left, right) = sides {
+                let below = left.below.intersection(&right.below);
+                out.push(left.element.clone(), left.member && right.member, below);
+            }
+        }
+        out
+    }
+
+    /// What is in this set and not in the other; what is below a path of the other stays.
+    pub fn difference(&self, other: &Set<'_>) -> Set<'a> {
+        let mut out = Set::default();
+        for sides in self.sides(other) {
+            match sides {
+                Sides::Left(node) => out.nodes.push(node.clone()),
+                Sides::Both(left, right) => {
+                    let below = left.below.difference(&right.below);
+                    out.push(left.element.clone(), left.member && !right.member, below);
+                }
+                Sides::Right => {}
+            }
+        }
+        out
+    }
+
+    pub fn is_disjoint(&self, other: &Set<'_>) -> bool {
+        self.sides(other).all(|sides| match sides {
+            Sides::Both(left, right) => {
+                !(left.member && right.member) && left.below.is_disjoint(&right.below)
+            }
+            _ => true,
+        })
+    }
+
+    pub fn is_subset(&self, other: &Set<'_>) -> bool {
+        self.sides(other).all(|sides| match sides {
+            Sides::Left(_) => false,
+            Sides::Right => true,
+            Sides::Both(left, right) => (right.member || !left.member) && left.below.is_subset(&right.below),
+        })
+    }
+
+    /// Takes a path of fields out; what is below it goes too if `deep`.
+    pub(super) fn remove(&mut self, path: &[&str], deep: bool) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let step = Element::Field(first);
+        let Ok(index) = self.nodes.binary_search_by(|node| node.element.cmp(&step)) else { return };
+        let node = &mut self.nodes[index];
+        match rest {
+            [] if deep => {
+                self.nodes.remove(index);
+                return;
+            }
+            [] => node.member = false,
+            rest => node.below.remove(rest, deep),
+        }
+        if !node.member && node.below.is_empty() {
+            self.nodes.remove(index);
+        }
+    }
+
+    /// Keeps only what one of the patterns leads to, and what is below. A star stands for any step.
+    pub(super) fn retain(&mut self, patterns: &[&[&str]]) {
+        self.nodes.retain_mut(|node| {
+            let matches =
+                |step: &str| step == "*" || matches!(node.element, Element::Field(name) if name == step);
+            let rests: Vec<&[&str]> = patterns
+                .iter()
+                .filter_map(|pattern| pattern.split_first())
+                .filter(|(first, _)| matches(first))
+                .map(|(_, rest)| rest)
+                .collect();
+            if rests.is_empty() {
+                return false;
+            }
+            if rests.iter().all(|rest| !rest.is_empty()) {
+                node.below.retain(&rests);
+            }
+            node.member || !node.below.is_empty()
+        });
+    }
+
+    /// Calls `visit` with each path, in upstream's order: of each level first the paths that end there.
+    pub fn visit(&self, visit: &mut dyn FnMut(&Path<'_, 'a>)) {
+        self.visit_below(&mut Vec::new(), visit);
+    }
+
+    fn visit_below<'x>(&'x self, way: &mut Vec<&'x Element<'a>>, visit: &mut dyn FnMut(&Path<'_, 'a>)) {
+        for node in self.nodes.iter().filter(|node| node.member) {
+            way.push(&node.element);
+            visit(&Path(way));
+            way.pop();
+        }
+        for node in &self.nodes {
+            way.push(&node.element);
+            node.below.visit_below(way, visit);
+            way.pop();
+        }
+    }
+
+    /// Whether a path is in the set.
+    pub fn contains(&self, path: &Path<'_, '_>) -> bool {
+        let Some((last, way)) = path.0.split_last() else { return false };
+        let set = way.iter().try_fold(self, |set, step| set.find(step).map(|node| &node.below));
+        set.and_then(|set| set.find(last)).is_some_and(|node| node.member)
+    }
+}
+
+/// A path, which prints as conflicts name it: `.spec.ports[port=80,protocol="TCP"].nodePort`.
+pub struct Path<'x, 'a>(pub &'x [&'x Element<'a>]);
+
+impl fmt::Display for Path<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|element| element.fmt(f))
+    }
+}

@@ -1,0 +1,176 @@
+//! Whether an applied configuration fits its type, in upstream's words.
+
+use std::fmt::Write;
+
+use atoll_schema::TypeRef;
+use serde_json::{Map, Value};
+
+use super::element::Element;
+use super::shape::{Items, NoKey, Scalar, Shape};
+
+/// What is wrong with a configuration; empty if nothing is.
+pub fn problems(shape: Shape, value: &Value) -> Vec<String> {
+    let mut found = Problems::default();
+    found.walk(shape, value);
+    found.texts
+}
+
+/// All problems as one text.
+pub fn joined(problems: &[String]) -> String {
+    match problems {
+        [problem] => problem.clone(),
+        several => format!("errors:\n  {}", several.join("\n  ")),
+    }
+}
+
+#[derive(Default)]
+struct Problems {
+    /// The way to where we are.
+    path: String,
+    texts: Vec<String>,
+}
+
+impl Problems {
+    fn add(&mut self, words: &str) {
+        self.texts.push(match self.path.as_str() {
+            "" => words.to_owned(),
+            path => format!("{path}: {words}"),
+        });
+    }
+
+    fn below(&mut self, step: &dyn std::fmt::Display, look: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        // Writing to a String cannot fail.
+        let _ = write!(self.path, "{step}");
+        look(self);
+        self.path.truncate(length);
+    }
+
+    fn walk(&mut self, shape: Shape, value: &Value) {
+        match (shape, value) {
+            (_, Value::Null) => {}
+            (Shape::Scalar(scalar), value) => self.scalar(scalar, value),
+            (Shape::List { element, items }, Value::Array(list)) => self.items(element, items, list),
+            (Shape::List { .. }, other) => self.add(&format!("expected list, got &{{{}}}", plain(other))),
+            (Shape::Map { .. } | Shape::Struct { .. }, Value::Object(map)) => self.members(shape, map),
+            (Shape::Map { .. } | Shape::Struct { .. }, other) => {
+                self.add(&format!("expected map, got &{{{}}}", plain(other)));
+            }
+            (Shape::Opaque | Shape::Deduced, _) => {}
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar, value: &Value) {
+        let fits = match scalar {
+            Scalar::Text => value.is_string(),
+            Scalar::Number => value.is_number(),
+            Scalar::Boolean => value.is_boolean(),
+            Scalar::Untyped => !value.is_array() && !value.is_object(),
+        };
+        if fits {
+            return;
+        }
+        let words = match scalar {
+            Scalar::Number => format!("expected numeric (int or float), got {}", go_type(value)),
+            Scalar::Text => {
+                format!("expected string, got &value.valueUnstructured{{Value:{}}}", syntax(value))
+            }
+            Scalar::Boolean => format!("expected boolean, got &{{{}}}", plain(value)),
+            Scalar::Untyped => format!("expected any scalar, got &{{{}}}", plain(value)),
+        };
+        self.add(&words);
+    }
+
+    fn items(&mut self, element: TypeRef, items: Items, list: &[Value]) {
+        let shape = Shape::of_type(element);
+        let mut seen: Vec<Element<'_>> = Vec::new();
+        for (index, item) in list.iter().enumerate() {
+            let step = match items {
+                Items::Atomic => Element::Index(index as i64),
+                items => match items.step(element, item) {
+                    Ok(step) => {
+                        if seen.contains(&step) {
+                            self.add(&format!("duplicate entries for key {step}"));
+                        }
+                        step
+                    }
+                    Err(NoKey(words)) => {
+                        self.add(&format!("element {index}: {words}"));
+                        return;
+                    }
+                },
+            };
+            self.below(&step, |inner| inner.walk(shape, item));
+            seen.push(step);
+        }
+    }
+
+    fn members(&mut self, shape: Shape, map: &Map<String, Value>) {
+        for (name, value) in map {
+            let mut stop = false;
+            self.below(&Element::Field(name), |inner| match shape.member(name) {
+                Some((shape, _)) => inner.walk(shape, value),
+                None => {
+                    inner.add("field not declared in schema");
+                    stop = true;
+                }
+            });
+            if stop {
+                return;
+            }
+        }
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// As Go's `%v` prints it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let items: Vec<_> = list.iter().map(plain).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let members: Vec<_> =
+                map.iter().map(|(name, value)| format!("{name}:{}", plain(value))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        Value::Number(number) if number.is_f64() => {
+            atoll_meta::quote::print_float(number.as_f64().unwrap_or_default())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// As Go's `%#v` prints it.
+fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => atoll_meta::quote::quote(text),
+        Value::Array(list) => {
+            let items: Vec<_> = list.iter().map(syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let members: Vec<_> = map
+                .iter()
+                .map(|(name, value)| format!("{}:{}", atoll_meta::quote::quote(name), syntax(value)))
+                .collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        other => plain(other),
+    }
+}

@@ -1,0 +1,86 @@
+//! An order of values, and that of the fields that `managedFields` names.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+/// The order in which server-side apply puts values: numbers, whether whole or not, then strings, booleans, lists, maps,
+/// and null.
+pub fn compare(left: &Value, right: &Value) -> Ordering {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
+            (Some(left), Some(right)) => left.cmp(&right),
+            _ => left.as_f64().partial_cmp(&right.as_f64()).unwrap_or(Ordering::Equal),
+        },
+        (Value::String(left), Value::String(right)) => left.cmp(right),
+        (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
+        (Value::Array(left), Value::Array(right)) => {
+            let unequal = left.iter().zip(right).map(|(left, right)| compare(left, right));
+            let unequal = unequal.into_iter().find(|order| order.is_ne());
+            unequal.unwrap_or_else(|| left.len().cmp(&right.len()))
+        }
+        (Value::Object(left), Value::Object(right)) => compare_maps(left, right),
+        _ => rank(left).cmp(&rank(right)),
+    }
+}
+
+fn compare_maps(left: &Map<String, Value>, right: &Map<String, Value>) -> Ordering {
+    let unequal = left.iter().zip(right).map(|((left_name, left), (right_name, right))| {
+        left_name.cmp(right_name).then_with(|| compare(left, right))
+    });
+    let unequal = unequal.into_iter().find(|order| order.is_ne());
+    unequal.unwrap_or_else(|| left.len().cmp(&right.len()))
+}
+
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        Value::Bool(_) => 2,
+        Value::Array(_) => 3,
+        Value::Object(_) => 4,
+        Value::Null => 5,
+    }
+}
+
+/// The members of `fieldsV1` in upstream's order: fields by name, then items of lists by their keys and values. A map has
+/// them in the order of their text, in which 443 comes before 80; `None` if that is the same.
+pub(super) fn field_order(fields: &Map<String, Value>) -> Option<Vec<(&String, &Value)>> {
+    let is_item = |name: &String| !name.starts_with("f:") && name != ".";
+    if fields.keys().filter(|name| is_item(name)).count() < 2 {
+        return None;
+    }
+    let mut members: Vec<_> = fields.iter().map(|(name, value)| (step(name), (name, value))).collect();
+    members.sort_by(|left, right| left.0.cmp(&right.0));
+    Some(members.into_iter().map(|(_, member)| member).collect())
+}
+
+/// What a step is sorted by: its kind, then its value.
+struct Step<'a> {
+    kind: u8,
+    value: Value,
+    text: &'a str,
+}
+
+fn step(name: &str) -> Step<'_> {
+    let (kind, text) = name.split_at_checked(2).unwrap_or((name, ""));
+    let kind = match kind {
+        "f:" => 1,
+        "k:" => 2,
+        "v:" => 3,
+        "i:" => 4,
+        _ => 0,
+    };
+    let value = if kind > 1 { super::parse(text.as_bytes()).ok() } else { None };
+    Step { kind, value: value.map_or(Value::Null, |parsed| parsed.value), text }
+}
+
+impl Step<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let value = || compare(&self.value, &other.value);
+        self.kind.cmp(&other.kind).then_with(value).then_with(|| self.text.cmp(other.text))
+    }
+}
+
+#[cfg(test)]
+mod tests;

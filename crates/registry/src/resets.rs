@@ -1,0 +1,65 @@
+//! What a write of an object, or of a part of it, leaves as it was, so that nobody comes to own it by that write.
+
+use atoll_merge::apply::Resets;
+
+use crate::row::Row;
+
+/// By group, resource and subresource; what is not listed follows the rule in [`of`].
+const SPECIAL: &[(&str, &str, &str, Resets)] = &[
+    ("", "namespaces", "finalize", Resets::At(&[&["status"]])),
+    (
+        "",
+        "pods",
+        "status",
+        Resets::At(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+    ),
+    ("", "pods", "ephemeralcontainers", Resets::AllBut(&[&["spec", "ephemeralContainers"]])),
+    (
+        "",
+        "pods",
+        "resize",
+        Resets::AllBut(&[
+            &["spec", "containers", "*", "resources"],
+            &["spec", "containers", "*", "resizePolicy"],
+            &["spec", "initContainers", "*", "resources"],
+            &["spec", "initContainers", "*", "resizePolicy"],
+        ]),
+    ),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies", "status", METADATA_AND_SPEC),
+    ("apiregistration.k8s.io", "apiservices", "status", METADATA_AND_SPEC),
+    ("apps", "deployments", "status", Resets::At(&[&["spec"], &["metadata", "labels"]])),
+    ("certificates.k8s.io", "certificatesigningrequests", "", Resets::At(&[&["spec"], &["status"]])),
+    (
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        "status",
+        Resets::At(&[&["spec"], &["status", "conditions"]]),
+    ),
+    (
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+        "approval",
+        Resets::At(&[&["spec"], &["status", "certificate"]]),
+    ),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas", "status", METADATA_AND_SPEC),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", "status", METADATA_AND_SPEC),
+    ("networking.k8s.io", "servicecidrs", "status", METADATA_AND_SPEC),
+    ("resource.k8s.io", "devicetaintrules", "status", METADATA_AND_SPEC),
+    ("resource.k8s.io", "resourceclaims", "status", METADATA_AND_SPEC),
+    ("storage.k8s.io", "volumeattachments", "status", METADATA_AND_SPEC),
+];
+
+const METADATA_AND_SPEC: Resets = Resets::At(&[&["metadata"], &["spec"]]);
+
+/// Where nothing else is said, an object is written without its status and the status without the spec.
+pub fn of(row: &Row, subresource: &str) -> Resets {
+    let special = SPECIAL.iter().find(|(group, resource, part, _)| {
+        (*group, *resource, *part) == (row.group.as_str(), row.resource.as_str(), subresource)
+    });
+    match (special, subresource) {
+        (Some((.., resets)), _) => *resets,
+        (None, "status") => Resets::At(&[&["spec"]]),
+        (None, "") if row.has_status() => Resets::At(&[&["status"]]),
+        _ => Resets::NONE,
+    }
+}

@@ -1,0 +1,85 @@
+//! Server-side apply: a configuration that says all that its manager wants.
+
+use atoll_merge::apply::Author;
+use atoll_meta::{Status, json, object};
+use atoll_registry::scale;
+use serde_json::{Map, Value};
+
+use super::{Form, Patch, PatchKind};
+use crate::decode::{self, yaml};
+use crate::options::{FieldValidation, WriteOptions};
+
+/// Reads a configuration, which is YAML, of which JSON is a part.
+pub(super) fn parse(body: &[u8]) -> Result<Patch, Status> {
+    let decoding = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let json = body.trim_ascii_start().starts_with(b"{").then(|| json::parse(body));
+    let (value, complaint) = match json {
+        Some(Ok(parsed)) if parsed.duplicates.is_empty() => (parsed.value, None),
+        _ => yaml::parse(body)
+            .map_err(|error| decoding(format!("error converting YAML to JSON: yaml: {error}")))?,
+    };
+    let found = match value {
+        Value::Object(_) | Value::Null => None,
+        Value::Array(_) => Some("array"),
+        Value::String(_) => Some("string"),
+        Value::Bool(_) => Some("bool"),
+        Value::Number(_) => Some("number"),
+    };
+    if let Some(found) = found {
+        return Err(decoding(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
+             map[string]interface {{}}"
+        )));
+    }
+    let value = if value.is_null() { Value::Object(Map::new()) } else { value };
+    Ok(Patch { kind: PatchKind::Apply, value, remarks: complaint.into_iter().collect() })
+}
+
+/// What comes of applying the configuration, and what to warn about.
+pub(super) fn apply(
+    patch: &Patch,
+    form: Form<'_>,
+    existing: Option<&Value>,
+    author: &Author<'_>,
+    options: &WriteOptions,
+) -> Result<(Value, Vec<String>), Status> {
+    let managed = match form {
+        Form::Of(row) => &row.managed,
+        Form::Scale => &scale::MANAGED,
+    };
+    let live = existing.unwrap_or(managed.empty());
+    let applied = managed.apply(live, &patch.value, author, options.force)?;
+    let warnings = match options.field_validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => patch.remarks.iter().cloned().flat_map(yaml::warnings).collect(),
+        FieldValidation::Strict => match patch.remarks.first() {
+            None => Vec::new(),
+            Some(complaint) => {
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {complaint}"
+                )));
+            }
+        },
+    };
+    if let (Form::Of(row), None, uid) = (form, existing, object::uid(&applied))
+        && !uid.is_empty()
+    {
+        let message = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict(&row.group, &row.resource, object::name(&applied), message));
+    }
+    let (namespace, name) = (object::namespace(&applied).to_owned(), object::name(&applied).to_owned());
+    let (kind, read) = match form {
+        Form::Of(row) => {
+            (format!("{}/{}, Kind={}", row.group, row.version, row.kind), decode::patched(row, applied))
+        }
+        Form::Scale => ("autoscaling/v1, Kind=Scale".to_owned(), decode::patched_scale(applied)),
+    };
+    let (object, _) = read.map_err(|error| {
+        Status::plain_internal(format!(
+            "failed to convert new object ({namespace}/{name}; {kind}) to proper version: {error}"
+        ))
+    })?;
+    Ok((object, warnings))
+}

@@ -1,0 +1,100 @@
+//! What a definition says besides schemas: names, subresources and columns.
+
+use atoll_meta::names;
+
+use crate::at::{At, Errors};
+
+const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: &[&str] =
+    &["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+
+pub(super) fn resource_names(errors: &mut Errors, given: &At<'_>) {
+    let mut label = |at: &At<'_>, text: &str, intro: &str| {
+        let broken = names::dns1035_label(text);
+        if !broken.is_empty() {
+            errors.push(at.invalid_as(at.text(), format!("{intro}{}", broken.join(","))));
+        }
+    };
+    for field in ["plural", "singular", "kind", "listKind"] {
+        let name = given.get(field);
+        if name.is_empty() {
+            continue;
+        }
+        match field {
+            "plural" | "singular" => label(&name, name.text(), ""),
+            _ => {
+                let intro = "may have mixed case, but should otherwise match: ";
+                label(&name, &name.text().to_lowercase(), intro);
+            }
+        }
+    }
+    given.get("shortNames").items().for_each(|name| label(&name, name.text(), ""));
+    let (kind, list) = (given.text_of("kind"), given.get("listKind"));
+    if !kind.is_empty() && kind == list.text() {
+        errors.push(list.invalid("kind and listKind may not be the same"));
+    }
+    for category in given.get("categories").items() {
+        let broken = names::dns1035_label(category.text());
+        if !broken.is_empty() {
+            errors.push(category.invalid(broken.join(",")));
+        }
+    }
+}
+
+fn json_path(errors: &mut Errors, at: &At<'_>) -> bool {
+    let good = at.text().starts_with('.');
+    if !good {
+        errors.push(at.invalid("must be a simple json path starting with ."));
+    }
+    good
+}
+
+pub(super) fn subresources(errors: &mut Errors, at: &At<'_>) {
+    let scale = at.get("scale");
+    if !scale.is_set() {
+        return;
+    }
+    let paths = [
+        ("specReplicasPath", "scale.specReplicasPath", ".spec."),
+        ("statusReplicasPath", "scale.statusReplicasPath", ".status."),
+    ];
+    for (field, shown, prefix) in paths {
+        let path = At::under(scale.value.get(field), at.path.child(shown));
+        if path.is_empty() {
+            errors.push(path.required(""));
+        } else if json_path(errors, &path) && !path.text().starts_with(prefix) {
+            errors
+                .push(path.invalid(format!("should be a json path under {}", prefix.trim_end_matches('.'))));
+        }
+    }
+    let path = At::under(scale.value.get("labelSelectorPath"), at.path.child("scale.labelSelectorPath"));
+    if !path.is_empty()
+        && json_path(errors, &path)
+        && ![".spec.", ".status."].iter().any(|prefix| path.text().starts_with(prefix))
+    {
+        errors.push(path.invalid_as(path.named(), "should be a json path under either .spec or .status"));
+    }
+}
+
+pub(super) fn column(errors: &mut Errors, column: &At<'_>) {
+    let (name, kind, format) = (column.get("name"), column.get("type"), column.get("format"));
+    if name.is_empty() {
+        errors.push(name.required(""));
+    }
+    let types = format!("must be one of {}", COLUMN_TYPES.join(","));
+    if kind.is_empty() {
+        errors.push(kind.required(types));
+    } else if !COLUMN_TYPES.contains(&kind.text()) {
+        errors.push(kind.invalid(types));
+    }
+    if !format.is_empty() && !COLUMN_FORMATS.contains(&format.text()) {
+        errors.push(format.invalid(format!("must be one of {}", COLUMN_FORMATS.join(","))));
+    }
+    // Upstream's own type spells it differently.
+    let path = At::under(column.value.get("jsonPath"), column.path.child("JSONPath"));
+    if path.is_empty() {
+        errors.push(path.required(""));
+    } else {
+        json_path(errors, &path);
+    }
+}
