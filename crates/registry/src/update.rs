@@ -170,6 +170,7 @@ impl Registry {
     fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
         if new == *old || differs_in_times_only(&new, old) {
+            (update.admit)(&new, Some(old))?;
             return Ok(Step::Unchanged);
         }
         let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);

@@ -39,7 +39,7 @@ pub(crate) fn of(group: &str, version: &str, resource: &str) -> Option<&'static 
 }
 
 impl View {
-    fn version(&self) -> &'static str {
+    pub(crate) fn version(&self) -> &'static str {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
@@ -71,7 +71,6 @@ impl Row {
         if let Some(view) = self.view {
             (view.to_stored)(object);
             settle(object, view.api_version, &self.kind, self.stored_type());
-            self.stored_defaults().apply(object);
         }
     }
 
@@ -126,6 +125,13 @@ impl Row {
             json: self.shown_json(object.json.clone()),
             facts: object.facts.clone(),
         })
+    }
+}
+
+/// Gives an object the form that the cells of a table are made from.
+pub fn print_stored(object: &mut Value) {
+    if object::api_version(object) == "autoscaling/v1" && object::kind(object) == "HorizontalPodAutoscaler" {
+        (autoscalers::VIEW.to_stored)(object);
     }
 }
 

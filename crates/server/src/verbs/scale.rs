@@ -73,7 +73,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         subresource: "",
         manager: None,
         transform: &transform,
-        admit: &|_: &Value, _: Option<&Value>| {
+        admit: &|new: &Value, old: Option<&Value>| {
+            warnings.remark(row.remarks("", new, old));
             admit(server, row, call, &place, Operation::Update, place.name, None)
         },
         uid,
