@@ -146,7 +146,7 @@ async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
     let remaining: &[String] = if way.hooks { &[format!("jobs/{NAME}-migrate")] } else { &[] };
     assert!(left.keys().eq(remaining), "{:?}", left.keys());
     assert_eq!(releases(site, RELEASE).await, []);
-    assert_eq!(helm.json("list --all").await, json!([]));
+    assert_eq!(helm.json("list").await, json!([]));
     steps.push(("uninstall", left));
     steps
 }

@@ -96,7 +96,7 @@ async fn inherit(site: &Site) -> Steps {
     steps.push(("an upgrade by Helm 4", merged));
 
     // From now on by applying; nothing may be left that Helm no longer wants.
-    four.run(&format!("upgrade {RELEASE} CHART --no-hooks --server-side=true")).await;
+    four.run(&format!("upgrade {RELEASE} CHART --no-hooks --reset-values --server-side=true")).await;
     let applied = state(site).await;
     let containers = &deployment(&applied)["spec"]["template"]["spec"]["containers"];
     assert_eq!(containers.as_array().unwrap().len(), 1, "{containers}");
