@@ -91,13 +91,13 @@ fn is_version(text: &str) -> bool {
             && part.bytes().all(|byte| byte.is_ascii_digit())
             && (part == "0" || !part.starts_with('0'))
     };
-    let is_word =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, pre) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));
-    let is_pre = |part: &str| {
-        is_word(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()))
-    };
+    let is_pre =
+        |part: &str| is_word(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()));
     core.split('.').count() == 3
         && core.split('.').all(is_number)
         && pre.is_none_or(|pre| pre.split('.').all(is_pre))
@@ -165,11 +165,25 @@ pub(super) fn binding(errors: &mut Errors, holder: &At<'_>) {
 #[cfg(test)]
 #[test]
 fn versions() {
-    for right in ["0.0.0", "1.2.3", "1.0.0-alpha", "1.0.0-0.3.7", "1.0.0-x-y.0a", "1.0.0-a+b.01", "1.0.0+a-b"] {
+    for right in ["0.0.0", "1.2.3", "1.0.0-alpha", "1.0.0-0.3.7", "1.0.0-x-y.0a", "1.0.0-a+b.01", "1.0.0+a-b"]
+    {
         assert!(is_version(right), "{right}");
     }
-    for wrong in ["", "1", "1.2", "1.2.3.4", "01.2.3", "1.2.x", "1.0.0-", "1.0.0-01", "1.0.0-a..b", "1.0.0+", "1.0.0+a+b", "v1.0.0", "1.0.0\n"]
-    {
+    for wrong in [
+        "",
+        "1",
+        "1.2",
+        "1.2.3.4",
+        "01.2.3",
+        "1.2.x",
+        "1.0.0-",
+        "1.0.0-01",
+        "1.0.0-a..b",
+        "1.0.0+",
+        "1.0.0+a+b",
+        "v1.0.0",
+        "1.0.0\n",
+    ] {
         assert!(!is_version(wrong), "{wrong}");
     }
 }
