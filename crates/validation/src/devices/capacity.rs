@@ -21,7 +21,8 @@ pub(super) fn check(errors: &mut Errors, capacity: &At<'_>, is_shared: bool) {
         return;
     }
     let Some(capacity) = quantities::of(&capacity.get("value")) else { return };
-    let (values, range, default) = (policy.get("validValues"), policy.get("validRange"), policy.get("default"));
+    let (values, range, default) =
+        (policy.get("validValues"), policy.get("validRange"), policy.get("default"));
     let given = quantities::of(&default);
     match (!values.is_empty(), range.is_set(), given) {
         (true, true, _) => errors.push(policy.forbidden(

@@ -4,7 +4,9 @@ use atoll_meta::FieldError;
 use atoll_meta::field::BadValue;
 use serde_json::Value;
 
-use super::{MOST_CONFIGURATIONS, MOST_REQUESTS, MOST_SELECTORS, configuration, listed, named, names, unique};
+use super::{
+    MOST_CONFIGURATIONS, MOST_REQUESTS, MOST_SELECTORS, configuration, listed, named, names, unique,
+};
 use crate::at::{At, Errors};
 use crate::fields::{Fields, broken_rules};
 

@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::{node_selector, shown};
 
 const MOST_ATTRIBUTES_AND_CAPACITIES: usize = 32;
+const MOST_ATTRIBUTE_VALUES: usize = 48;
 const MOST_TAINTS: usize = 16;
 const MOST_COUNTER_SETS: usize = 2;
 const MOST_CONDITIONS: usize = 4;
@@ -29,6 +30,10 @@ pub(super) fn check(errors: &mut Errors, device: &At<'_>, old: Option<&Value>, h
             "the total number of attributes and capacities must not exceed {MOST_ATTRIBUTES_AND_CAPACITIES}"
         );
         errors.push(device.invalid_as(count, detail));
+    }
+    if attributes.len() > MOST_ATTRIBUTE_VALUES {
+        let detail = format!("the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}");
+        errors.push(device.invalid_as(attributes.len(), detail));
     }
     keyed(errors, &attributes, attribute);
     let is_shared = device.get("allowMultipleAllocations").flag();
@@ -59,12 +64,9 @@ fn keyed(errors: &mut Errors, map: &At<'_>, mut check: impl FnMut(&mut Errors, &
 
 fn attribute(errors: &mut Errors, attribute: &At<'_>) {
     let (text, version) = (attribute.get("string"), attribute.get("version"));
+    too_long(errors, &text);
     if version.is_set() && !is_version(version.text()) {
-        // Comes after the one about a text beside it.
-        too_long(errors, &text);
         errors.push(version.invalid("must be a string compatible with semver.org spec 2.0.0"));
-    } else {
-        too_long(errors, &text);
     }
     too_long(errors, &version);
     let detail = "exactly one value must be specified";
@@ -91,13 +93,13 @@ fn is_version(text: &str) -> bool {
             && part.bytes().all(|byte| byte.is_ascii_digit())
             && (part == "0" || !part.starts_with('0'))
     };
-    let is_word =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, pre) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));
-    let is_pre = |part: &str| {
-        is_word(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()))
-    };
+    let is_pre =
+        |part: &str| is_word(part) && (is_number(part) || part.bytes().any(|byte| !byte.is_ascii_digit()));
     core.split('.').count() == 3
         && core.split('.').all(is_number)
         && pre.is_none_or(|pre| pre.split('.').all(is_pre))
@@ -165,11 +167,25 @@ pub(super) fn binding(errors: &mut Errors, holder: &At<'_>) {
 #[cfg(test)]
 #[test]
 fn versions() {
-    for right in ["0.0.0", "1.2.3", "1.0.0-alpha", "1.0.0-0.3.7", "1.0.0-x-y.0a", "1.0.0-a+b.01", "1.0.0+a-b"] {
+    for right in ["0.0.0", "1.2.3", "1.0.0-alpha", "1.0.0-0.3.7", "1.0.0-x-y.0a", "1.0.0-a+b.01", "1.0.0+a-b"]
+    {
         assert!(is_version(right), "{right}");
     }
-    for wrong in ["", "1", "1.2", "1.2.3.4", "01.2.3", "1.2.x", "1.0.0-", "1.0.0-01", "1.0.0-a..b", "1.0.0+", "1.0.0+a+b", "v1.0.0", "1.0.0\n"]
-    {
+    for wrong in [
+        "",
+        "1",
+        "1.2",
+        "1.2.3.4",
+        "01.2.3",
+        "1.2.x",
+        "1.0.0-",
+        "1.0.0-01",
+        "1.0.0-a..b",
+        "1.0.0+",
+        "1.0.0+a+b",
+        "v1.0.0",
+        "1.0.0\n",
+    ] {
         assert!(!is_version(wrong), "{wrong}");
     }
 }

@@ -32,7 +32,8 @@ pub(super) fn check(slice: &Value, old: Option<&Value>) -> Errors {
     if devices.is_set() && counters.is_set() {
         errors.push(spec.invalid_as("", "only one of `sharedCounters` or `devices` is allowed"));
     }
-    let is_rich = |device: &Value| ["taints", "consumesCounters"].iter().any(|list| !device.list(list).is_empty());
+    let is_rich =
+        |device: &Value| ["taints", "consumesCounters"].iter().any(|list| !device.list(list).is_empty());
     let most = if devices.list().iter().any(is_rich) { MOST_RICH_DEVICES } else { MOST_DEVICES };
     let before = old.map(|old| old.get("devices"));
     let each_has_nodes = spec.get("perDeviceNodeSelection").flag();
@@ -79,8 +80,7 @@ fn nodes(errors: &mut Errors, spec: &At<'_>) {
             errors.push(terms.invalid_as(shown, "must have exactly one node selector term"));
         }
     }
-    for (field, shown) in
-        [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    for (field, shown) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
     {
         flag(errors, &spec.get(field), shown, &mut set);
     }

@@ -59,13 +59,7 @@ fn consumer(errors: &mut Errors, consumer: &At<'_>) {
 }
 
 /// Only what is allocated can be reserved, and nobody comes in while the claim goes away.
-fn reservation(
-    errors: &mut Errors,
-    consumers: &At<'_>,
-    allocation: &At<'_>,
-    claim: &Value,
-    before: &At<'_>,
-) {
+fn reservation(errors: &mut Errors, consumers: &At<'_>, allocation: &At<'_>, claim: &Value, before: &At<'_>) {
     if !allocation.is_set() {
         errors.push(consumers.forbidden("may not be specified when `allocated` is not set"));
         return;
