@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
+use atoll_validation::warnings;
 
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy::{self, Strategy};
@@ -39,19 +40,6 @@ const MINIMAL: [(&str, &str); 7] = [
     ("apiextensions.k8s.io", "customresourcedefinitions"),
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
-
-/// Subresources that are served.
-const SUBRESOURCES: [&str; 9] = [
-    "status",
-    "scale",
-    "finalize",
-    "approval",
-    "binding",
-    "eviction",
-    "token",
-    "ephemeralcontainers",
-    "resize",
-];
 
 /// What is not stored but done or computed on request.
 const COMPUTED: [(&str, &str); 7] = [
@@ -111,7 +99,7 @@ fn builtin(resource: &Resource) -> Row {
         group => format!("{group}/{}", resource.version),
     };
     let owned = |texts: &[&'static str]| texts.iter().map(ToString::to_string).collect();
-    let subresources = resource.subresources.iter().filter(|sub| SUBRESOURCES.contains(&sub.name));
+    let view = views::of(resource.group, resource.version, resource.resource);
     Row {
         group: resource.group.to_string(),
         version: resource.version.to_string(),
@@ -123,7 +111,9 @@ fn builtin(resource: &Resource) -> Row {
         short_names: owned(&resource.short_names),
         categories: owned(&resource.categories),
         storage_version_hash: resource.storage_version_hash.unwrap_or_default().to_string(),
-        subresources: subresources
+        subresources: resource
+            .subresources
+            .iter()
             .map(|sub| Subresource {
                 name: sub.name.to_string(),
                 kind: sub.kind.to_string(),
@@ -133,10 +123,11 @@ fn builtin(resource: &Resource) -> Row {
             })
             .collect(),
         type_id: resource.type_id,
-        view: views::of(resource.group, resource.version, resource.resource),
+        view,
         strategy: strategy::builtin(resource.group, resource.resource),
         defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
         checks: atoll_validation::of(resource.group, resource.resource),
+        warnings: warnings::of(view.map_or(resource.group, |view| view.group), resource.resource),
         managed: Kind::new(api_version, resource.kind, resource.type_id),
     }
 }
@@ -168,6 +159,7 @@ fn workspaces() -> Row {
         strategy,
         defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
         checks: atoll_validation::of(ATOLL, "workspaces"),
+        warnings: warnings::of(ATOLL, "workspaces"),
         managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
     }
 }

@@ -32,8 +32,17 @@ impl Registry {
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
         }
-        if let Some(manager) = manager {
+        if let Some(manager) = manager
+            && row.view.is_none()
+        {
             self.record_new(row, &mut object, manager);
+        } else if let Some(manager) = manager {
+            let mut stored = object.clone();
+            row.in_view(&mut stored, |shown| self.record_new(row, shown, manager));
+            let managed = object::metadata_mut(&mut stored).remove("managedFields");
+            let fields = object::metadata_mut(&mut object);
+            fields.remove("managedFields");
+            fields.extend(managed.map(|managed| ("managedFields".to_owned(), managed)));
         }
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {

@@ -7,6 +7,7 @@ use atoll_merge::apply::Kind;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
+use atoll_validation::warnings::{self, Warnings};
 use atoll_watch::Scope;
 use serde_json::{Map, Value};
 
@@ -37,6 +38,8 @@ pub struct Row {
     pub defaults: Defaults,
     /// What is refused about this kind.
     pub checks: &'static Checks,
+    /// What is taken, but remarked on.
+    pub warnings: &'static Warnings,
     /// Keeps account of who manages which fields.
     pub managed: Kind,
 }
@@ -100,6 +103,25 @@ impl Row {
 
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|own| own.name == name)
+    }
+
+    /// What is remarked on about an object, or one of its subresources, that is about to be written.
+    pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+        match subresource {
+            "" => (self.warnings.object)(new, old),
+            "status" => (self.warnings.status)(new),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is remarked on about an object that a client sends, before anything is filled in.
+    pub fn remarks_on_given(&self, given: &Value) -> Vec<String> {
+        (self.warnings.given)(given)
+    }
+
+    /// What every request about this resource is told.
+    pub fn deprecation(&self) -> Option<&'static str> {
+        warnings::deprecated(&self.group, &self.version, &self.resource)
     }
 
     /// Whether status is written apart from the rest.

@@ -74,9 +74,10 @@ impl Registry {
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
-                row.managed.record(&shown, &mut new, &author);
+                row.in_view(&mut new, |new| row.managed.record(&shown, new, &author));
+            } else {
+                row.to_stored(&mut new);
             }
-            row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
                 false => Taken::default(),
@@ -169,6 +170,7 @@ impl Registry {
     fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
         if new == *old || differs_in_times_only(&new, old) {
+            (update.admit)(&new, Some(old))?;
             return Ok(Step::Unchanged);
         }
         let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);

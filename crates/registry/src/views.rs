@@ -39,7 +39,7 @@ pub(crate) fn of(group: &str, version: &str, resource: &str) -> Option<&'static 
 }
 
 impl View {
-    fn version(&self) -> &'static str {
+    pub(crate) fn version(&self) -> &'static str {
         self.api_version.rsplit('/').next().unwrap_or_default()
     }
 
@@ -71,7 +71,6 @@ impl Row {
         if let Some(view) = self.view {
             (view.to_stored)(object);
             settle(object, view.api_version, &self.kind, self.stored_type());
-            self.stored_defaults().apply(object);
         }
     }
 
@@ -81,6 +80,23 @@ impl Row {
             (view.to_view)(object);
             settle(object, &self.api_version(), &self.kind, self.type_id);
         }
+    }
+
+    /// Brings an object from the form of requests into that of the store, and keeps account of it on the way, with all
+    /// that the way through the store adds.
+    pub(crate) fn in_view(&self, object: &mut Value, record: impl FnOnce(&mut Value)) {
+        if self.view.is_none() {
+            record(object);
+            return;
+        }
+        let sent = object::metadata_mut(object).remove("managedFields");
+        self.to_stored(object);
+        let mut shown = object.clone();
+        self.to_view(&mut shown);
+        object::metadata_mut(&mut shown).extend(sent.map(|sent| ("managedFields".to_owned(), sent)));
+        record(&mut shown);
+        let recorded = object::metadata_mut(&mut shown).remove("managedFields");
+        object::metadata_mut(object).extend(recorded.map(|recorded| ("managedFields".to_owned(), recorded)));
     }
 
     /// Stored JSON as clients of this row see it.
@@ -109,6 +125,13 @@ impl Row {
             json: self.shown_json(object.json.clone()),
             facts: object.facts.clone(),
         })
+    }
+}
+
+/// Gives an object the form that the cells of a table are made from.
+pub fn print_stored(object: &mut Value) {
+    if object::api_version(object) == "autoscaling/v1" && object::kind(object) == "HorizontalPodAutoscaler" {
+        (autoscalers::VIEW.to_stored)(object);
     }
 }
 

@@ -215,7 +215,7 @@ impl ListOptions {
     }
 }
 
-fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
+pub fn integer(query: &Query, name: &str) -> Result<Option<i64>, Status> {
     let Some(text) = query.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let parsed = text.parse().map_err(|error: std::num::ParseIntError| {
         let problem = match error.kind() {

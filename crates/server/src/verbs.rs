@@ -1,6 +1,7 @@
 //! One verb a file. Here a request finds its row and its verb.
 
 mod binding;
+mod connect;
 mod create;
 mod delete;
 mod delete_collection;
@@ -54,6 +55,7 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
         ("", "create") if review::is_review(&row) => review::answer(server, &row, &call).await,
         ("eviction", _) => eviction::answer(server, &row, &call).await,
         ("token", _) => token::answer(server, &row, &call).await,
+        (name, _) if connect::is_connection(name) => connect::answer(server, &row, &call).await,
         ("scale", _) => scale::answer(server, &row, &call).await,
         (_, "create") => create::answer(server, &row, &call).await,
         (_, "get") => get::answer(server, &row, &call).await,
@@ -65,7 +67,10 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
         (_, "deletecollection") => delete_collection::answer(server, &row, &call).await,
         _ => Err(Status::method_not_supported_generic()),
     };
-    let response = answer?;
+    let response = match row.deprecation() {
+        Some(deprecation) => warn_first(answer, deprecation, &call),
+        None => answer?,
+    };
     if let Form::Table(_, Include::Unknown) = call.output.form
         && response.status().is_success()
     {
@@ -84,7 +89,8 @@ fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
         true => info.namespace.is_empty() && !info.name.is_empty(),
         false => info.in_namespace,
     };
-    if misplaced || !info.rest.is_empty() {
+    // Behind a proxy the path goes on.
+    if misplaced || (!info.rest.is_empty() && info.subresource != "proxy") {
         return Err(Status::not_found_generic());
     }
     let verbs = match info.subresource.as_str() {
@@ -120,6 +126,7 @@ fn admit(
     place: &Place<'_>,
     operation: Operation,
     name: &str,
+    object: Option<&Value>,
 ) -> Result<(), Status> {
     server.admission.admit(&Request {
         operation,
@@ -128,6 +135,7 @@ fn admit(
         workspace: place.workspace,
         namespace: place.namespace,
         name,
+        object,
         snapshot: &server.registry.snapshot(),
     })
 }
@@ -153,6 +161,20 @@ fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);
         }
+    }
+    response
+}
+
+/// Adds what is said of every request, before what is said of this one.
+fn warn_first(answer: Result<Response<Body>, Status>, warning: &str, call: &Call) -> Response<Body> {
+    let mut response = warn(answer, &[], call);
+    let others: Vec<HeaderValue> = match response.headers_mut().entry(header::WARNING) {
+        header::Entry::Occupied(entry) => entry.remove_entry_mult().1.collect(),
+        header::Entry::Vacant(_) => Vec::new(),
+    };
+    let mut response = warn(Ok(response), &[warning.to_string()], call);
+    for other in others {
+        response.headers_mut().append(header::WARNING, other);
     }
     response
 }

@@ -49,7 +49,7 @@ fn without_zeros(digits: &str) -> &str {
 }
 
 /// As upstream writes it: an IPv4 address within IPv6 is an IPv4 address.
-fn canonical(address: IpAddr) -> String {
+pub(crate) fn canonical(address: IpAddr) -> String {
     match address {
         IpAddr::V6(six) => six.to_ipv4_mapped().map_or_else(|| six.to_string(), |four| four.to_string()),
         IpAddr::V4(four) => four.to_string(),
@@ -117,7 +117,7 @@ impl Range {
         address.is_ipv4() == self.network.is_ipv4() && masked(address, self.bits) == self.network
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         // Upstream writes the network of an IPv4 address within IPv6 as one of IPv4 with the mask that is left.
         let mapped = matches!(self.network, IpAddr::V6(six) if six.to_ipv4_mapped().is_some());
         let bits = if mapped { self.bits.saturating_sub(96) } else { self.bits };

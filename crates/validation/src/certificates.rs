@@ -124,8 +124,8 @@ fn whole(request: &Value, lenience: &Lenience) -> Errors {
     errors
 }
 
-/// Whether base64 text stands for a PEM block of this type.
-fn is_pem(encoded: &str, kind: &str) -> bool {
+/// The bytes that base64 text stands for.
+pub(crate) fn from_base64(encoded: &str) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
@@ -144,6 +144,12 @@ fn is_pem(encoded: &str, kind: &str) -> bool {
             text.push((buffer >> bits & 0xff) as u8);
         }
     }
+    text
+}
+
+/// Whether base64 text stands for a PEM block of this type.
+fn is_pem(encoded: &str, kind: &str) -> bool {
+    let text = from_base64(encoded);
     let text = String::from_utf8_lossy(&text);
     let begin = format!("-----BEGIN {kind}-----");
     let start = text.find("-----BEGIN ").filter(|start| *start == 0 || text[..*start].ends_with('\n'));

@@ -4,6 +4,7 @@
 //! of(group, resource) ─ Checks ─┬ create          a new object
 //!                               ├ update          a changed one beside the old one
 //!                               └ subresource     the same for a part of it that is written apart
+//! warnings::of(group, resource)   what is taken, but remarked on
 //! ```
 //!
 //! Objects have been decoded and defaulted, so their types are right. All errors of an object come at once, in upstream's order.
@@ -45,6 +46,7 @@ mod storage;
 mod topology;
 mod volume;
 mod volume_claim;
+pub mod warnings;
 mod webhooks;
 
 use atoll_meta::FieldError;

@@ -120,7 +120,8 @@ impl<'c> Api<'c> {
 
     /// kubectl in this namespace; it must succeed.
     pub async fn kubectl(&self, line: &str) -> Result<String, String> {
-        let mut command = self.cluster.kubectl(&format!("-n {} {line}", self.namespace));
+        let mut command =
+            self.cluster.kubectl(&format!("--request-timeout=30s -n {} {line}", self.namespace));
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let output = output.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         match output.status.success() {

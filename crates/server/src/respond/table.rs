@@ -119,7 +119,9 @@ fn write_list<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut 
 }
 
 fn parse(stored: &[u8]) -> Value {
-    json::parse(stored).map(|parsed| parsed.value).unwrap_or_default()
+    let mut object = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
+    atoll_registry::views::print_stored(&mut object);
+    object
 }
 
 fn now() -> Timestamp {

@@ -10,6 +10,7 @@ use atoll_registry::strategy::Requester;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::patch::Warnings;
 use super::{admit, check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
@@ -23,7 +24,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
-    let created = create(server, row, call, object, &options).await;
+    warnings.extend(row.remarks_on_given(&object));
+    let remarks = Warnings::default();
+    let created = create(server, row, call, object, &options, &remarks).await;
+    warnings.extend(remarks.take());
     Ok(warn(created, &warnings, call))
 }
 
@@ -33,6 +37,7 @@ async fn create(
     call: &Call,
     mut object: Value,
     options: &WriteOptions,
+    remarks: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
     call.workspace.check_create(&row.group, &row.resource, &object)?;
@@ -40,11 +45,15 @@ async fn create(
     // What is yet to be named is known by what its name shall begin with.
     let name = Some(object::name(&object)).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
-    admit(server, row, call, &place, Operation::Create, &name)?;
+    admit(server, row, call, &place, Operation::Create, &name, Some(&object))?;
     let User { name, uid, groups } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
+    let admit = |new: &Value| {
+        remarks.remark(row.remarks("", new, None));
+        Ok(())
+    };
     let manager = options.manager(&call.headers);
     let created =
-        server.registry.create(row, &place, object, Some(&manager), options.dry_run, &|_| Ok(())).await?;
+        server.registry.create(row, &place, object, Some(&manager), options.dry_run, &admit).await?;
     Ok(respond::object(StatusCode::CREATED, created.json, call.output))
 }

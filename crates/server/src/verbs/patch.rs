@@ -64,11 +64,12 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         manager: (!applies).then_some(&*manager),
         transform: &transform,
         admit: &|new: &Value, old: Option<&Value>| {
+            warnings.remark(row.remarks(&call.info.subresource, new, old));
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             if old.is_none() {
                 call.workspace.check_create(&row.group, &row.resource, new)?;
             }
-            admit(server, row, call, &place, operation, place.name)
+            admit(server, row, call, &place, operation, place.name, Some(new))
         },
         uid: None,
         create_missing: applies && call.info.subresource.is_empty(),
@@ -84,15 +85,26 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
 
 /// What the last try remarked on is what the client is told.
 #[derive(Default)]
-pub struct Warnings(Mutex<Vec<String>>);
+pub struct Warnings {
+    read: Mutex<Vec<String>>,
+    contents: Mutex<Vec<String>>,
+}
 
 impl Warnings {
+    /// About how the request was written.
     pub fn set(&self, remarks: Vec<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    }
+
+    /// About what the object contains.
+    pub fn remark(&self, remarks: Vec<String>) {
+        *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
     pub fn take(self) -> Vec<String> {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let mut all = self.read.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.extend(self.contents.into_inner().unwrap_or_else(PoisonError::into_inner));
+        all
     }
 }
 

@@ -73,8 +73,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         subresource: "",
         manager: None,
         transform: &transform,
-        admit: &|_: &Value, _: Option<&Value>| {
-            admit(server, row, call, &place, Operation::Update, place.name)
+        admit: &|new: &Value, old: Option<&Value>| {
+            warnings.remark(row.remarks("", new, old));
+            admit(server, row, call, &place, Operation::Update, place.name, None)
         },
         uid,
         create_missing: false,

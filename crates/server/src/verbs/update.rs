@@ -8,6 +8,7 @@ use atoll_registry::{Row, Update};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::patch::Warnings;
 use super::{admit, check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
@@ -21,7 +22,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
-    let updated = update(server, row, call, &object, &options).await;
+    let remarks = Warnings::default();
+    let updated = update(server, row, call, &object, &options, &remarks).await;
+    warnings.extend(remarks.take());
     Ok(warn(updated, &warnings, call))
 }
 
@@ -31,6 +34,7 @@ async fn update(
     call: &Call,
     wanted: &Value,
     options: &WriteOptions,
+    remarks: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, wanted)?;
     check_name(wanted, &call.info.name)?;
@@ -42,11 +46,12 @@ async fn update(
         manager: Some(&manager),
         transform: &|_| Ok(wanted.clone()),
         admit: &|new: &Value, old: Option<&Value>| {
+            remarks.remark(row.remarks(&call.info.subresource, new, old));
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             if old.is_none() {
                 call.workspace.check_create(&row.group, &row.resource, new)?;
             }
-            admit(server, row, call, &place, operation, place.name)
+            admit(server, row, call, &place, operation, place.name, Some(new))
         },
         uid,
         create_missing: false,

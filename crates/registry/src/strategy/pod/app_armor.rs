@@ -1,15 +1,17 @@
 //! Profiles of AppArmor once stood in annotations; a new pod has them in fields as well.
 
+use atoll_validation::warnings::app_armor_profile;
 use serde_json::{Value, json};
 
 const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
-const MAX_NAME: usize = 4095;
 
 pub fn fields_from_annotations(pod: &mut Value) {
     let Some(annotations) = pod["metadata"].get("annotations").and_then(Value::as_object) else { return };
     let profiles: Vec<(String, Value)> = annotations
         .iter()
-        .filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?.to_owned(), profile(value.as_str()?)?)))
+        .filter_map(|(name, value)| {
+            Some((name.strip_prefix(PREFIX)?.to_owned(), app_armor_profile(value.as_str()?)?))
+        })
         .collect();
     if profiles.is_empty() || pod["spec"]["os"]["name"] == "windows" {
         return;
@@ -26,18 +28,6 @@ pub fn fields_from_annotations(pod: &mut Value) {
                 }
                 container["securityContext"]["appArmorProfile"] = profile.clone();
             }
-        }
-    }
-}
-
-fn profile(annotation: &str) -> Option<Value> {
-    match annotation {
-        "unconfined" => Some(json!({"type": "Unconfined"})),
-        "runtime/default" => Some(json!({"type": "RuntimeDefault"})),
-        _ => {
-            let name = annotation.strip_prefix("localhost/")?;
-            let fits = !name.is_empty() && name.trim() == name && name.len() <= MAX_NAME;
-            fits.then(|| json!({"type": "Localhost", "localhostProfile": name}))
         }
     }
 }

@@ -1,0 +1,165 @@
+//! What the annotations hold, as Go reads and writes it: fields in the order of the Go types, found whatever their case.
+
+use atoll_meta::json;
+use atoll_schema::{Type, TypeRef, Types};
+use serde_json::Value;
+
+pub const METRIC_SPEC: &str = "autoscaling/v2.MetricSpec";
+pub const METRIC_STATUS: &str = "autoscaling/v2.MetricStatus";
+const CONDITION: &str = "autoscaling/v2.HorizontalPodAutoscalerCondition";
+const RULES: &str = "autoscaling/v2.HorizontalPodAutoscalerBehavior";
+
+/// The elements of a list; one that cannot be read makes all of it unreadable.
+pub fn read_list(text: &str, read: impl Fn(Value) -> Option<Value>) -> Option<Vec<Value>> {
+    match json::parse(text.as_bytes()).ok()?.value {
+        Value::Null => Some(Vec::new()),
+        Value::Array(items) => items.into_iter().map(read).collect(),
+        _ => None,
+    }
+}
+
+pub fn read_conditions(types: &Types, text: &str) -> Option<Vec<Value>> {
+    read_list(text, |condition| typed(types, CONDITION, condition))
+}
+
+pub fn write_conditions(types: &Types, conditions: &[Value]) -> String {
+    let mut out = Vec::new();
+    write_list(conditions, &mut out, |condition, out| match types.by_key(CONDITION) {
+        Some(id) => write_typed(types, TypeRef::Struct(id), condition, out),
+        None => json::write(condition, out),
+    });
+    text(out)
+}
+
+/// `None` also for a behavior that says nothing.
+pub fn read_behavior(types: &Types, text: &str) -> Option<Value> {
+    let behavior = typed(types, RULES, json::parse(text.as_bytes()).ok()?.value)?;
+    behavior.as_object().is_some_and(|rules| !rules.is_empty()).then_some(behavior)
+}
+
+/// Upstream writes a type of its own here, whose fields have no names in JSON: they are Go's, and none is left out.
+pub fn write_behavior(types: &Types, behavior: &Value) -> String {
+    let mut out = Vec::new();
+    match types.by_key(RULES) {
+        Some(id) => write_go(types, TypeRef::Struct(id), behavior, &mut out),
+        None => json::write(behavior, &mut out),
+    }
+    text(out)
+}
+
+/// What decoding into a Go struct makes of a value, `None` if that fails.
+pub fn typed(types: &Types, key: &str, mut value: Value) -> Option<Value> {
+    let id = types.by_key(key)?;
+    spell(types, TypeRef::Struct(id), &mut value);
+    atoll_schema::normalise(types, id, &mut value).ok()?;
+    Some(value)
+}
+
+/// Go's `encoding/json` does not mind the case of a field's name. Gives each field the case that its type has.
+fn spell(types: &Types, kind: TypeRef, value: &mut Value) {
+    match (kind, value) {
+        (TypeRef::List(list), Value::Array(items)) => {
+            items.iter_mut().for_each(|item| spell(types, list.element, item));
+        }
+        (TypeRef::Struct(id), Value::Object(fields)) => {
+            let owner = &types[id];
+            let misspelt: Vec<_> =
+                fields.keys().filter_map(|name| Some((name.clone(), right(owner, name)?))).collect();
+            for (name, right) in misspelt {
+                if let Some(value) = fields.remove(&name) {
+                    fields.entry(right).or_insert(value);
+                }
+            }
+            for (name, value) in fields {
+                if let Some((_, slot)) = owner.slot(name) {
+                    spell(types, slot.kind, value);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn right(owner: &Type, name: &str) -> Option<&'static str> {
+    if owner.slot(name).is_some() {
+        return None;
+    }
+    owner.slots.iter().find(|slot| slot.name.eq_ignore_ascii_case(name)).map(|slot| slot.name)
+}
+
+/// As Go writes a value of the type: what is there, in the order of the type.
+pub fn write_typed(types: &Types, kind: TypeRef, value: &Value, out: &mut Vec<u8>) {
+    match (kind, value) {
+        (TypeRef::List(list), Value::Array(items)) => {
+            write_list(items, out, |item, out| write_typed(types, list.element, item, out));
+        }
+        (TypeRef::Struct(id), Value::Object(fields)) => {
+            let present = types[id].fields.iter().filter_map(|field| Some((field, fields.get(field.name)?)));
+            let mut object = Object::begin(out);
+            for (field, value) in present {
+                write_typed(types, field.kind, value, object.field(field.name));
+            }
+            object.end();
+        }
+        (_, value) => json::write(value, out),
+    }
+}
+
+fn write_go(types: &Types, kind: TypeRef, value: &Value, out: &mut Vec<u8>) {
+    match (kind, value) {
+        (TypeRef::List(list), Value::Array(items)) => {
+            write_list(items, out, |item, out| write_go(types, list.element, item, out));
+        }
+        (TypeRef::Struct(id), Value::Object(fields)) => {
+            let mut object = Object::begin(out);
+            for field in &types[id].fields {
+                let value = fields.get(field.name).unwrap_or(&Value::Null);
+                write_go(types, field.kind, value, object.field(field.go_name));
+            }
+            object.end();
+        }
+        (_, value) => json::write(value, out),
+    }
+}
+
+pub fn write_list(items: &[Value], out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+/// An object that is being written.
+pub struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> Object<'a> {
+    pub fn begin(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Object { out, first: true }
+    }
+
+    /// Where the value of the next field goes.
+    pub fn field(&mut self, name: &str) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        json::write_string(name, self.out);
+        self.out.push(b':');
+        self.out
+    }
+
+    pub fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+pub fn text(written: Vec<u8>) -> String {
+    String::from_utf8(written).unwrap_or_default()
+}
