@@ -17,8 +17,8 @@ mod status;
 use std::collections::HashSet;
 use std::hash::Hash;
 
+use atoll_meta::FieldError;
 use atoll_meta::field::BadValue;
-use atoll_meta::{FieldError, json};
 use serde_json::{Map, Value};
 
 use crate::at::{At, Errors, equal};
@@ -53,7 +53,7 @@ pub(crate) static CLAIM_TEMPLATES: Checks = Checks {
         let mut errors = template(new);
         let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
         if !equal(spec.value, before.value) {
-            errors.push(spec.invalid_as(shown_template(spec.value), IMMUTABLE));
+            errors.push(spec.invalid_as(shown_template(&spec), IMMUTABLE));
         }
         errors
     },
@@ -99,20 +99,17 @@ fn template(template: &Value) -> Errors {
 }
 
 /// A template as upstream shows it: the fields of its metadata are beside those of the template.
-fn shown_template(template: &Value) -> BadValue {
-    let empty = Map::new();
-    let metadata = template.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut text = json::to_string(&Value::Object(metadata.clone()));
-    text.truncate(text.len() - 1);
-    if !metadata.is_empty() {
-        text.push(',');
-    }
-    let spec = template.get("spec").unwrap_or(&Value::Null);
-    let spec = if spec.is_null() { &Value::Object(empty) } else { spec };
-    text.push_str("\"Spec\":");
-    text.push_str(&shown::text("resource/v1.ResourceClaimSpec", spec));
-    text.push('}');
-    BadValue::Rendered(text)
+fn shown_template(template: &At<'_>) -> BadValue {
+    let part = |key: &str, name: &'static str| {
+        let part = template.get(name);
+        let nothing = Value::Object(Map::new());
+        shown::text(key, if part.is_set() { part.value } else { &nothing })
+    };
+    let metadata = part("meta/v1.ObjectMeta", "metadata");
+    let fields = metadata.strip_suffix('}').unwrap_or(&metadata);
+    let comma = if fields == "{" { "" } else { "," };
+    let spec = part("resource/v1.ResourceClaimSpec", "spec");
+    BadValue::Rendered(format!("{fields}{comma}\"Spec\":{spec}}}"))
 }
 
 /// Checks each element, unless there are too many of them to look at.

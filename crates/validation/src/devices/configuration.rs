@@ -31,7 +31,10 @@ pub(super) fn raw(errors: &mut Errors, data: &At<'_>, longest: usize) {
     }
 }
 
-/// A selector of devices. The expression itself is not compiled.
+/// What the compiler says about no expression at all.
+const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
+/// A selector of devices. Of its expression only the length is looked at.
 pub(super) fn selector(errors: &mut Errors, selector: &At<'_>) {
     let cel = selector.get("cel");
     if !cel.is_set() {
@@ -39,7 +42,9 @@ pub(super) fn selector(errors: &mut Errors, selector: &At<'_>) {
         return;
     }
     let expression = cel.get("expression");
-    if expression.len() > LONGEST_EXPRESSION {
+    if expression.is_empty() {
+        errors.push(expression.invalid_as("", NO_EXPRESSION));
+    } else if expression.len() > LONGEST_EXPRESSION {
         errors.push(FieldError::too_long(&expression.path, LONGEST_EXPRESSION));
     }
 }

@@ -13,6 +13,7 @@ use crate::fields::Fields;
 use crate::{node_selector, shown};
 
 const MOST_ATTRIBUTES_AND_CAPACITIES: usize = 32;
+const MOST_ATTRIBUTE_VALUES: usize = 48;
 const MOST_TAINTS: usize = 16;
 const MOST_COUNTER_SETS: usize = 2;
 const MOST_CONDITIONS: usize = 4;
@@ -29,6 +30,10 @@ pub(super) fn check(errors: &mut Errors, device: &At<'_>, old: Option<&Value>, h
             "the total number of attributes and capacities must not exceed {MOST_ATTRIBUTES_AND_CAPACITIES}"
         );
         errors.push(device.invalid_as(count, detail));
+    }
+    if attributes.len() > MOST_ATTRIBUTE_VALUES {
+        let detail = format!("the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}");
+        errors.push(device.invalid_as(attributes.len(), detail));
     }
     keyed(errors, &attributes, attribute);
     let is_shared = device.get("allowMultipleAllocations").flag();
@@ -59,12 +64,9 @@ fn keyed(errors: &mut Errors, map: &At<'_>, mut check: impl FnMut(&mut Errors, &
 
 fn attribute(errors: &mut Errors, attribute: &At<'_>) {
     let (text, version) = (attribute.get("string"), attribute.get("version"));
+    too_long(errors, &text);
     if version.is_set() && !is_version(version.text()) {
-        // Comes after the one about a text beside it.
-        too_long(errors, &text);
         errors.push(version.invalid("must be a string compatible with semver.org spec 2.0.0"));
-    } else {
-        too_long(errors, &text);
     }
     too_long(errors, &version);
     let detail = "exactly one value must be specified";

@@ -133,3 +133,41 @@ pub(super) fn shown_identity(identity: Identity<'_>) -> BadValue {
         "{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{device},\"ShareID\":{share}}}"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use atoll_meta::FieldPath;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::cases::lines;
+
+    #[test]
+    fn shares() {
+        let plain = "12345678-9abc-def0-1234-56789abcdef0";
+        for (text, expected) in [
+            (plain, None),
+            ("x", Some("invalid UUID length: 1")),
+            ("12345678-9abc-def0-1234-56789abcdefg", Some("invalid UUID format")),
+            ("12345678+9abc-def0-1234-56789abcdef0", Some("invalid UUID format")),
+            ("123456789abcdef0123456789abcdefg", Some("invalid UUID format")),
+            ("[12345678-9abc-def0-1234-56789abcdef0]", Some("invalid bracketed UUID format")),
+            ("urn;uuid:12345678-9abc-def0-1234-56789abcdef0", Some("invalid urn prefix: \"urn;uuid:\"")),
+            ("12345678-9ABC-DEF0-1234-56789ABCDEF0", Some("uid must be in RFC 4122")),
+            ("123456789abcdef0123456789abcdef0", Some("uid must be in RFC 4122")),
+        ] {
+            let (value, mut errors) = (Value::from(text), Errors::new());
+            share(&mut errors, &At { value: &value, path: FieldPath::new("shareID") });
+            match expected {
+                None => assert!(errors.is_empty(), "{text}: {errors:?}"),
+                Some(part) => assert!(lines(&errors)[0].contains(part), "{text}: {errors:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn long_keys_lose_their_middle() {
+        assert_eq!(shortened("abc", 16), "abc");
+        assert_eq!(shortened("abcdefghijklmnopqrstuvwxyz", 16), "abcdefg...uvwxyz");
+    }
+}
