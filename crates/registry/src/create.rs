@@ -56,7 +56,7 @@ impl Registry {
     pub fn record_new(&self, row: &Row, object: &mut Value, manager: &str) {
         let (time, resets) = (self.now(), resets::of(row, ""));
         let author = Author { manager, subresource: "", time: &time, resets };
-        row.managed.record(row.managed.empty(), object, &author);
+        self.record(row, row.managed.empty(), object, &author);
     }
 
     async fn create_once(

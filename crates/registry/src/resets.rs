@@ -13,18 +13,6 @@ const SPECIAL: &[(&str, &str, &str, Resets)] = &[
         "status",
         Resets::At(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
     ),
-    ("", "pods", "ephemeralcontainers", Resets::AllBut(&[&["spec", "ephemeralContainers"]])),
-    (
-        "",
-        "pods",
-        "resize",
-        Resets::AllBut(&[
-            &["spec", "containers", "*", "resources"],
-            &["spec", "containers", "*", "resizePolicy"],
-            &["spec", "initContainers", "*", "resources"],
-            &["spec", "initContainers", "*", "resizePolicy"],
-        ]),
-    ),
     ("admissionregistration.k8s.io", "validatingadmissionpolicies", "status", METADATA_AND_SPEC),
     ("apiregistration.k8s.io", "apiservices", "status", METADATA_AND_SPEC),
     ("apps", "deployments", "status", Resets::At(&[&["spec"], &["metadata", "labels"]])),

@@ -74,7 +74,7 @@ impl Registry {
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
-                row.managed.record(&shown, &mut new, &author);
+                self.record(row, &shown, &mut new, &author);
             }
             row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {

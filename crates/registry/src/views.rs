@@ -111,11 +111,17 @@ impl Row {
     }
 }
 
-/// Gives an object the form that the cells of a table are made from.
-pub fn print_stored(object: &mut Value) {
-    if object::api_version(object) == "autoscaling/v1" && object::kind(object) == "HorizontalPodAutoscaler" {
-        (autoscalers::VIEW.to_stored)(object);
+/// What the cells and the metadata of a row in a table are made from: upstream prints a form that is of no version.
+pub fn printed(shown: Bytes) -> (Value, Bytes) {
+    let mut object = json::parse(&shown).map(|parsed| parsed.value).unwrap_or_default();
+    if object::api_version(&object) != "autoscaling/v1" || object::kind(&object) != "HorizontalPodAutoscaler"
+    {
+        return (object, shown);
     }
+    let revision = object::resource_version(&object).parse().unwrap_or(0);
+    (autoscalers::VIEW.to_stored)(&mut object);
+    let encoded = json::encode_object(&object);
+    (object, Bytes::from(json::splice_resource_version(&encoded, revision)))
 }
 
 /// Gives an object the form that its kind has, with all fields that are always shown.
