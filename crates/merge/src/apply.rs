@@ -50,6 +50,13 @@ const MANAGED_FIELDS: &str = "managedFields";
 /// Whose the fields are of an object that nobody has kept account of.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
+/// Two lists of managers in one, in the order in which they are kept.
+pub fn joined(one: Option<&Value>, other: &Value) -> Option<Value> {
+    let mut entries = managed::decode(one).unwrap_or_default();
+    entries.extend(managed::decode(Some(other)).unwrap_or_default());
+    managed::encode(entries)
+}
+
 /// A kind, as far as it matters who manages its fields.
 #[derive(Clone, Debug)]
 pub struct Kind {
@@ -144,6 +151,21 @@ impl Kind {
         }
         managed::cap(&mut entries);
         Ok(Some(entries))
+    }
+
+    /// What the managers who used this version are left with when `author` has changed `live` to `new` in another one.
+    pub fn left_by(&self, live: &Value, new: &Value, author: &Author<'_>) -> Option<Value> {
+        let mut entries = managed::decode(live_fields(live)).unwrap_or_default();
+        entries.retain(|entry| entry.api_version == self.api_version.as_str());
+        let mut comparison = compare::compare(self.shape, live, new).ok()?;
+        author.resets.filter(&mut comparison.changed);
+        author.resets.filter(&mut comparison.removed);
+        for entry in &mut entries {
+            take_away(entry, &comparison.changed);
+            take_away(entry, &comparison.removed);
+        }
+        entries.retain(|entry| !entry.set.is_empty());
+        managed::encode(entries)
     }
 
     fn entry<'a>(&'a self, author: &Author<'a>, manager: &'a str, operation: Operation) -> Entry<'a> {

@@ -37,12 +37,7 @@ impl Registry {
         {
             self.record_new(row, &mut object, manager);
         } else if let Some(manager) = manager {
-            let mut stored = object.clone();
-            row.in_view(&mut stored, |shown| self.record_new(row, shown, manager));
-            let managed = object::metadata_mut(&mut stored).remove("managedFields");
-            let fields = object::metadata_mut(&mut object);
-            fields.remove("managedFields");
-            fields.extend(managed.map(|managed| ("managedFields".to_owned(), managed)));
+            self.record_new(row, &mut object, manager);
         }
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
@@ -65,7 +60,7 @@ impl Registry {
     pub fn record_new(&self, row: &Row, object: &mut Value, manager: &str) {
         let (time, resets) = (self.now(), resets::of(row, ""));
         let author = Author { manager, subresource: "", time: &time, resets };
-        row.managed.record(row.managed.empty(), object, &author);
+        self.record(row, row.managed.empty(), object, &author);
     }
 
     async fn create_once(

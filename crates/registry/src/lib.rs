@@ -18,6 +18,7 @@ mod delete;
 mod eviction;
 pub mod expiry;
 mod facts;
+mod managers;
 mod modify;
 mod purge;
 mod read;

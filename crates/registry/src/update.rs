@@ -74,10 +74,9 @@ impl Registry {
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
-                row.in_view(&mut new, |new| row.managed.record(&shown, new, &author));
-            } else {
-                row.to_stored(&mut new);
+                self.record(row, &shown, &mut new, &author);
             }
+            row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
                 false => Taken::default(),

@@ -82,23 +82,6 @@ impl Row {
         }
     }
 
-    /// Brings an object from the form of requests into that of the store, and keeps account of it on the way, with all
-    /// that the way through the store adds.
-    pub(crate) fn in_view(&self, object: &mut Value, record: impl FnOnce(&mut Value)) {
-        if self.view.is_none() {
-            record(object);
-            return;
-        }
-        let sent = object::metadata_mut(object).remove("managedFields");
-        self.to_stored(object);
-        let mut shown = object.clone();
-        self.to_view(&mut shown);
-        object::metadata_mut(&mut shown).extend(sent.map(|sent| ("managedFields".to_owned(), sent)));
-        record(&mut shown);
-        let recorded = object::metadata_mut(&mut shown).remove("managedFields");
-        object::metadata_mut(object).extend(recorded.map(|recorded| ("managedFields".to_owned(), recorded)));
-    }
-
     /// Stored JSON as clients of this row see it.
     pub fn shown_json(&self, stored: Bytes) -> Bytes {
         if self.view.is_none() {
@@ -128,11 +111,17 @@ impl Row {
     }
 }
 
-/// Gives an object the form that the cells of a table are made from.
-pub fn print_stored(object: &mut Value) {
-    if object::api_version(object) == "autoscaling/v1" && object::kind(object) == "HorizontalPodAutoscaler" {
-        (autoscalers::VIEW.to_stored)(object);
+/// What the cells and the metadata of a row in a table are made from: upstream prints a form that is of no version.
+pub fn printed(shown: Bytes) -> (Value, Bytes) {
+    let mut object = json::parse(&shown).map(|parsed| parsed.value).unwrap_or_default();
+    if object::api_version(&object) != "autoscaling/v1" || object::kind(&object) != "HorizontalPodAutoscaler"
+    {
+        return (object, shown);
     }
+    let revision = object::resource_version(&object).parse().unwrap_or(0);
+    (autoscalers::VIEW.to_stored)(&mut object);
+    let encoded = json::encode_object(&object);
+    (object, Bytes::from(json::splice_resource_version(&encoded, revision)))
 }
 
 /// Gives an object the form that its kind has, with all fields that are always shown.

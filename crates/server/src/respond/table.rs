@@ -20,23 +20,38 @@ pub struct Table {
     version: Meta,
     include: Include,
     now: Timestamp,
-    rows: Vec<(Value, Bytes)>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    object: Value,
+    /// The object as it is shown, and what its metadata is taken from.
+    whole: Bytes,
+    metadata: Bytes,
+}
+
+impl Row {
+    fn new(whole: Bytes) -> Row {
+        let (object, metadata) = atoll_registry::views::printed(whole.clone());
+        Row { object, whole, metadata }
+    }
 }
 
 /// The table of one object; `headers` says whether its columns are told.
 pub fn of_object(stored: &[u8], version: Meta, include: Include, headers: bool) -> Bytes {
-    let parsed = parse(stored);
-    let (group, _) = object::split_api_version(object::api_version(&parsed)).unwrap_or_default();
-    let mut table = Table::new(group, object::kind(&parsed), version, include);
+    let row = Row::new(Bytes::copy_from_slice(stored));
+    let parsed = &row.object;
+    let (group, _) = object::split_api_version(object::api_version(parsed)).unwrap_or_default();
+    let mut table = Table::new(group, object::kind(parsed), version, include);
     let mut metadata = Vec::with_capacity(48);
     metadata.push(b'{');
-    let revision = object::resource_version(&parsed);
+    let revision = object::resource_version(parsed);
     if !revision.is_empty() {
         metadata.extend_from_slice(b"\"resourceVersion\":");
         json::write_string(revision, &mut metadata);
     }
     metadata.push(b'}');
-    table.rows.push((parsed, Bytes::copy_from_slice(stored)));
+    table.rows.push(row);
     table.finish(&metadata, headers)
 }
 
@@ -47,7 +62,7 @@ impl Table {
     }
 
     pub fn push(&mut self, stored: Bytes) {
-        self.rows.push((parse(&stored), stored));
+        self.rows.push(Row::new(stored));
     }
 
     /// The whole table; `metadata` is the list's, as JSON.
@@ -65,18 +80,19 @@ impl Table {
         }
         out.extend_from_slice(b",\"rows\":");
         if let Some(order) = self.printer.order {
-            self.rows.sort_by(|(one, _), (other, _)| order(one, other));
+            self.rows.sort_by(|one, other| order(&one.object, &other.object));
         }
         if self.rows.is_empty() && self.printer.null_when_empty {
             out.extend_from_slice(b"null");
         } else {
-            write_list(&self.rows, &mut out, |(object, stored), out| self.write_row(object, stored, out));
+            write_list(&self.rows, &mut out, |row, out| self.write_row(row, out));
         }
         out.push(b'}');
         Bytes::from(out)
     }
 
-    fn write_row(&self, object: &Value, stored: &[u8], out: &mut Vec<u8>) {
+    fn write_row(&self, row: &Row, out: &mut Vec<u8>) {
+        let object = &row.object;
         out.extend_from_slice(b"{\"cells\":");
         write_list(&self.printer.cells(object, self.now), out, json::write);
         if let Some(conditions) = (self.printer.conditions)(object) {
@@ -86,9 +102,9 @@ impl Table {
         out.extend_from_slice(b",\"object\":");
         let ends_initial_events = object::annotation(object, INITIAL_EVENTS_END) == Some("true");
         match self.include {
-            Include::Object => out.extend_from_slice(stored),
+            Include::Object => out.extend_from_slice(&row.whole),
             Include::None if !ends_initial_events => out.extend_from_slice(b"null"),
-            _ => metadata::write(stored, self.version, out),
+            _ => metadata::write(&row.metadata, self.version, out),
         }
         out.push(b'}');
     }
@@ -116,12 +132,6 @@ fn write_list<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut 
         write(item, out);
     }
     out.push(b']');
-}
-
-fn parse(stored: &[u8]) -> Value {
-    let mut object = json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
-    atoll_registry::views::print_stored(&mut object);
-    object
 }
 
 fn now() -> Timestamp {

@@ -1,0 +1,64 @@
+//! Who manages which fields, for kinds that are served in several versions: each manager is remembered in the version it used.
+
+use atoll_merge::apply::{Author, is_reset, joined};
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::Registry;
+use crate::row::Row;
+
+const MANAGED_FIELDS: &str = "managedFields";
+
+impl Registry {
+    /// Writes into `new`, which was made of `shown`, who manages what. Both are in the version of the row.
+    pub(crate) fn record(&self, row: &Row, shown: &Value, new: &mut Value, author: &Author<'_>) {
+        let others = self.others(row, shown, new, author);
+        if row.view.is_some() {
+            // Fields count as they come back, not as they were sent.
+            let mut returned = new.clone();
+            row.to_stored(&mut returned);
+            row.to_view(&mut returned);
+            row.managed.record(shown, &mut returned, author);
+            let recorded = object::remove_metadata(&mut returned, MANAGED_FIELDS);
+            let fields = object::metadata_mut(new);
+            match recorded {
+                Some(recorded) => fields.insert(MANAGED_FIELDS.into(), recorded),
+                None => fields.remove(MANAGED_FIELDS),
+            };
+        } else {
+            row.managed.record(shown, new, author);
+        }
+        if let Some(others) = others {
+            let fields = object::metadata_mut(new);
+            if let Some(all) = joined(fields.get(MANAGED_FIELDS), &others) {
+                fields.insert(MANAGED_FIELDS.into(), all);
+            }
+        }
+    }
+
+    /// What managers in another version are left with.
+    fn others(&self, row: &Row, shown: &Value, new: &Value, author: &Author<'_>) -> Option<Value> {
+        let sent = new["metadata"].get(MANAGED_FIELDS).filter(|_| author.subresource.is_empty());
+        let source = match sent {
+            Some(sent) if is_reset(Some(sent)) => return None,
+            Some(Value::Array(sent)) if !sent.is_empty() => sent,
+            _ => shown["metadata"].get(MANAGED_FIELDS)?.as_array()?,
+        };
+        let own = row.api_version();
+        let other =
+            source.iter().filter_map(|entry| entry["apiVersion"].as_str()).find(|other| *other != own)?;
+        let is_other = |sibling: &&crate::SharedRow| {
+            sibling.resource == row.resource
+                && sibling.storage_group() == row.storage_group()
+                && sibling.api_version() == other
+        };
+        let sibling = self.catalog.rows().iter().find(is_other)?;
+        let (mut live, mut changed) = (shown.clone(), new.clone());
+        object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.clone().into());
+        for object in [&mut live, &mut changed] {
+            row.to_stored(object);
+            sibling.to_view(object);
+        }
+        sibling.managed.left_by(&live, &changed, author)
+    }
+}
