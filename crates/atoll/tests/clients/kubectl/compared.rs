@@ -208,6 +208,8 @@ fn nodes_are_cordoned_tainted_and_drained() {
     };
     both.file("free.json", &pod("free"));
     both.file("kept.json", &pod("kept"));
+    // Until somebody has counted, an eviction is to be repeated after ten seconds, which kubectl then does ten times.
+    let counted = r#"--subresource=status --type=merge -p {"status":{"observedGeneration":1,"desiredHealthy":1,"expectedPods":1,"currentHealthy":0,"disruptionsAllowed":0}}"#;
     let running = r#"--subresource=status --type=merge -p {"status":{"phase":"Running"}}"#;
     both.check(&[
         ("create -f DIR/node.json", 0, &["node/worn created"]),
@@ -237,6 +239,7 @@ fn nodes_are_cordoned_tainted_and_drained() {
         ("create -f DIR/kept.json", 0, &["pod/kept created"]),
         (&format!("patch pod kept {running}"), 0, &["pod/kept patched"]),
         ("create pdb keep --selector=app=kept --min-available=1", 0, &["keep created"]),
+        (&format!("patch pdb keep {counted}"), 0, &["keep patched"]),
         (
             "drain worn --force --timeout=1s",
             1,
