@@ -18,7 +18,7 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, openapi, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, impersonation, openapi, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -109,6 +109,13 @@ where
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let user = server.identify(peer.certificate.as_deref(), authorization);
     let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let user = match impersonation::acting_as(user, request.headers()) {
+        Ok(user) => user,
+        Err(status) if status.code() == 403 => {
+            return Ok(respond::forbidden(&status, Output::of_error(request.headers(), &query)));
+        }
+        Err(status) => return Err(status),
+    };
     let attributes = Attributes { user: &user, verb: info.verb, target: info.target() };
     if let Err(status) = atoll_authz::authorize(&attributes) {
         let output = Output::of_error(request.headers(), &query);

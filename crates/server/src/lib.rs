@@ -18,6 +18,7 @@ mod discovery;
 pub mod fuzzing;
 mod health;
 mod identity;
+mod impersonation;
 mod inflight;
 pub mod listen;
 pub mod local;
