@@ -1,5 +1,7 @@
 //! POST of a review: a question that is answered in its status, and kept nowhere.
 
+mod selectors;
+
 use std::sync::Arc;
 
 use atoll_authn::{AUDIENCE, User};
@@ -29,6 +31,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     check_namespace(row, call, &review)?;
     if row.namespaced {
         object::set_namespace(&mut review, &call.info.namespace);
+    }
+    // What only a server says is not heard.
+    for field in ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"] {
+        object::metadata_mut(&mut review).remove(field);
     }
     let manager = options.manager(&call.headers);
     if row.resource != "selfsubjectreviews" {
@@ -132,6 +138,20 @@ fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError
         let message = "at least one of user or group must be specified";
         errors.push(FieldError::invalid(&path.child("user"), text(spec, "user"), message));
     }
+    if has("resourceAttributes") {
+        selectors::check(&mut errors, &spec["resourceAttributes"], &resource);
+    }
+    let mut metadata = review["metadata"].clone();
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "managedFields" | "namespace"));
+        if !fields.is_empty() {
+            let message = match row.resource.as_str() {
+                "localsubjectaccessreviews" => "must be empty except for namespace",
+                _ => "must be empty",
+            };
+            errors.push(FieldError::invalid(&FieldPath::new("metadata"), metadata, message));
+        }
+    }
     if row.resource == "localsubjectaccessreviews" {
         let namespace = text(&spec["resourceAttributes"], "namespace");
         if has("resourceAttributes") && namespace != call.info.namespace {
@@ -141,18 +161,6 @@ fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError
         if has("nonResourceAttributes") {
             let message = "disallowed on this kind of request";
             errors.push(FieldError::invalid(&other, path_attributes(spec), message));
-        }
-    }
-    let mut metadata = review["metadata"].clone();
-    if let Some(fields) = metadata.as_object_mut() {
-        fields
-            .retain(|name, _| !matches!(name.as_str(), "managedFields" | "namespace" | "creationTimestamp"));
-        if !fields.is_empty() {
-            let message = match row.resource.as_str() {
-                "localsubjectaccessreviews" => "must be empty except for namespace",
-                _ => "must be empty",
-            };
-            errors.push(FieldError::invalid(&FieldPath::new("metadata"), metadata, message));
         }
     }
     errors

@@ -121,6 +121,7 @@ pub(super) fn check(
     if !schema.is_set() {
         return;
     }
+    let before = errors.len();
     if status {
         at_root(errors, validation, &schema);
     }
@@ -132,6 +133,10 @@ pub(super) fn check(
         structural::check(errors, &schema);
     }
     walk(errors, &schema, &Place { is_root: true, in_meta: false, no_default: None }, demands);
+    // All else that is not supported has been named by now.
+    if structural && errors.len() == before && !structural::is_supported(schema.value) {
+        errors.push(schema.invalid_as("", "OpenAPIV3Schema 'schema' is not supported"));
+    }
 }
 
 fn at_root(errors: &mut Errors, validation: &At<'_>, schema: &At<'_>) {

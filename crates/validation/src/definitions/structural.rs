@@ -25,7 +25,7 @@ pub(super) fn check(errors: &mut Errors, schema: &At<'_>) {
 }
 
 /// Whether upstream can take the schema for a structural one in the first place.
-fn is_supported(schema: &Value) -> bool {
+pub(super) fn is_supported(schema: &Value) -> bool {
     let Some(fields) = schema.as_object() else { return true };
     let unsupported =
         ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
