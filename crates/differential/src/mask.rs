@@ -116,8 +116,11 @@ fn metadata(fields: &mut Map<String, Value>, is_list: bool) {
 
 /// When something was managed is accidental, and so is the order of entries, which goes by time.
 fn managed_fields(entries: &mut Vec<Value>) {
-    // Upstream's flow control writes to every FlowSchema when it gets to it, perhaps before a case looks.
-    entries.retain(|entry| entry["manager"] != "api-priority-and-fairness-config-consumer-v1");
+    // Upstream's flow control writes its part of every FlowSchema when it gets to it, so who owns it is chance.
+    let is_contended = |entry: &Value| entry["apiVersion"] == "flowcontrol.apiserver.k8s.io/v1";
+    if entries.iter().any(is_contended) {
+        entries.clear();
+    }
     for entry in entries.iter_mut() {
         if let Some(time) = entry.get_mut("time")
             && time.as_str().is_some_and(is_about_now)
