@@ -26,8 +26,12 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
             let is_list =
                 fields.contains_key("items") || fields.get("kind").is_some_and(|kind| kind == "Table");
             let is_bookmark = fields.get("type").is_some_and(|kind| kind == "BOOKMARK");
-            if is_bookmark && let Some(revision) = fields["object"]["metadata"].get_mut("resourceVersion") {
-                *revision = json!("<revision>");
+            if is_bookmark {
+                for path in ["/metadata/resourceVersion", "/rows/0/object/metadata/resourceVersion"] {
+                    if let Some(revision) = fields["object"].pointer_mut(path) {
+                        *revision = json!("<revision>");
+                    }
+                }
             }
             if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
                 self::metadata(metadata, is_list);

@@ -143,7 +143,7 @@ impl Side {
         // Several lines of JSON are a watch that was read to its end.
         let events = || text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>().ok();
         body = body.or_else(|| serde_json::from_str(&text).ok());
-        body = body.or_else(|| events().map(Value::Array));
+        body = body.or_else(|| events().map(without_late_bookmarks));
         let mut body = match body {
             _ if text.is_empty() => Value::Null,
             Some(body) => body,
@@ -203,4 +203,18 @@ fn from_hexadecimal(text: &str) -> Bytes {
         })
         .collect();
     digits.chunks(2).map(|pair| pair.iter().fold(0, |value, digit| value << 4 | digit)).collect()
+}
+
+/// The events of a watch that has ended. When it says how far it is, other than at the end of what was there, is chance.
+fn without_late_bookmarks(mut events: Vec<Value>) -> Value {
+    let is_late = |event: &Value| {
+        event["type"] == "BOOKMARK"
+            && event.pointer("/object/metadata/annotations").is_none()
+            && event.pointer("/object/rows").is_none()
+    };
+    events.retain(|event| !is_late(event));
+    match events.len() {
+        1 => events.remove(0),
+        _ => Value::Array(events),
+    }
 }

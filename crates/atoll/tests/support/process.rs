@@ -12,7 +12,10 @@ use tempfile::TempDir;
 use super::access::Access;
 use super::{PATIENCE, eventually_blocking};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_atoll");
+/// The program under test: `ATOLL_BIN`, as for a release build, or else the one that cargo built for the tests.
+fn program() -> std::ffi::OsString {
+    std::env::var_os("ATOLL_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_atoll").into())
+}
 
 /// How a server shall be started.
 #[derive(Clone, Default)]
@@ -100,7 +103,7 @@ impl Atoll {
 
     fn spawn(setup: Setup, directory: PathBuf, temporary: Option<Arc<TempDir>>) -> Result<Atoll, Failed> {
         let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg("start").arg("--data-dir").arg(&directory);
         command.arg("--listen").arg(&listen).args(&setup.arguments);
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
@@ -211,7 +214,7 @@ impl Drop for Atoll {
 
 /// A command of the program under test that ends by itself.
 pub fn atoll(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
+    let mut command = Command::new(program());
     command.args(arguments).env_remove("KUBECONFIG");
     command
 }
