@@ -4,6 +4,7 @@
 mod bench;
 mod ci;
 mod codegen;
+mod conformance;
 mod fuzz;
 mod tidy;
 
@@ -16,6 +17,8 @@ usage: cargo xtask CHORE [OPTIONS]
   ci                                     all checks, as .ci/run does
   fuzz [SECONDS]                         run every fuzz target for 60 or so many seconds
   bench api|apply|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
+  conformance a|b [--release] [--minutes 30]
+                                         upstream's conformance tests: a, of an API server alone; b, with controllers
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
 ";
 
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match chore.as_deref() {
         Some("ci") => ci::run(&rest),
         Some("bench") => bench::run(&rest),
+        Some("conformance") => conformance::run(&rest),
         Some("codegen") => codegen::run(&rest),
         Some("fuzz") => fuzz::run(&rest),
         Some("tidy") => tidy::run(&rest),

@@ -4,12 +4,15 @@
 //! upstream's, and the first refusal ends it.
 
 mod namespace_lifecycle;
+mod runtime_class;
 
 use atoll_meta::Status;
 use atoll_registry::Row;
 use atoll_watch::Snapshot;
+use serde_json::Value;
 
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use runtime_class::RuntimeClass;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -28,6 +31,8 @@ pub struct Request<'a> {
     pub namespace: &'a str,
     /// Empty if it is yet to be generated.
     pub name: &'a str,
+    /// What is to be created or to take another's place, where that is what is about to happen.
+    pub object: Option<&'a Value>,
     /// Everything as it stands.
     pub snapshot: &'a Snapshot,
 }
@@ -44,7 +49,7 @@ pub struct Chain {
 
 impl Default for Chain {
     fn default() -> Self {
-        Chain { plugins: vec![Box::new(NamespaceLifecycle)] }
+        Chain { plugins: vec![Box::new(NamespaceLifecycle), Box::new(RuntimeClass)] }
     }
 }
 

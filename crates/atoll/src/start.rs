@@ -97,8 +97,14 @@ async fn registry(
     let created = first_start(&options.data_dir)?;
     let network =
         Network { ranges: options.service_cluster_ip_range.clone(), ports: options.service_node_port_range };
-    let authority = options.controllers.then_some(authority.certificate_pem.as_str());
-    let layer = bootstrap::layer(&catalog, &Birth { created, endpoint, network: &network, authority });
+    let birth = Birth {
+        created,
+        endpoint,
+        network: &network,
+        authority: &authority.certificate_pem,
+        belongings: options.controllers,
+    };
+    let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: options.history_size << 20 };
     let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
     let cache = cache

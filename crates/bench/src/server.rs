@@ -80,23 +80,30 @@ impl Upstream {
 }
 
 impl Programs {
+    /// Both sides without controllers, which kube-apiserver has elsewhere.
     pub fn start(&self, kind: Kind, directory: &Path) -> Outcome<Running> {
         fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
         let address = free_address()?;
         match kind {
-            Kind::Atoll => self.start_atoll(directory, address),
+            Kind::Atoll => self.start_atoll(directory, address, false),
             Kind::Kubernetes => self.start_kubernetes(directory, address),
         }
     }
 
-    fn start_atoll(&self, directory: &Path, address: SocketAddr) -> Outcome<Running> {
+    /// Atoll as users run it.
+    pub fn start_whole(&self, directory: &Path) -> Outcome<Running> {
+        fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
+        self.start_atoll(directory, free_address()?, true)
+    }
+
+    fn start_atoll(&self, directory: &Path, address: SocketAddr, controllers: bool) -> Outcome<Running> {
         let tokens = directory.join("tokens.csv");
         fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
             .map_err(|error| BenchError::file(&tokens, &error))?;
         let data = directory.join("data");
         let mut command = Command::new(&self.atoll);
         command.arg("start").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
-        command.args(["--listen", &address.to_string()]);
+        command.args(["--listen", &address.to_string(), "--controllers", &controllers.to_string()]);
         let began = Instant::now();
         let child = spawn(command, directory)?;
         let mut running = Running::new(child, directory, address, &data.join("ca.crt"))?;

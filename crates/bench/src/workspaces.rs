@@ -34,7 +34,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     let count = if session.options.quick { 1000 } else { 10_000 };
     let mut others = Others::begin()?;
     progress(&format!("{count} workspaces"));
-    let running = session.programs.start(Kind::Atoll, &session.directory(Kind::Atoll))?;
+    let running = session.programs.start_whole(&session.directory(Kind::Atoll))?;
     let mut numbers = measure(&running, count)?;
     others.ours(running.stop()?);
     let share = others.share()?;

@@ -39,6 +39,10 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
             for (name, field) in fields.iter_mut() {
                 match (name.as_str(), &field) {
                     ("cells", Value::Array(_)) => cells(field),
+                    ("causes", Value::Array(_)) => {
+                        causes(field);
+                        apply(field, kept);
+                    }
                     ("message", Value::String(text)) => *field = json!(message(text, kept)),
                     _ => apply(field, kept),
                 }
@@ -48,6 +52,14 @@ pub fn apply(value: &mut Value, kept: &[(String, String)]) {
         Value::String(text) if text.len() == 20 && is_about_now(text) => *text = "<now>".to_string(),
         Value::String(text) => *text = uids(text),
         _ => {}
+    }
+}
+
+/// With whom an apply conflicts first is accidental upstream.
+fn causes(causes: &mut Value) {
+    let Some(causes) = causes.as_array_mut() else { return };
+    if causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
+        causes.sort_by_key(|cause| [cause["message"].to_string(), cause["field"].to_string()]);
     }
 }
 

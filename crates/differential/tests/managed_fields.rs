@@ -67,7 +67,8 @@ async fn carry_out(client: &Client, operation: &Operation) -> Value {
     }
     let answer = client.send(request).await.expect("the server answers");
     let after = client.get(&operation.object).await.expect("the server answers").json();
-    let is_new = before != revision(&after);
+    // Other writes that change nothing are at times stored anew upstream, where the bytes differ.
+    let is_new = operation.verb == "apply" && before != revision(&after);
     json!({ "answer": comparable(&answer), "stored": comparable_object(after), "is new": is_new })
 }
 

@@ -25,15 +25,18 @@ pub struct Birth<'a> {
     /// Where clients reach it.
     pub endpoint: SocketAddr,
     pub network: &'a Network,
-    /// The certificate that clients trust, in PEM; `None` if another program tells them.
-    pub authority: Option<&'a str>,
+    /// The certificate that signs those of clients and of the server, in PEM.
+    pub authority: &'a str,
+    /// Whether namespaces get what they all have from here, or from another program's controllers.
+    pub belongings: bool,
 }
 
 /// The shared layer.
 pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
     let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
-    for (group, resource, mut object) in objects.chain(belongings(birth)).chain(known_to_all()) {
+    let objects = objects.chain(belongings(birth)).chain(for_programs(birth)).chain(known_to_all());
+    for (group, resource, mut object) in objects {
         let Some(row) = catalog.stored(group, resource) else { continue };
         let created = atoll_meta::time::format(birth.created);
         atoll_meta::object::set_creation_timestamp(&mut object, &created);
@@ -116,12 +119,14 @@ fn namespace(name: &str) -> Born {
 
 /// What every namespace has; those that are created later get it from a controller.
 fn belongings(birth: &Birth<'_>) -> Vec<Born> {
-    let Some(authority) = birth.authority else { return Vec::new() };
+    if !birth.belongings {
+        return Vec::new();
+    }
     let account = |namespace: &str| json!({ "metadata": { "name": "default", "namespace": namespace } });
     let trust = |namespace: &str| {
         json!({
             "metadata": { "name": "kube-root-ca.crt", "namespace": namespace },
-            "data": { "ca.crt": authority },
+            "data": { "ca.crt": birth.authority },
         })
     };
     let accounts = SYSTEM_NAMESPACES.map(|namespace| ("", "serviceaccounts", account(namespace)));
@@ -129,6 +134,25 @@ fn belongings(birth: &Birth<'_>) -> Vec<Born> {
         .into_iter()
         .chain(SYSTEM_NAMESPACES.map(|namespace| ("", "configmaps", trust(namespace))))
         .collect()
+}
+
+/// What programs beside the server look for: whose certificates clients show, and since when it is known which tokens in
+/// Secrets are in use.
+fn for_programs(birth: &Birth<'_>) -> [Born; 2] {
+    let since = atoll_meta::time::format(birth.created);
+    let since = since.split('T').next().unwrap_or_default();
+    let clients = json!({
+        "metadata": { "name": "extension-apiserver-authentication", "namespace": "kube-system" },
+        "data": { "client-ca-file": birth.authority },
+    });
+    let tokens = json!({
+        "metadata": {
+            "name": "kube-apiserver-legacy-service-account-token-tracking",
+            "namespace": "kube-system",
+        },
+        "data": { "since": since },
+    });
+    [("", "configmaps", clients), ("", "configmaps", tokens)]
 }
 
 /// The API as a Service of the workspace, with everything that belongs to one.

@@ -77,10 +77,24 @@ const WHOLE: usize = 3;
 /// What a route may answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
-    /// A resource whose kind is known, or known only as JSON.
-    Resource { typed: bool },
+    /// A resource whose kind is known, or known only as JSON; not of everything are there tables.
+    Resource { typed: bool, tables: bool },
     /// Anything else: only what there is, in its own form.
     Plain,
+}
+
+/// Whether upstream shows as a table what such a request is about. Questions and orders are none.
+fn has_tables(info: &RequestInfo) -> bool {
+    const NEVER: [&str; 7] =
+        ["approval", "binding", "ephemeralcontainers", "eviction", "finalize", "resize", "token"];
+    match info.subresource.as_str() {
+        "" => match info.group.as_str() {
+            "" => info.resource != "bindings",
+            "authentication.k8s.io" | "authorization.k8s.io" => false,
+            _ => true,
+        },
+        other => !NEVER.contains(&other),
+    }
 }
 
 impl Meta {
@@ -133,7 +147,7 @@ impl Output {
         }
         let pretty = wants_pretty(headers, query);
         let endpoint = match info.is_resource {
-            true => Endpoint::Resource { typed: true },
+            true => Endpoint::Resource { typed: true, tables: has_tables(info) },
             false => Endpoint::Plain,
         };
         Output::choose(&clauses, endpoint, info, query, pretty)
@@ -142,7 +156,7 @@ impl Output {
     /// For a kind that is known only as JSON.
     pub fn of_untyped(headers: &HeaderMap, info: &RequestInfo, query: &Query) -> Result<Self, Status> {
         let pretty = wants_pretty(headers, query);
-        let endpoint = Endpoint::Resource { typed: false };
+        let endpoint = Endpoint::Resource { typed: false, tables: has_tables(info) };
         Output::choose(&clauses(text(headers.get(ACCEPT))), endpoint, info, query, pretty)
     }
 

@@ -126,6 +126,7 @@ fn admit(
     place: &Place<'_>,
     operation: Operation,
     name: &str,
+    object: Option<&Value>,
 ) -> Result<(), Status> {
     server.admission.admit(&Request {
         operation,
@@ -134,6 +135,7 @@ fn admit(
         workspace: place.workspace,
         namespace: place.namespace,
         name,
+        object,
         snapshot: &server.registry.snapshot(),
     })
 }

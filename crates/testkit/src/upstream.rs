@@ -14,13 +14,12 @@ use crate::process::Process;
 const NO_GO: i32 = 3;
 
 /// Admission that Atoll does not have yet and that would change or refuse what the comparisons send.
-const MISSING_PLUGINS: [&str; 9] = [
+const MISSING_PLUGINS: [&str; 8] = [
     "DefaultIngressClass",
     "DefaultStorageClass",
     "DefaultTolerationSeconds",
     "LimitRanger",
     "Priority",
-    "RuntimeClass",
     "ServiceAccount",
     "StorageObjectInUseProtection",
     "TaintNodesByCondition",

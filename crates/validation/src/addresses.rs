@@ -178,6 +178,20 @@ pub(crate) fn range(errors: &mut Errors, at: &At<'_>) {
     }
 }
 
+/// An address of an interface and the size of its network, written the one right way.
+pub(crate) fn interface(errors: &mut Errors, at: &At<'_>) {
+    let text = at.text();
+    let parts = parse_range(text).zip(text.split_once('/').and_then(|(address, _)| parse(address)));
+    let Some((range, address)) = parts else {
+        let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        errors.push(at.invalid_as(text, detail));
+        return;
+    };
+    let is_within_v6 = address.to_canonical().is_ipv4() && range.bits > 32;
+    let bits = if is_within_v6 { range.bits - 96 } else { range.bits };
+    not_canonical(errors, at, &format!("{}/{bits}", canonical(address)));
+}
+
 /// An address that others can reach.
 pub(crate) fn endpoint(errors: &mut Errors, at: &At<'_>) {
     let text = at.text();

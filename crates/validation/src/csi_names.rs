@@ -1,18 +1,24 @@
-//! Names of storage drivers.
+//! Names of drivers, of storage and of devices.
 
-use atoll_meta::{FieldError, names};
+use atoll_meta::{FieldError, FieldPath, names};
 
 use crate::at::{At, Errors};
+use crate::fields::broken_rules;
 
 const LONGEST: usize = 63;
 
 pub(crate) fn driver(errors: &mut Errors, name: &At<'_>) {
+    driver_name(errors, name.text(), &name.path);
+}
+
+/// The same for a name that is part of another text.
+pub(crate) fn driver_name(errors: &mut Errors, name: &str, path: &FieldPath) {
     if name.is_empty() {
-        errors.push(name.required(""));
+        errors.push(FieldError::required(path, ""));
         return;
     }
     if name.len() > LONGEST {
-        errors.push(FieldError::too_long(&name.path, LONGEST));
+        errors.push(FieldError::too_long(path, LONGEST));
     }
-    name.rules(errors, names::dns1123_subdomain(&name.text().to_lowercase()));
+    broken_rules(errors, || path.clone(), name, names::dns1123_subdomain(&name.to_lowercase()));
 }

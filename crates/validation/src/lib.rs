@@ -23,6 +23,7 @@ mod classes;
 mod conditions;
 mod csi_names;
 mod definitions;
+mod devices;
 mod endpoints;
 mod fields;
 mod flowcontrol;
@@ -89,6 +90,7 @@ pub fn of(group: &str, resource: &str) -> &'static Checks {
         "node.k8s.io" => &classes::RUNTIME_CLASSES,
         "policy" => &policy::BUDGETS,
         "rbac.authorization.k8s.io" => rbac(resource),
+        "resource.k8s.io" => devices(resource),
         "scheduling.k8s.io" => &classes::PRIORITY_CLASSES,
         "storage.k8s.io" => storage(resource),
         _ => &NONE,
@@ -138,6 +140,16 @@ fn batch(resource: &str) -> &'static Checks {
     match resource {
         "cronjobs" => &batch::CRON_JOBS,
         "jobs" => &batch::JOBS,
+        _ => &NONE,
+    }
+}
+
+fn devices(resource: &str) -> &'static Checks {
+    match resource {
+        "deviceclasses" => &devices::CLASSES,
+        "resourceclaims" => &devices::CLAIMS,
+        "resourceclaimtemplates" => &devices::CLAIM_TEMPLATES,
+        "resourceslices" => &devices::SLICES,
         _ => &NONE,
     }
 }

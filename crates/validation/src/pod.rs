@@ -41,6 +41,7 @@ pub(crate) use annotations::check as check_annotations;
 pub(crate) use change::same;
 pub(crate) use controller::{CHECKS as REPLICATION_CONTROLLERS, at_most, runs_forever};
 pub(crate) use template::CHECKS as POD_TEMPLATES;
+pub(crate) use volume::claim_metadata;
 
 pub(crate) static PODS: Checks = Checks {
     create,

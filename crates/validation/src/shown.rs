@@ -39,6 +39,13 @@ pub(crate) fn value(key: &str, value: &Value) -> BadValue {
     BadValue::Rendered(text(key, value))
 }
 
+/// A list of such values.
+pub(crate) fn list(key: &str, list: &Value) -> BadValue {
+    let Some(items) = list.as_array() else { return BadValue::Value(Value::Null) };
+    let items: Vec<String> = items.iter().map(|item| text(key, item)).collect();
+    BadValue::Rendered(format!("[{}]", items.join(",")))
+}
+
 /// The same without the wrapping.
 pub(crate) fn text(key: &str, value: &Value) -> String {
     let types = Types::get();

@@ -1,7 +1,8 @@
 //! What kube-apiserver 1.36 said about changed objects, one file a kind, is said here too.
 //!
 //! A file holds whole objects and cases. A case takes one of the objects, sets or removes the value at a JSON pointer, and
-//! lists all that was refused, in order. Objects are as the server returns them: defaults are filled in.
+//! lists all that was refused, in order; `from` names the object before the change if it was another one. Objects are as
+//! the server returns them: defaults are filled in.
 
 use std::path::Path;
 
@@ -32,8 +33,9 @@ fn refused(file: &Value, case: &Value) -> Vec<String> {
         .by_kind(text(file, "group"), text(file, "version"), text(file, "kind"))
         .expect("the kind is a built-in one");
     let checks = atoll_validation::of(text(file, "group"), text(file, "resource"));
-    let mut old = file["objects"][text(case, "to")].clone();
-    let mut new = edited(old.clone(), text(case, "at"), case.get("set"));
+    let object = |role: &str| file["objects"][text(case, role)].clone();
+    let mut old = object(if case.get("from").is_some() { "from" } else { "to" });
+    let mut new = edited(object("to"), text(case, "at"), case.get("set"));
     for object in [&mut old, &mut new] {
         normalise(types, id, object).expect("the types are right");
     }

@@ -1,5 +1,6 @@
 //! kubectl 1.36, the one that `upstream/build` makes. Without Go these tests say so and pass.
 
+mod compared;
 mod described;
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! Programs from elsewhere that drive the server: kubectl, Python.
+//! Programs from elsewhere that drive the server: kubectl, Helm, Python.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,16 +10,22 @@ pub fn root() -> PathBuf {
 
 /// The directory of the pinned kubectl, or a printed reason why this machine has none.
 pub fn kubectl() -> Option<PathBuf> {
+    upstream(&["kubectl"])
+}
+
+/// The directory of programs that `upstream/build` makes, or a printed reason why this machine has none.
+pub fn upstream(names: &[&str]) -> Option<PathBuf> {
     /// What `upstream/build` exits with where there is no Go to build with.
     const NO_GO: i32 = 3;
-    let output = Command::new(root().join("upstream/build")).arg("kubectl").output().unwrap();
+    let output = Command::new(root().join("upstream/build")).args(names).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(NO_GO) {
         let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
-        assert!(!required, "kubectl is required here: {}", String::from_utf8_lossy(&output.stderr));
-        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+        assert!(!required, "{names:?} are required here: {complaint}");
+        eprintln!("skipped: {}", complaint.trim());
         return None;
     }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{complaint}");
     let text = String::from_utf8(output.stdout).unwrap();
     Some(PathBuf::from(text.lines().last().unwrap()))
 }

@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 
 /// How long a cluster may take for one thing.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// Between two looks: many look at once.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// In one namespace.
@@ -78,12 +79,13 @@ impl<'c> Api<'c> {
         place: &str,
         condition: impl Fn(&Value) -> bool,
     ) -> Result<Value, String> {
-        let deadline = Instant::now() + PATIENCE;
+        let (deadline, mut looks) = (Instant::now() + PATIENCE, tokio::time::interval(PAUSE));
         loop {
+            looks.tick().await;
             let seen = self.get(place).await;
             match &seen {
                 Ok(object) if condition(object) => return seen,
-                _ if Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
+                _ if Instant::now() < deadline => {}
                 Ok(object) => return Err(format!("waited in vain for {what}: {}", summary(object))),
                 Err(problem) => return Err(format!("waited in vain for {what}: {problem}")),
             }
@@ -107,11 +109,12 @@ impl<'c> Api<'c> {
     /// Until it is gone.
     pub async fn until_gone(&self, place: &str) -> Done {
         let path = self.path(place);
-        let deadline = Instant::now() + PATIENCE;
+        let (deadline, mut looks) = (Instant::now() + PATIENCE, tokio::time::interval(PAUSE));
         loop {
+            looks.tick().await;
             match self.client.get(&path).await {
                 Ok(answer) if answer.status == 404 => return Ok(()),
-                _ if Instant::now() < deadline => tokio::time::sleep(PAUSE).await,
+                _ if Instant::now() < deadline => {}
                 Ok(answer) => return Err(format!("{path} does not go: {}", summary(&answer.json()))),
                 Err(error) => return Err(format!("{path}: {error}")),
             }
@@ -120,7 +123,8 @@ impl<'c> Api<'c> {
 
     /// kubectl in this namespace; it must succeed.
     pub async fn kubectl(&self, line: &str) -> Result<String, String> {
-        let mut command = self.cluster.kubectl(&format!("-n {} {line}", self.namespace));
+        let mut command =
+            self.cluster.kubectl(&format!("--request-timeout=30s -n {} {line}", self.namespace));
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let output = output.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         match output.status.success() {

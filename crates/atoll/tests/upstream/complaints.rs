@@ -1,19 +1,24 @@
 //! Lines of klog that tell of errors and warnings, reduced to what kind of complaint they are.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The programs that are held to it.
 const PROGRAMS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
+/// How many of each kind.
+pub type Counts = BTreeMap<String, usize>;
+
 /// The kinds of complaint in the logs in a directory.
-pub fn read(directory: &Path) -> BTreeSet<String> {
-    let mut kinds = BTreeSet::new();
+pub fn read(directory: &Path) -> Counts {
+    let mut counts = Counts::new();
     for program in PROGRAMS {
         let text = std::fs::read_to_string(directory.join(format!("{program}.log"))).unwrap();
-        kinds.extend(text.lines().filter_map(kind).map(|kind| format!("{program}: {kind}")));
+        for kind in text.lines().filter_map(kind) {
+            *counts.entry(format!("{program}: {kind}")).or_default() += 1;
+        }
     }
-    kinds
+    counts
 }
 
 /// `E1115 12:34:56.789012  1234 file.go:56] message` becomes `E file.go] message`, and in the message everything that

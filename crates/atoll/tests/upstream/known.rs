@@ -2,10 +2,15 @@
 
 use crate::scenarios::Outcome;
 
-/// The lines of `known.txt`: `fails NAME: reason` for a scenario, `says PART OF A COMPLAINT # reason` for a complaint.
+/// How often in a run something that happens by chance may happen: a try that is repeated, not one that never succeeds.
+const CHANCE: usize = 20;
+
+/// The lines of `known.txt`: `fails NAME: reason` for a scenario, `says PART OF A COMPLAINT # reason` for a complaint, and
+/// `chance PART # reason` for one that depends on who is faster, on either server.
 pub struct Known {
     failing: Vec<&'static str>,
-    said: Vec<&'static str>,
+    /// With how often it may be said.
+    said: Vec<(&'static str, usize)>,
 }
 
 impl Known {
@@ -15,18 +20,19 @@ impl Known {
             include_str!("known.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
         {
             let fails = line.strip_prefix("fails ").and_then(|rest| rest.split_once(": "));
-            let says = line.strip_prefix("says ").and_then(|rest| rest.rsplit_once(" # "));
-            match (fails, says) {
-                (Some((name, _)), _) => known.failing.push(name),
-                (_, Some((part, _))) => known.said.push(part),
+            let part = |word| line.strip_prefix(word).and_then(|rest: &'static str| rest.rsplit_once(" # "));
+            match (fails, part("says "), part("chance ")) {
+                (Some((name, _)), _, _) => known.failing.push(name),
+                (_, Some((part, _)), _) => known.said.push((part, usize::MAX)),
+                (_, _, Some((part, _))) => known.said.push((part, CHANCE)),
                 _ => panic!("known.txt: what is {line:?}?"),
             }
         }
         known
     }
 
-    pub fn excuses(&self, complaint: &str) -> bool {
-        self.said.iter().any(|part| complaint.contains(part))
+    pub fn excuses(&self, complaint: &str, count: usize) -> bool {
+        self.said.iter().any(|(part, most)| complaint.contains(part) && count <= *most)
     }
 
     /// What is wrong with these outcomes: a failure that is not known, or one that is known and did not happen.

@@ -45,10 +45,19 @@ impl Programs {
         assert!(self.command("keys").arg(directory).status().unwrap().success());
     }
 
-    /// Starts a program that runs until it is dropped.
+    /// Starts a program that runs until it is dropped, and no longer than the thread that starts it, where there is
+    /// setpriv (not on every system): a test that is killed leaves nothing behind.
     pub fn start(&self, name: &'static str, arguments: &[String], log: &Path) -> Program {
         let output = File::create(log).unwrap();
-        let mut command = self.command(name);
+        let program = self.directory.join(name);
+        let mut command = match Command::new("setpriv").arg("--version").output() {
+            Ok(_) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--pdeathsig", "KILL"]).arg(program);
+                command
+            }
+            Err(_) => Command::new(program),
+        };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         Program { child: command.spawn().unwrap(), name }
     }

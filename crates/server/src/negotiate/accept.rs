@@ -78,7 +78,7 @@ impl<'a> Clause<'a> {
         if given("stream").is_some_and(|stream| stream != "watch" || media == Media::Yaml) {
             return None;
         }
-        let Endpoint::Resource { typed } = endpoint else {
+        let Endpoint::Resource { typed, tables } = endpoint else {
             return (!self.is_transformed() && given("sv").is_none()).then_some(Form::Whole);
         };
         if given("sv").is_some_and(|version| version != "v1") {
@@ -96,7 +96,7 @@ impl<'a> Clause<'a> {
             "PartialObjectMetadata" => Some(Form::Metadata(version)),
             "PartialObjectMetadataList" => Some(Form::MetadataList(version)),
             // Tables were never given a message.
-            "Table" if media != Media::Protobuf => Some(Form::Table(version, include())),
+            "Table" if tables && media != Media::Protobuf => Some(Form::Table(version, include())),
             _ => None,
         }
     }

@@ -38,7 +38,7 @@ async fn bind(
     let pods = server.registry.catalog.stored("", "pods").ok_or_else(Status::not_found_generic)?;
     let namespace = call.info.namespace.as_str();
     let place = Place { workspace: call.workspace.id()?, namespace, name: &name };
-    admit(server, row, call, &place, Operation::Create, &name)?;
+    admit(server, row, call, &place, Operation::Create, &name, None)?;
     server.registry.bind(pods, &place, binding, dry_run).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

@@ -45,7 +45,7 @@ async fn create(
     // What is yet to be named is known by what its name shall begin with.
     let name = Some(object::name(&object)).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
-    admit(server, row, call, &place, Operation::Create, &name)?;
+    admit(server, row, call, &place, Operation::Create, &name, Some(&object))?;
     let User { name, uid, groups } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
     let admit = |new: &Value| {

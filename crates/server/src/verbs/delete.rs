@@ -17,7 +17,7 @@ use crate::{decode, options, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = read_options(call)?;
     let place = place(row, call)?;
-    let admit = |_: &Value| admit(server, row, call, &place, Operation::Delete, place.name);
+    let admit = |_: &Value| admit(server, row, call, &place, Operation::Delete, place.name, None);
     let deleted = server.registry.delete(row, &place, &options, &admit).await?;
     Ok(match deleted {
         Deleted::Gone(answer) | Deleted::Marked(answer) => {

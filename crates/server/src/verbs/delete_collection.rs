@@ -44,6 +44,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                     workspace: place.workspace,
                     namespace: place.namespace,
                     name: place.name,
+                    object: None,
                     snapshot: &server.registry.snapshot(),
                 })
             };

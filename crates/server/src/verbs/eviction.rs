@@ -45,7 +45,7 @@ async fn evict(
     let mut options = options::delete(&call.query, Some(own))?;
     options.dry_run |= write.dry_run;
     let place = place(row, call)?;
-    admit(server, row, call, &place, Operation::Create, place.name)?;
+    admit(server, row, call, &place, Operation::Create, place.name, None)?;
     server.registry.evict(row, &place, &options).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

@@ -69,7 +69,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             if old.is_none() {
                 call.workspace.check_create(&row.group, &row.resource, new)?;
             }
-            admit(server, row, call, &place, operation, place.name)
+            admit(server, row, call, &place, operation, place.name, Some(new))
         },
         uid: None,
         create_missing: applies && call.info.subresource.is_empty(),

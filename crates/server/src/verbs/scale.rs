@@ -75,7 +75,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         transform: &transform,
         admit: &|new: &Value, old: Option<&Value>| {
             warnings.remark(row.remarks("", new, old));
-            admit(server, row, call, &place, Operation::Update, place.name)
+            admit(server, row, call, &place, Operation::Update, place.name, None)
         },
         uid,
         create_missing: false,

@@ -53,7 +53,7 @@ fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
     }
-    admit(server, row, call, &place, Operation::Create, place.name)?;
+    admit(server, row, call, &place, Operation::Create, place.name, None)?;
     let bound = bound(server, &request, &place)?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let audiences: Vec<String> = texts(&request["spec"]["audiences"]).map(String::from).collect();

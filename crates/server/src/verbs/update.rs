@@ -51,7 +51,7 @@ async fn update(
             if old.is_none() {
                 call.workspace.check_create(&row.group, &row.resource, new)?;
             }
-            admit(server, row, call, &place, operation, place.name)
+            admit(server, row, call, &place, operation, place.name, Some(new))
         },
         uid,
         create_missing: false,

@@ -167,7 +167,7 @@ fn ephemeral(errors: &mut Errors, volume: &Value, path: &FieldPath) {
 
 /// Checks the metadata of a claim's template, of which only labels and annotations count: the rest is decided for each
 /// claim made from it.
-fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &FieldPath) {
+pub(crate) fn claim_metadata(errors: &mut Errors, metadata: &Value, path: &FieldPath) {
     const DECIDED: &[(&str, &str)] = &[
         ("name", "name"),
         ("generateName", "generateName"),

@@ -41,7 +41,7 @@ pub async fn deployment(api: &Api<'_>) -> Done {
         return Err(format!("{} ReplicaSets instead of two", sets.len()));
     }
 
-    api.kubectl("delete deployment/web").await?;
+    api.kubectl("delete deployment/web --timeout=90s").await?;
     api.until_count("replica sets left", "apps/v1 replicasets", 0, |_| true).await?;
     api.until_count("pods left", "pods", 0, of("web")).await
 }

@@ -15,6 +15,8 @@ pub async fn claim(api: &Api<'_>) -> Done {
         },
     });
     api.create("/api/v1/persistentvolumes", volume).await?;
+    let available = |object: &serde_json::Value| object["status"]["phase"] == "Available";
+    api.until("a volume to be had", "/api/v1/persistentvolumes/disk", available).await?;
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
         "spec": {

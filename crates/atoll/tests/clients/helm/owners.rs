@@ -1,0 +1,114 @@
+//! Releases whose fields others have set, or another Helm.
+
+use atoll_testkit::{Answer, request};
+use http::{HeaderValue, header};
+use serde_json::{Value, json};
+
+use super::life::revisions;
+use super::site::{HELM_3, HELM_4, NAME, RELEASE, Site, Sites};
+use super::state::{State, assert_same, releases, state};
+
+type Steps = Vec<(&'static str, State)>;
+
+fn compare(ours: &Steps, theirs: &Steps) {
+    for ((step, ours), (_, theirs)) in ours.iter().zip(theirs) {
+        assert_same(step, ours, theirs);
+    }
+}
+
+/// Applies to the Deployment of the chart as somebody else, with force.
+async fn apply(site: &Site, manager: &str, spec: Value) -> Answer {
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/deployments/{NAME}?fieldManager={manager}&force=true",
+        site.namespace
+    );
+    let object =
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": NAME }, "spec": spec });
+    let mut request = request("PATCH", &path, &object);
+    let media = HeaderValue::from_static("application/apply-patch+yaml");
+    request.headers_mut().insert(header::CONTENT_TYPE, media);
+    site.client().send(request).await.unwrap()
+}
+
+fn deployment(state: &State) -> &Value {
+    &state[&format!("deployments/{NAME}")]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_4_stops_at_what_others_own() {
+    let Some(sites) = Sites::start("contested") else { return };
+    let (ours, theirs) = tokio::join!(contest(&sites.ours), contest(&sites.theirs));
+    compare(&ours, &theirs);
+}
+
+async fn contest(site: &Site) -> Steps {
+    let helm = site.helm(HELM_4);
+    let mut steps = Steps::new();
+    helm.run(&format!("install {RELEASE} CHART --create-namespace --no-hooks")).await;
+    let taken = apply(site, "autoscaler", json!({ "replicas": 9 })).await;
+    assert_eq!(taken.status, 200, "{}", taken.text());
+
+    let upgrade = format!("upgrade {RELEASE} CHART --no-hooks --values CHART/upgraded.yaml");
+    let refused = helm.try_run(&upgrade).await;
+    assert!(!refused.success, "{refused:?}");
+    for part in ["conflict with \"autoscaler\"", ".spec.replicas"] {
+        assert!(refused.errors.contains(part), "{part}: {refused:?}");
+    }
+    assert_eq!(releases(site, RELEASE).await, revisions(&["deployed", "failed"]));
+    let contested = state(site).await;
+    assert_eq!(deployment(&contested)["spec"]["replicas"], 9);
+    steps.push(("a conflict", contested));
+
+    helm.run(&format!("{upgrade} --force-conflicts")).await;
+    let forced = state(site).await;
+    assert_eq!(deployment(&forced)["spec"]["replicas"], 5);
+    steps.push(("an upgrade with force", forced));
+
+    // What Helm has no opinion on stays when it goes on.
+    let noted = apply(site, "autoscaler", json!({ "minReadySeconds": 7 })).await;
+    assert_eq!(noted.status, 200, "{}", noted.text());
+    helm.run(&format!("rollback {RELEASE} 1 --no-hooks")).await;
+    let back = state(site).await;
+    let spec = &deployment(&back)["spec"];
+    assert_eq!((&spec["replicas"], &spec["minReadySeconds"]), (&json!(2), &json!(7)));
+    steps.push(("a rollback", back));
+    steps
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helm_4_takes_over_from_helm_3() {
+    let Some(sites) = Sites::start("inherited") else { return };
+    let (ours, theirs) = tokio::join!(inherit(&sites.ours), inherit(&sites.theirs));
+    compare(&ours, &theirs);
+}
+
+async fn inherit(site: &Site) -> Steps {
+    let (three, four) = (site.helm(HELM_3), site.helm(HELM_4));
+    let mut steps = Steps::new();
+    three.run(&format!("install {RELEASE} CHART --create-namespace --no-hooks")).await;
+    assert_eq!(four.json("list").await[0]["status"], "deployed");
+
+    // As the release began: by merging.
+    let upgrade = format!("upgrade {RELEASE} CHART --no-hooks --values CHART/upgraded.yaml");
+    four.run(&upgrade).await;
+    let merged = state(site).await;
+    assert_eq!(deployment(&merged)["spec"]["replicas"], 5);
+    steps.push(("an upgrade by Helm 4", merged));
+
+    // From now on by applying; nothing may be left that Helm no longer wants.
+    four.run(&format!("upgrade {RELEASE} CHART --no-hooks --reset-values --server-side=true")).await;
+    let applied = state(site).await;
+    let containers = &deployment(&applied)["spec"]["template"]["spec"]["containers"];
+    assert_eq!(containers.as_array().unwrap().len(), 1, "{containers}");
+    let managers = &deployment(&applied)["metadata"]["managedFields"];
+    assert!(managers.as_array().unwrap().iter().all(|entry| entry["operation"] == "Apply"), "{managers}");
+    steps.push(("an upgrade with server-side apply", applied));
+
+    four.run(&format!("rollback {RELEASE} 2 --no-hooks")).await;
+    let back = state(site).await;
+    assert_eq!(deployment(&back)["spec"]["replicas"], 5);
+    steps.push(("a rollback to what was merged", back));
+    let statuses = ["superseded", "superseded", "superseded", "deployed"];
+    assert_eq!(releases(site, RELEASE).await, revisions(&statuses));
+    steps
+}

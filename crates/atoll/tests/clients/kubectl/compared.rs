@@ -1,0 +1,317 @@
+//! The same commands at Atoll and at kube-apiserver: kubectl says the same, and it is what is expected.
+
+use std::path::Path;
+
+use atoll_testkit::{Atoll, Upstream};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::{Kubectl, programs};
+
+/// Both servers, with files to give to kubectl in place of `DIR`.
+struct Both {
+    ours: Kubectl,
+    theirs: Kubectl,
+    files: tempfile::TempDir,
+    namespace: &'static str,
+    _atoll: Atoll,
+}
+
+impl Both {
+    /// `None` where there is no Go; the reason has been printed.
+    fn start(namespace: &'static str) -> Option<Both> {
+        let directory = programs::kubectl()?;
+        let upstream = Upstream::shared()?;
+        let atoll = Atoll::start();
+        let of = |kubeconfig: &Path| {
+            let home = tempfile::tempdir().unwrap();
+            Kubectl { directory: directory.clone(), kubeconfig: kubeconfig.to_owned(), home }
+        };
+        // The same user as at the real server: one with a token.
+        let kubeconfig = atoll.data_dir().join("token.kubeconfig");
+        std::fs::write(&kubeconfig, token_kubeconfig(&atoll)).unwrap();
+        let (ours, theirs) = (of(&kubeconfig), of(&upstream.kubeconfig()));
+        for side in [&ours, &theirs] {
+            side.run(&format!("create namespace {namespace}"));
+        }
+        Some(Both { ours, theirs, files: tempfile::tempdir().unwrap(), namespace, _atoll: atoll })
+    }
+
+    fn file(&self, name: &str, object: &Value) {
+        std::fs::write(self.files.path().join(name), object.to_string()).unwrap();
+    }
+
+    /// Runs each line on both. Their codes must be as given, and each part must be among the words that both say.
+    #[track_caller]
+    fn check(&self, lines: &[(&str, i32, &[&str])]) {
+        for (line, code, parts) in lines {
+            let ours = self.said(&self.ours, line);
+            let theirs = self.said(&self.theirs, line);
+            assert_eq!(ours, theirs, "{line}: Atoll is first");
+            assert_eq!(ours.0, Some(*code), "{line}: {}", ours.1);
+            for part in *parts {
+                assert!(ours.1.contains(part), "{line}: {part:?} is not in\n{}", ours.1);
+            }
+        }
+    }
+
+    /// The code that kubectl ends with and what it prints, without what is accidental.
+    fn said(&self, side: &Kubectl, line: &str) -> (Option<i32>, String) {
+        let line = line.replace("DIR", &self.files.path().display().to_string());
+        let output = side.command(&line).args(["-n", self.namespace]).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<String> = text.lines().filter(|line| !is_accidental(line)).map(masked).collect();
+        (output.status.code(), lines.join("\n"))
+    }
+}
+
+fn token_kubeconfig(atoll: &Atoll) -> String {
+    let cluster = json!({ "server": atoll.url(), "certificate-authority": atoll.authority() });
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "clusters": [{ "name": "it", "cluster": cluster }],
+        "users": [{ "name": "it", "user": { "token": atoll_testkit::TOKEN } }],
+        "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
+    })
+    .to_string()
+}
+
+/// Revisions and uids, names of temporary files and their times, and lines of kubectl's log, which begin with one.
+fn is_accidental(line: &str) -> bool {
+    if line.contains(" diff.go:") {
+        return true;
+    }
+    let line = line.trim_start_matches([' ', '+', '-']);
+    ["resourceVersion: ", "uid: ", "/tmp/", "diff -u"].iter().any(|start| line.starts_with(start))
+}
+
+/// One space between words, and neither times of now nor ages of seconds.
+fn masked(line: &str) -> String {
+    let year = time::OffsetDateTime::now_utc().year().to_string();
+    let words = line.split_whitespace().map(|word| {
+        let is_time = word.contains(&year) && word.contains('T') && word.contains('Z');
+        let is_age = word.strip_suffix('s').is_some_and(|number| number.parse::<u16>().is_ok());
+        if is_time || is_age { "TIME" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn deployment(image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web", "labels": { "tier": "front" } },
+        "spec": {
+            "replicas": 2,
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": { "containers": [{ "name": "web", "image": image }] },
+            },
+        },
+    })
+}
+
+#[test]
+fn server_side_apply_conflicts_and_takes_over() {
+    let Some(both) = Both::start("applied") else { return };
+    for revision in ["1", "2", "3"] {
+        both.file(&format!("{revision}.json"), &deployment(&format!("web:{revision}")));
+    }
+    let managers =
+        "get deployment web -o jsonpath={range.metadata.managedFields[*]}{.manager}:{.operation};{end}";
+    let whole = "get deployment web -o yaml --show-managed-fields";
+    both.check(&[
+        ("apply -f DIR/1.json", 0, &["deployment.apps/web created"]),
+        ("diff --server-side -f DIR/2.json", 1, &["- - image: web:1", "+ - image: web:2"]),
+        // What kubectl applied itself becomes what it applies there, and is not left behind.
+        ("apply --server-side -f DIR/2.json", 0, &["deployment.apps/web serverside-applied"]),
+        (managers, 0, &["kubectl:Apply"]),
+        (whole, 0, &["image: web:2", "f:image"]),
+        ("diff --server-side -f DIR/2.json", 0, &[]),
+        (
+            "apply --server-side --field-manager=other -f DIR/3.json",
+            1,
+            &[
+                "conflict with \"kubectl\"",
+                ".spec.template.spec.containers[name=\"web\"].image",
+                "--force-conflicts",
+            ],
+        ),
+        ("diff --server-side --field-manager=other -f DIR/3.json", 2, &["conflict with \"kubectl\""]),
+        (
+            "apply --server-side --field-manager=other --force-conflicts -f DIR/3.json",
+            0,
+            &["deployment.apps/web serverside-applied"],
+        ),
+        (managers, 0, &["kubectl:Apply", "other:Apply"]),
+        ("apply --server-side -f DIR/2.json", 1, &["conflict with \"other\""]),
+        ("apply --server-side -f DIR/3.json", 0, &["serverside-applied"]),
+        // Beside apply, others write fields too.
+        ("scale deployment web --replicas=7", 0, &["deployment.apps/web scaled"]),
+        (
+            "apply --server-side -f DIR/3.json",
+            1,
+            &["conflict with \"kubectl\" with subresource \"scale\"", ".spec.replicas"],
+        ),
+        (whole, 0, &["replicas: 7", "subresource: scale"]),
+        ("apply --server-side --force-conflicts -f DIR/3.json", 0, &["serverside-applied"]),
+        ("apply --server-side --dry-run=server -f DIR/3.json", 0, &["(server dry run)"]),
+        (whole, 0, &["replicas: 2"]),
+        ("apply view-last-applied deployment/web", 0, &["image: web:3"]),
+    ]);
+}
+
+#[test]
+fn who_one_is_and_what_one_may_do() {
+    let Some(both) = Both::start("asked") else { return };
+    both.check(&[
+        ("auth whoami", 0, &["Username admin", "Groups [system:masters system:authenticated]"]),
+        ("auth can-i create deployments.apps", 0, &["yes"]),
+        ("auth can-i get pods/log", 0, &["yes"]),
+        ("auth can-i get /healthz", 0, &["yes"]),
+        ("auth can-i eat bananas", 0, &["yes", "the server doesn't have a resource type 'bananas'"]),
+        ("create serviceaccount robot", 0, &["serviceaccount/robot created"]),
+        ("create token nobody", 1, &["serviceaccounts \"nobody\" not found"]),
+        ("create token robot --duration=1s", 1, &["may not specify a duration less than 10 minutes"]),
+    ]);
+    for side in [&both.ours, &both.theirs] {
+        let token = side.run("create token robot -n asked --duration=20m --audience=them");
+        let claims = token.trim().split('.').nth(1).unwrap();
+        let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
+        assert_eq!(claims["sub"], "system:serviceaccount:asked:robot", "{claims}");
+        assert_eq!(claims["aud"], json!(["them"]), "{claims}");
+        assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 1200, "{claims}");
+        assert_eq!(claims["kubernetes.io"]["serviceaccount"]["name"], "robot", "{claims}");
+    }
+}
+
+#[test]
+fn nodes_are_cordoned_tainted_and_drained() {
+    let Some(both) = Both::start("drained") else { return };
+    both.file("node.json", &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "worn" } }));
+    let pod = |name: &str| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": name, "labels": { "app": name } },
+            "spec": {
+                "nodeName": "worn",
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{ "name": "c", "image": "i" }],
+            },
+        })
+    };
+    both.file("free.json", &pod("free"));
+    both.file("kept.json", &pod("kept"));
+    let running = r#"--subresource=status --type=merge -p {"status":{"phase":"Running"}}"#;
+    both.check(&[
+        ("create -f DIR/node.json", 0, &["node/worn created"]),
+        ("cordon worn", 0, &["node/worn cordoned"]),
+        ("cordon worn", 0, &["node/worn already cordoned"]),
+        ("get node worn", 0, &["worn Unknown,SchedulingDisabled <none>"]),
+        ("uncordon worn", 0, &["node/worn uncordoned"]),
+        ("taint node worn use=db:NoSchedule", 0, &["node/worn tainted"]),
+        ("taint node worn use=db:NoSchedule", 1, &["already has use taint(s)"]),
+        ("taint node worn use=web:NoSchedule --overwrite", 0, &["node/worn modified"]),
+        ("taint node worn use=x:Sometimes", 1, &["invalid taint effect: Sometimes"]),
+        (
+            "get node worn -o jsonpath={.spec.taints}",
+            0,
+            &[r#"{"effect":"NoSchedule","key":"use","value":"web"}"#],
+        ),
+        ("taint node worn use-", 0, &["node/worn untainted"]),
+        ("create -f DIR/free.json", 0, &["pod/free created"]),
+        ("drain worn", 1, &["cannot delete Pods that declare no controller"]),
+        (
+            "drain worn --force --timeout=30s",
+            0,
+            &["evicting pod drained/free", "pod/free evicted", "node/worn drained"],
+        ),
+        ("get pod free", 1, &["pods \"free\" not found"]),
+        // What a budget keeps is not evicted, and can still be deleted.
+        ("create -f DIR/kept.json", 0, &["pod/kept created"]),
+        (&format!("patch pod kept {running}"), 0, &["pod/kept patched"]),
+        ("create pdb keep --selector=app=kept --min-available=1", 0, &["keep created"]),
+        (
+            "drain worn --force --timeout=1s",
+            1,
+            &[
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                "global timeout reached: TIME",
+            ],
+        ),
+        ("get pod kept", 0, &["kept 0/1 Running 0"]),
+        (
+            "drain worn --force --disable-eviction --timeout=30s",
+            0,
+            &["pod/kept deleted", "node/worn drained"],
+        ),
+        ("delete node worn", 0, &["node \"worn\" deleted"]),
+    ]);
+}
+
+#[test]
+fn conditions_are_awaited_and_events_shown() {
+    let Some(both) = Both::start("awaited") else { return };
+    both.file("1.json", &deployment("web:1"));
+    const THEN: &str = "2001-02-03T04:05:06Z";
+    both.file(
+        "event.json",
+        &json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": { "name": "web.1" },
+            "involvedObject": {
+                "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "awaited", "fieldPath": "spec",
+            },
+            "type": "Warning",
+            "reason": "Stuck",
+            "message": "no room",
+            "count": 3,
+            "firstTimestamp": THEN,
+            "lastTimestamp": THEN,
+            "source": { "component": "tester", "host": "here" },
+        }),
+    );
+    let available = r#"{"status":{"conditions":[{"type":"Available","status":"True"}]}}"#;
+    both.check(&[
+        ("wait deployment/web --for=create --timeout=1s", 1, &["timed out waiting for the condition"]),
+        ("create -f DIR/1.json", 0, &["deployment.apps/web created"]),
+        ("wait deployment/web --for=create --timeout=30s", 0, &["deployment.apps/web condition met"]),
+        (
+            "wait deployment/web --for=condition=Available --timeout=1s",
+            1,
+            &["timed out waiting for the condition"],
+        ),
+        (
+            &format!("patch deployment web --subresource=status --type=merge -p {available}"),
+            0,
+            &["deployment.apps/web patched"],
+        ),
+        (
+            "wait deployment/web --for=condition=Available --timeout=30s",
+            0,
+            &["deployment.apps/web condition met"],
+        ),
+        (
+            "wait deployment -l tier=front --for=jsonpath={.spec.replicas}=2 --timeout=30s",
+            0,
+            &["condition met"],
+        ),
+        ("create -f DIR/event.json", 0, &["event/web.1 created"]),
+        ("get events -o wide", 0, &["Warning Stuck deployment/web spec tester, here no room", "3 web.1"]),
+        ("events --for=deployment/web", 0, &["Warning Stuck Deployment/web no room"]),
+        (
+            "get events --field-selector involvedObject.kind=Pod",
+            0,
+            &["No resources found in awaited namespace."],
+        ),
+        ("get events --field-selector type=Warning,reason=Stuck -o name", 0, &["event/web.1"]),
+        ("describe deployment web", 0, &["Available True", "2 desired"]),
+    ]);
+}

@@ -1,0 +1,173 @@
+//! Names of pools, attributes, capacities and shares.
+
+use atoll_meta::field::BadValue;
+use atoll_meta::quote::quote;
+use atoll_meta::{FieldError, FieldPath, names};
+
+use crate::at::{At, Errors};
+use crate::csi_names;
+use crate::fields::broken_rules;
+
+pub(super) use crate::csi_names::driver;
+
+const LONGEST_POOL: usize = 253;
+const LONGEST_IDENTIFIER: usize = 32;
+
+pub(super) fn label(errors: &mut Errors, at: &At<'_>) {
+    at.rules(errors, names::dns1123_label(at.text()));
+}
+
+pub(super) fn node(errors: &mut Errors, at: &At<'_>) {
+    at.rules(errors, names::name_is_dns_subdomain(at.text(), false));
+}
+
+/// The key of a taint, the type of a condition.
+pub(super) fn qualified_label(errors: &mut Errors, at: &At<'_>) {
+    at.rules(errors, names::qualified_name(at.text()));
+}
+
+pub(super) fn pool(errors: &mut Errors, at: &At<'_>) {
+    if at.is_empty() {
+        errors.push(at.required(""));
+        return;
+    }
+    if at.len() > LONGEST_POOL {
+        errors.push(FieldError::too_long(&at.path, LONGEST_POOL));
+    }
+    for part in at.text().split('/') {
+        broken_rules(errors, || at.path.clone(), part, names::dns1123_subdomain(part));
+    }
+}
+
+/// A name of an attribute or capacity: an identifier, which may follow a domain and a slash.
+pub(super) fn qualified(errors: &mut Errors, name: &str, path: &FieldPath) {
+    let mut parts = name.split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(only), None, _) => identifier(errors, only, path),
+        (Some(domain), Some(name), None) => {
+            if domain.is_empty() {
+                errors.push(FieldError::invalid(path, "", "the domain must not be empty"));
+            } else {
+                csi_names::driver_name(errors, domain, path);
+            }
+            if name.is_empty() {
+                errors.push(FieldError::invalid(path, "", "the name must not be empty"));
+            } else {
+                identifier(errors, name, path);
+            }
+        }
+        // Upstream has no opinion about more slashes.
+        _ => {}
+    }
+}
+
+pub(super) fn fully_qualified(errors: &mut Errors, at: &At<'_>) {
+    qualified(errors, at.text(), &at.path);
+    if !at.text().contains('/') {
+        let detail = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.push(at.invalid_as(at.named(), detail));
+    }
+}
+
+fn identifier(errors: &mut Errors, name: &str, path: &FieldPath) {
+    if name.len() > LONGEST_IDENTIFIER {
+        errors.push(FieldError::too_long(path, LONGEST_IDENTIFIER));
+    }
+    broken_rules(errors, || path.clone(), name, names::c_identifier(name));
+}
+
+/// A share of a device: a UUID in lower case with hyphens.
+pub(super) fn share(errors: &mut Errors, at: &At<'_>) {
+    const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
+    let text = at.text();
+    if let Err(fault) = is_uuid(text) {
+        errors.push(at.invalid_as(text, format!("error validating uid: {fault}")));
+    } else if text.len() != 36 || text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        errors.push(at.invalid_as(text, FORM));
+    }
+}
+
+/// Whether this is a UUID in any of its forms.
+fn is_uuid(text: &str) -> Result<(), String> {
+    const URN: &str = "urn:uuid:";
+    let bytes = text.as_bytes();
+    let (head, tail) = bytes.split_at(bytes.len().min(URN.len()));
+    let hyphened = match bytes.len() {
+        36 => bytes,
+        45 if head.eq_ignore_ascii_case(URN.as_bytes()) => tail,
+        45 => return Err(format!("invalid urn prefix: {}", quote(&String::from_utf8_lossy(head)))),
+        38 if bytes.starts_with(b"{") && bytes.ends_with(b"}") => &bytes[1..37],
+        38 => return Err("invalid bracketed UUID format".to_owned()),
+        32 if bytes.iter().all(u8::is_ascii_hexdigit) => return Ok(()),
+        32 => return Err("invalid UUID format".to_owned()),
+        length => return Err(format!("invalid UUID length: {length}")),
+    };
+    let right = hyphened.iter().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    if right { Ok(()) } else { Err("invalid UUID format".to_owned()) }
+}
+
+/// A key as paths show it: if it is too long, without its middle.
+pub(super) fn shortened(key: &str, longest: usize) -> String {
+    const DOTS: &str = "...";
+    if key.len() <= longest {
+        return key.to_owned();
+    }
+    let rest = longest - DOTS.len();
+    let (head, tail) = (&key.as_bytes()[..rest.div_ceil(2)], &key.as_bytes()[key.len() - rest / 2..]);
+    format!("{}{DOTS}{}", String::from_utf8_lossy(head), String::from_utf8_lossy(tail))
+}
+
+/// The identity of a device, or of a share of one.
+pub(super) type Identity<'a> = [&'a str; 4];
+
+pub(super) fn identity<'a>(device: &At<'a>) -> Identity<'a> {
+    ["driver", "pool", "device", "shareID"].map(|part| device.text_of(part))
+}
+
+pub(super) fn shown_identity(identity: Identity<'_>) -> BadValue {
+    let [driver, pool, device, share] = identity.map(BadValue::named_text);
+    BadValue::Rendered(format!(
+        "{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{device},\"ShareID\":{share}}}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_meta::FieldPath;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::cases::lines;
+
+    #[test]
+    fn shares() {
+        let plain = "12345678-9abc-def0-1234-56789abcdef0";
+        for (text, expected) in [
+            (plain, None),
+            ("x", Some("invalid UUID length: 1")),
+            ("12345678-9abc-def0-1234-56789abcdefg", Some("invalid UUID format")),
+            ("12345678+9abc-def0-1234-56789abcdef0", Some("invalid UUID format")),
+            ("123456789abcdef0123456789abcdefg", Some("invalid UUID format")),
+            ("[12345678-9abc-def0-1234-56789abcdef0]", Some("invalid bracketed UUID format")),
+            ("urn;uuid:12345678-9abc-def0-1234-56789abcdef0", Some("invalid urn prefix: \"urn;uuid:\"")),
+            ("12345678-9ABC-DEF0-1234-56789ABCDEF0", Some("uid must be in RFC 4122")),
+            ("123456789abcdef0123456789abcdef0", Some("uid must be in RFC 4122")),
+        ] {
+            let (value, mut errors) = (Value::from(text), Errors::new());
+            share(&mut errors, &At { value: &value, path: FieldPath::new("shareID") });
+            match expected {
+                None => assert!(errors.is_empty(), "{text}: {errors:?}"),
+                Some(part) => assert!(lines(&errors)[0].contains(part), "{text}: {errors:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn long_keys_lose_their_middle() {
+        assert_eq!(shortened("abc", 16), "abc");
+        assert_eq!(shortened("abcdefghijklmnopqrstuvwxyz", 16), "abcdefg...uvwxyz");
+    }
+}

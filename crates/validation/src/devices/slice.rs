@@ -1,0 +1,123 @@
+//! What a driver offers on a node.
+
+use atoll_meta::FieldError;
+use serde_json::Value;
+
+use super::names;
+use super::{device, named};
+use crate::at::{At, Errors, immutable, immutable_text};
+use crate::fields::{Fields, POSITIVE};
+use crate::{node_selector, shown};
+
+const MOST_DEVICES: usize = 128;
+/// If any of them says more than the simplest things.
+const MOST_RICH_DEVICES: usize = 64;
+const MOST_COUNTER_SETS: usize = 8;
+const MOST_COUNTERS: usize = 32;
+
+pub(super) fn check(slice: &Value, old: Option<&Value>) -> Errors {
+    let mut errors = Errors::new();
+    let spec = At::field(slice, "spec");
+    let old = old.map(|old| At::field(old, "spec"));
+    let (driver, pool) = (spec.get("driver"), spec.get("pool"));
+    names::driver(&mut errors, &driver);
+    check_pool(&mut errors, &pool);
+    if let Some(old) = &old {
+        immutable_text(&mut errors, &pool.get("name"), &old.get("pool").get("name"));
+        immutable_text(&mut errors, &driver, &old.get("driver"));
+        immutable(&mut errors, &spec.get("nodeName"), &old.get("nodeName"));
+    }
+    nodes(&mut errors, &spec);
+    let (devices, counters) = (spec.get("devices"), spec.get("sharedCounters"));
+    if devices.is_set() && counters.is_set() {
+        errors.push(spec.invalid_as("", "only one of `sharedCounters` or `devices` is allowed"));
+    }
+    let is_rich =
+        |device: &Value| ["taints", "consumesCounters"].iter().any(|list| !device.list(list).is_empty());
+    let most = if devices.list().iter().any(is_rich) { MOST_RICH_DEVICES } else { MOST_DEVICES };
+    let before = old.map(|old| old.get("devices"));
+    let each_has_nodes = spec.get("perDeviceNodeSelection").flag();
+    named(&mut errors, &devices, most, "name", |errors, one| {
+        let known = before.as_ref().map_or(&[][..], At::list);
+        let before = known.iter().find(|before| before.text("name") == one.text_of("name"));
+        device::check(errors, one, before, each_has_nodes);
+    });
+    named(&mut errors, &counters, MOST_COUNTER_SETS, "name", |errors, set| counter_set(errors, set, "name"));
+    errors
+}
+
+fn check_pool(errors: &mut Errors, pool: &At<'_>) {
+    names::pool(errors, &pool.get("name"));
+    let (slices, generation) = (pool.get("resourceSliceCount"), pool.get("generation"));
+    let number = slices.number().unwrap_or_default();
+    if number <= 0 {
+        errors.push(slices.invalid_as(number, POSITIVE));
+    }
+    if generation.number().is_some_and(|number| number < 0) {
+        errors.push(generation.invalid("must be greater than or equal to zero"));
+    }
+}
+
+/// One of four fields says which nodes reach the devices.
+fn nodes(errors: &mut Errors, spec: &At<'_>) {
+    const ONE: &str =
+        "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    let mut set = Vec::new();
+    let name = spec.get("nodeName");
+    if name.is_set() && name.is_empty() {
+        errors.push(name.invalid("must be either unset or set to a non-empty string"));
+    } else if name.is_set() {
+        set.push("`nodeName`");
+        names::node(errors, &name);
+    }
+    let selector = spec.get("nodeSelector");
+    if selector.is_set() {
+        set.push("`nodeSelector`");
+        node_selector::check_selector(errors, selector.value, &selector.path);
+        let terms = selector.get("nodeSelectorTerms");
+        if terms.len() != 1 {
+            let shown = shown::list("core/v1.NodeSelectorTerm", terms.value);
+            errors.push(terms.invalid_as(shown, "must have exactly one node selector term"));
+        }
+    }
+    for (field, shown) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        flag(errors, &spec.get(field), shown, &mut set);
+    }
+    match set.len() {
+        0 => errors.push(spec.required(ONE)),
+        1 => {}
+        _ => errors.push(
+            spec.invalid_as(format!("{{{}}}", set.join(", ")), format!("{ONE}, but multiple fields are set")),
+        ),
+    }
+}
+
+/// A flag that is true or absent.
+pub(super) fn flag(errors: &mut Errors, flag: &At<'_>, shown: &'static str, set: &mut Vec<&'static str>) {
+    match flag.value.as_bool() {
+        Some(true) => set.push(shown),
+        Some(false) => errors.push(flag.invalid("must be either unset or set to true")),
+        None => {}
+    }
+}
+
+/// A set of counters, in a slice or as a device uses it, and the field with its name.
+pub(super) fn counter_set(errors: &mut Errors, set: &At<'_>, name: &'static str) {
+    let (name, counters) = (set.get(name), set.get("counters"));
+    if name.is_empty() {
+        errors.push(name.required(""));
+    } else {
+        names::label(errors, &name);
+    }
+    if counters.is_empty() {
+        errors.push(counters.required(""));
+    } else if counters.len() > MOST_COUNTERS {
+        errors.push(FieldError::too_many(&counters.path, counters.len(), MOST_COUNTERS));
+    } else {
+        for (key, _) in counters.entries() {
+            let rules = atoll_meta::names::dns1123_label(key);
+            errors.extend(rules.into_iter().map(|rule| FieldError::invalid(&counters.path, key, rule)));
+        }
+    }
+}
