@@ -32,9 +32,7 @@ impl Registry {
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
         }
-        if let Some(manager) = manager
-            && row.view.is_none()
-        {
+        if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
         } else if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
