@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use atoll_testkit::wait::Waiting;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::site::Site;
-use crate::support::PATIENCE;
 
 /// Works until it is dropped.
 pub struct Completer {
@@ -58,7 +58,7 @@ async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
                 assert!([200, 404].contains(&answer.status), "{kind} {name}: {}", answer.text());
             }
         }
-        tokio::time::sleep(PATIENCE / 600).await;
+        Waiting::until("there is more to complete").again().await;
     }
 }
 
