@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use atoll_testkit::wait::Waiting;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::site::Site;
-use crate::support::PATIENCE;
 
 /// Works until it is dropped.
 pub struct Completer {
@@ -36,16 +36,17 @@ impl Drop for Completer {
 
 async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
     let client = site.client();
-    let unfinished: [(&str, &str, fn(&Value) -> bool, Value); 2] = [
-        ("apis/batch/v1", "job", |status| status["completionTime"].is_null(), finished_job()),
-        ("api/v1", "pod", |status| status["phase"] != "Succeeded", json!({ "phase": "Succeeded" })),
+    // The field of a status that tells what is finished, and the status then.
+    let ends = [
+        ("apis/batch/v1", "job", "completionTime", finished_job()),
+        ("api/v1", "pod", "phase", json!({ "phase": "Succeeded" })),
     ];
     loop {
-        for (version, kind, is_unfinished, status) in &unfinished {
+        for (version, kind, field, status) in &ends {
             let path = format!("/{version}/namespaces/{}/{kind}s", site.namespace);
             let list = client.get(&path).await.unwrap().json();
             for object in list["items"].as_array().into_iter().flatten() {
-                if !is_unfinished(&object["status"]) {
+                if object["status"][field] == status[field] {
                     continue;
                 }
                 let name = object["metadata"]["name"].as_str().unwrap();
@@ -57,7 +58,7 @@ async fn complete(site: Site, completed: Arc<Mutex<BTreeSet<String>>>) {
                 assert!([200, 404].contains(&answer.status), "{kind} {name}: {}", answer.text());
             }
         }
-        tokio::time::sleep(PATIENCE / 600).await;
+        Waiting::until("there is more to complete").again().await;
     }
 }
 

@@ -115,7 +115,7 @@ async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
     completed(&["job/NAME-migrate"]);
     let mut back = state(site).await;
     steps.push(("rollback", back.clone()));
-    // The hook has run again and stays; besides, all is as it was. Only the Deployment and what counts changes has counted.
+    // The hook has run again and stays; besides, all is as it was.
     back.remove(&format!("jobs/{NAME}-migrate"));
     check_first(&back);
     assert_eq!(releases(site, RELEASE).await, revisions(&["superseded", "superseded", "deployed"]));

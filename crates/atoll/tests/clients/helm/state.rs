@@ -109,7 +109,7 @@ fn differ(path: &str, ours: &Value, theirs: &Value, differences: &mut Vec<String
     }
 }
 
-/// The Secrets in which Helm keeps a release, decoded: (revision, status, namespace of the manifest's objects).
+/// The Secrets in which Helm keeps a release, decoded: revisions and their statuses.
 pub async fn releases(site: &Site, release: &str) -> Vec<(u64, String)> {
     let path = format!(
         "/api/v1/namespaces/{}/secrets?fieldSelector=type%3Dhelm.sh%2Frelease.v1&labelSelector=owner%3Dhelm,name%3D{release}",
