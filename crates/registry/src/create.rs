@@ -34,8 +34,6 @@ impl Registry {
         }
         if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
-        } else if let Some(manager) = manager {
-            self.record_new(row, &mut object, manager);
         }
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
