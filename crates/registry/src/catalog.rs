@@ -85,10 +85,7 @@ fn is_served(resource: &Resource, profile: Profile) -> bool {
     let computed = COMPUTED.contains(&(resource.group, resource.resource));
     let in_profile = match profile {
         Profile::Full => true,
-        Profile::Minimal => {
-            let is_review = computed && !resource.group.is_empty();
-            is_review || resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource))
-        }
+        Profile::Minimal => resource.group == RBAC || MINIMAL.contains(&(resource.group, resource.resource)),
     };
     (stored || computed) && in_profile
 }

@@ -70,7 +70,7 @@ impl Drop for Disk {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
     let Some(disk) = Disk::mount(24) else { return };
-    let mut atoll = Setup::new().directory(&disk.path().join("data")).start();
+    let mut atoll = Setup::new().flag("--controllers", false).directory(&disk.path().join("data")).start();
     let admin = atoll.admin();
     admin.post(CONFIG_MAPS, config_map_with("before", "1")).await.expect(201);
     let start = revision(&admin.get(CONFIG_MAPS).await.expect(200));
@@ -123,7 +123,7 @@ async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_on_a_full_disk_comes_back_with_everything() {
     let Some(disk) = Disk::mount(24) else { return };
-    let mut atoll = Setup::new().directory(&disk.path().join("data")).start();
+    let mut atoll = Setup::new().flag("--controllers", false).directory(&disk.path().join("data")).start();
     let admin = atoll.admin();
     let value = "x".repeat(100_000);
     disk.fill();
@@ -149,7 +149,7 @@ async fn a_server_killed_on_a_full_disk_comes_back_with_everything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_disk_is_refused_with_advice_and_then_works_again() {
     let Some(disk) = Disk::mount(24) else { return };
-    let mut atoll = Setup::new().directory(&disk.path().join("data")).start();
+    let mut atoll = Setup::new().flag("--controllers", false).directory(&disk.path().join("data")).start();
     atoll.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     atoll.terminate();
     assert!(atoll.wait().success());

@@ -28,7 +28,7 @@ async fn is_ready(admin: &Access) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_finish_and_watches_end_properly() {
-    let mut atoll = Atoll::start();
+    let mut atoll = Atoll::start_bare();
     let admin = atoll.admin();
     let mut first = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1")).await;
     let mut multiplexed = admin.http2().await.unwrap();

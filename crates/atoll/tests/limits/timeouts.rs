@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::process::Setup;
+use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
 use crate::support::watching::{Next, Watch};
 use crate::support::{CONFIG_MAPS, config_map_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_does_not_come_to_an_end_is_given_up() {
-    let atoll = Setup::new().flag("--request-timeout", 1).start();
+    let atoll = Setup::new().flag("--controllers", false).flag("--request-timeout", 1).start();
     let admin = atoll.admin();
     let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1")).await;
     let mut raw = Raw::open(&admin).await;
@@ -31,7 +31,7 @@ async fn a_request_that_does_not_come_to_an_end_is_given_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_ends_when_its_time_is_up() {
-    let atoll = Setup::new().start();
+    let atoll = Atoll::start_bare();
     let started = Instant::now();
     let mut watch = Watch::open(&atoll.admin(), &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")).await;
     assert!(matches!(watch.next().await, Next::End));

@@ -133,6 +133,7 @@ async fn the_minimal_profile_serves_what_it_says_and_nothing_else() {
         "v1 namespaces/status",
         "v1 secrets",
         "v1 serviceaccounts",
+        "v1 serviceaccounts/token",
     ];
     let found = discovered(&atoll).await;
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);

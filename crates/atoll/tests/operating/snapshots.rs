@@ -31,10 +31,16 @@ async fn contents(admin: &Access) -> BTreeMap<String, Value> {
             for item in list["items"].as_array().unwrap() {
                 let mut item = item.clone();
                 let metadata = item["metadata"].as_object_mut().unwrap();
+                let is_born = metadata["resourceVersion"] == "1";
                 metadata.remove("resourceVersion");
+                // What a server says of itself is its own.
+                if (is_born && path == "/api/v1/configmaps") || metadata["name"] == "kube-root-ca.crt" {
+                    continue;
+                }
                 // What nobody has written is as old as the server that shows it, and in no snapshot.
                 if path == "/api/v1/namespaces" && metadata["labels"]["mine"].is_null() {
                     metadata.remove("creationTimestamp");
+                    metadata.remove("managedFields");
                 }
                 let place = format!("{}{path}/{}", access.base(), metadata["name"]);
                 contents.insert(place, item);

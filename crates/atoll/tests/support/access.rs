@@ -294,8 +294,9 @@ pub fn revision(value: &Value) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no revision in {value}"))
 }
 
-/// The names of a list's items.
+/// The names of a list's items, without what every namespace has.
 pub fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap_or_else(|| panic!("no items in {list}"));
-    items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_string()).collect()
+    let names = items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_string());
+    names.filter(|name| name != "kube-root-ca.crt").collect()
 }
