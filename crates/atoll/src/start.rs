@@ -95,8 +95,9 @@ async fn registry(
     let catalog = Arc::new(Catalog::new(profile));
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     let created = first_start(&options.data_dir)?;
-    let network =
-        Network { ranges: options.service_cluster_ip_range.clone(), ports: options.service_node_port_range };
+    let ranges = options.service_cluster_ip_range.clone();
+    let network = Network::new(ranges, options.service_node_port_range)
+        .map_err(|error| format!("--service-cluster-ip-range: {error}"))?;
     let birth = Birth {
         created,
         endpoint,

@@ -28,6 +28,23 @@ pub struct Network {
     pub ports: PortRange,
 }
 
+impl Network {
+    /// One range, or one of each family: what is wrong with others is said in the answer.
+    pub fn new(ranges: Vec<Prefix>, ports: PortRange) -> Result<Self, String> {
+        match ranges.as_slice() {
+            [_] => Ok(Network { ranges, ports }),
+            [first, second] if first.family() != second.family() => Ok(Network { ranges, ports }),
+            _ => {
+                let given: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+                Err(format!(
+                    "give one range of addresses, or one of each family, and not {}",
+                    given.join(" and ")
+                ))
+            }
+        }
+    }
+}
+
 impl Default for Network {
     fn default() -> Self {
         Network { ranges: vec![Prefix::DEFAULT], ports: PortRange::DEFAULT }
@@ -36,4 +53,22 @@ impl Default for Network {
 
 pub(crate) fn is_services(row: &Row) -> bool {
     row.resource == "services" && row.group.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_range_of_a_family() {
+        for (ranges, fits) in [
+            (vec!["10.0.0.0/16"], true),
+            (vec!["10.0.0.0/16", "fd00::/108"], true),
+            (vec!["10.0.0.0/16", "10.1.0.0/16"], false),
+            (vec!["10.0.0.0/16", "fd00::/108", "fd01::/108"], false),
+        ] {
+            let parsed = ranges.iter().map(|range| range.parse().expect("a range")).collect();
+            assert_eq!(Network::new(parsed, PortRange::DEFAULT).is_ok(), fits, "{ranges:?}");
+        }
+    }
 }
