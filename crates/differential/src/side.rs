@@ -98,6 +98,7 @@ impl Side {
         let mut events = Vec::new();
         while until != Until::Events(events.len()) {
             match opened.next().await.map_err(|error| error.to_string())? {
+                Some(event) if is_late_bookmark(&event) => {}
                 Some(event) => events.push(event),
                 None => {
                     events.push(json!("the end"));
@@ -205,14 +206,16 @@ fn from_hexadecimal(text: &str) -> Bytes {
     digits.chunks(2).map(|pair| pair.iter().fold(0, |value, digit| value << 4 | digit)).collect()
 }
 
-/// The events of a watch that has ended. When it says how far it is, other than at the end of what was there, is chance.
+/// Whether a watch says how far it is, other than at the end of what was there: when it does so is chance.
+fn is_late_bookmark(event: &Value) -> bool {
+    event["type"] == "BOOKMARK"
+        && event.pointer("/object/metadata/annotations").is_none()
+        && event.pointer("/object/rows").is_none()
+}
+
+/// The events of a watch that has ended.
 fn without_late_bookmarks(mut events: Vec<Value>) -> Value {
-    let is_late = |event: &Value| {
-        event["type"] == "BOOKMARK"
-            && event.pointer("/object/metadata/annotations").is_none()
-            && event.pointer("/object/rows").is_none()
-    };
-    events.retain(|event| !is_late(event));
+    events.retain(|event| !is_late_bookmark(event));
     match events.len() {
         1 => events.remove(0),
         _ => Value::Array(events),
