@@ -10,7 +10,7 @@ use atoll_authn::service_account::TokenKey;
 use atoll_authn::{Authenticator, MASTERS};
 use atoll_client::Client;
 use atoll_registry::bootstrap::{self, Birth};
-use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, expiry};
+use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
@@ -67,6 +67,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     if let Some(events) = server.registry.catalog.stored("", "events") {
         tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
     }
+    tokio::spawn(definitions::run(server.registry.clone()));
     if options.controllers {
         let local = Local::new(&server, "system:atoll-controllers");
         let trusted = authority.certificate_pem.clone();
@@ -110,7 +111,8 @@ async fn registry(
     let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
-    Ok(Arc::new(Registry { store, cache, catalog, clock: Arc::new(SystemClock), network }))
+    let (clock, naming) = (Arc::new(SystemClock), tokio::sync::Mutex::default());
+    Ok(Arc::new(Registry { store, cache, catalog, clock, network, naming }))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

@@ -1,8 +1,11 @@
 //! Delete: at once where nothing holds the object, else by marking it.
 
+use std::sync::Arc;
+
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::status::Details;
 use atoll_meta::{Status, object, time};
+use atoll_watch::Facts;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -69,6 +72,7 @@ impl Registry {
             let snapshot = self.snapshot();
             let existing =
                 snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
             let old = parse(&existing.json)?;
             check_preconditions(row, &old, options)?;
             admit(&old)?;
@@ -76,7 +80,7 @@ impl Registry {
             let value = match &step {
                 Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json.clone() })),
                 Step::Mark(marked) | Step::MarkAndGo(marked) => {
-                    let (encoded, facts) = self.encode(row, marked);
+                    let (encoded, facts) = self.encode_marked(row, marked);
                     let same = splice_resource_version(&encoded, existing.revision);
                     let goes = matches!(step, Step::MarkAndGo(_));
                     if options.dry_run && goes {
@@ -108,6 +112,14 @@ impl Registry {
         }
     }
 
+    /// A custom object may be marked by clients of another version than it is stored in.
+    fn encode_marked(&self, row: &Row, marked: &Value) -> (Bytes, Arc<Facts>) {
+        match row.custom {
+            Some(_) => self.encode_stored(row, &mut marked.clone()),
+            None => self.encode(row, marked),
+        }
+    }
+
     /// Gives back what only an object that exists may hold.
     pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
         if services::is_services(row) {
@@ -136,7 +148,8 @@ impl Registry {
             true => fields.remove("finalizers"),
             false => fields.insert("finalizers".into(), json!(finalizers)),
         };
-        if first && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
+        let counts = first && !row.strategy.own_deletion;
+        if counts && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
             fields.insert("generation".into(), (generation + 1).into());
         }
         let (time, period) = match grace {

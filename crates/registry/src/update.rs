@@ -10,6 +10,7 @@ use atoll_watch::{Object, Snapshot};
 use serde_json::Value;
 
 use crate::catalog::ATOLL;
+use crate::definitions;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
@@ -62,7 +63,10 @@ impl Registry {
             let Some(existing) = snapshot.get(&key) else {
                 return self.create_missing(row, place, update).await;
             };
-            let old = parse(&existing.json)?;
+            let old = match row.custom {
+                Some(_) => parse(&row.shown(existing.clone()).json)?,
+                None => parse(&existing.json)?,
+            };
             check_uid(row, place, update.uid, &old)?;
             let mut shown = Cow::Borrowed(&old);
             if row.view.is_some() {
@@ -70,7 +74,7 @@ impl Registry {
             }
             let mut new = (update.transform)(Some(&shown))?;
             check_revision(row, place, &new, &existing)?;
-            row.defaults.apply(&mut new);
+            row.fill_defaults(&mut new);
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
@@ -91,6 +95,9 @@ impl Registry {
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
                     self.settle_taken(taken).await;
+                    if definitions::defines(row) && !update.dry_run {
+                        self.settle_definition(place.workspace, place.name).await;
+                    }
                     return Ok((Answer { json: row.shown_json(answer.json) }, false));
                 }
                 Ok(None) => self.undo_taken(taken).await,
@@ -168,13 +175,20 @@ impl Registry {
 
     fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
-        if new == *old || differs_in_times_only(&new, old) {
+        // Of a custom object that has not changed, the form may have.
+        if row.custom.is_none() && (new == *old || differs_in_times_only(&new, old)) {
             (update.admit)(&new, Some(old))?;
             return Ok(Step::Unchanged);
         }
-        let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
+        let mut errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
+        if let Some(custom) = &row.custom {
+            errors = custom.check_update(row, update.subresource, &new, old, errors);
+            if differs_in_times_only(&new, old) {
+                new.clone_from(old);
+            }
+        }
         if !errors.is_empty() {
-            return Err(Status::invalid(row.storage_group(), &row.kind, object::name(&new), errors));
+            return Err(Status::invalid(row.storage_group(), row.named_kind(&new), object::name(&new), errors));
         }
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })

@@ -37,15 +37,19 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
     if call.method == Method::HEAD {
         return Err(Status::method_not_supported_generic());
     }
-    let Some(row) = server.registry.catalog.find(&info.group, &info.version, &info.resource) else {
+    let workspace = call.workspace.scope();
+    let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
         // A group that is served at all answers for all that is not in it.
         return match server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),
         };
     };
-    let row = row.clone();
-    check_path(&row, info)?;
+    match row.custom {
+        Some(_) if is_elsewhere(&row, info) => return Ok(respond::not_found_page()),
+        Some(_) => check_custom_path(&row, info)?,
+        None => check_path(&row, info)?,
+    }
     if row.type_id.is_none() {
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
     }
@@ -105,6 +109,26 @@ fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
         return Err(Status::method_not_supported_generic());
     }
     Ok(())
+}
+
+/// Whether a custom resource is asked for where it is not: in a namespace, or in none. To upstream that is no path at all.
+fn is_elsewhere(row: &Row, info: &RequestInfo) -> bool {
+    match row.namespaced {
+        true => info.namespace.is_empty() && !matches!(info.verb, "list" | "watch"),
+        false => !info.namespace.is_empty(),
+    }
+}
+
+/// The same for a custom resource, whose paths are not looked at so closely.
+fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
+    let unsupported = || Err(Status::method_not_supported(&row.group, &row.resource, info.verb));
+    if info.subresource.is_empty() {
+        return if info.verb.is_empty() { unsupported() } else { Ok(()) };
+    }
+    let Some(subresource) = row.subresource(&info.subresource) else {
+        return Err(Status::not_found(&row.group, &row.resource, &info.name));
+    };
+    if subresource.verbs.iter().any(|verb| verb == info.verb) { Ok(()) } else { unsupported() }
 }
 
 /// The object that a request names.

@@ -62,14 +62,22 @@ impl Event {
 
     /// What a watcher is told whose selector is `matches`: nothing if it concerns neither side, an addition
     /// or deletion when the object enters or leaves the selection.
-    pub fn seen_by(&self, matches: impl Fn(&Object) -> bool) -> Option<EventType> {
-        let was = self.previous.as_deref().is_some_and(&matches);
-        let is = self.object.as_deref().is_some_and(&matches);
+    pub fn seen_by(&self, matches: impl Fn(&Arc<Object>) -> bool) -> Option<EventType> {
+        let was = self.previous.as_ref().is_some_and(&matches);
+        let is = self.object.as_ref().is_some_and(&matches);
         match (was, is) {
             (false, true) => Some(EventType::Added),
             (true, true) => Some(EventType::Modified),
             (true, false) => Some(EventType::Deleted),
             (false, false) => None,
+        }
+    }
+
+    /// The object that an event of this type shows, as it was before or is now.
+    pub fn subject(&self, event_type: EventType) -> Option<&Arc<Object>> {
+        match event_type {
+            EventType::Deleted => self.previous.as_ref(),
+            _ => self.object.as_ref(),
         }
     }
 

@@ -28,7 +28,7 @@ use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
-pub use object::{Decode, Facts, Object};
+pub use object::{Decode, Facts, Further, Object};
 pub use snapshot::{Scope, Snapshot};
 pub use watcher::{Expired, Watcher};
 

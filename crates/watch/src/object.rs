@@ -1,7 +1,11 @@
 //! One object as readers see it: its JSON, complete, and what selectors ask about.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 
+use arc_swap::ArcSwapOption;
 use atoll_store::{Key, Memo, Revision};
 use bytes::Bytes;
 
@@ -21,11 +25,32 @@ pub trait Decode: Send + Sync + 'static {
 }
 
 /// What selectors ask about, extracted once.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Facts {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Selectable fields other than `metadata.name` and `metadata.namespace`, which the key knows.
     pub fields: Box<[(&'static str, Box<str>)]>,
+    /// What must be known of objects whose kind the program was not built with, and of what defines such kinds.
+    pub further: Option<Box<Further>>,
+}
+
+/// What is known of some objects only.
+#[derive(Default)]
+pub struct Further {
+    /// Selectable fields that a definition names.
+    pub named: Box<[(Arc<str>, Box<str>)]>,
+    /// What was made of the object, so that using it takes no second look.
+    pub made: Option<Arc<dyn Any + Send + Sync>>,
+    /// The form, by a number that whoever knows of forms gives it, in which the object is as it stands; 0 if unknown.
+    pub form: AtomicU64,
+    /// The object in the last other form that somebody wanted it in.
+    pub other: ArcSwapOption<(u64, Arc<Object>)>,
+}
+
+impl fmt::Debug for Further {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Further").field("named", &self.named).field("form", &self.form).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +75,11 @@ impl Facts {
     }
 
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value)
+        let own = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value);
+        own.or_else(|| {
+            let named = &self.further.as_ref()?.named;
+            named.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
+        })
     }
 }
 

@@ -19,7 +19,7 @@ impl Decode for Labels {
         let labels = value["metadata"]["labels"].as_object().into_iter().flatten();
         let labels =
             labels.map(|(name, value)| (name.as_str().into(), value.as_str().unwrap_or_default().into()));
-        Arc::new(Facts { labels: labels.collect(), fields: Box::default() })
+        Arc::new(Facts { labels: labels.collect(), ..Facts::default() })
     }
 }
 

@@ -44,14 +44,14 @@ enum Item {
 
 /// The answer to a list of `row`; `token` continues it.
 pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
-    if row.view.is_some() {
+    if row.may_convert() {
         listing.objects = listing.objects.into_iter().map(|object| row.shown(object)).collect();
     }
     let output = call.output;
     let origin = call.workspace == Workspace::All;
     match (output.form, output.media) {
         (Form::Metadata(_), _) => {
-            let kind = format!("{}List", row.kind);
+            let kind = row.list_kind();
             let message = format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
                 metadata::go_name(&row.group, &kind, row.type_id.is_some())
@@ -73,7 +73,7 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
                     (list, "PartialObjectMetadataList".to_string(), version.api_version().to_string())
                 }
                 (_, Some(id)) => {
-                    (protobuf::List::of_objects(id, size), format!("{}List", row.kind), row.api_version())
+                    (protobuf::List::of_objects(id, size), row.list_kind(), row.api_version())
                 }
                 // Such a kind is refused before anything is read.
                 (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
@@ -110,8 +110,8 @@ fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: 
             let kind = "PartialObjectMetadataList".to_string();
             (Item::Metadata(version), kind, version.api_version().to_string())
         }
-        (_, Some(_)) => (Item::Typed, format!("{}List", row.kind), row.api_version()),
-        (_, None) => (Item::Untyped, format!("{}List", row.kind), row.api_version()),
+        (_, Some(_)) => (Item::Typed, row.list_kind(), row.api_version()),
+        (_, None) => (Item::Untyped, row.list_kind(), row.api_version()),
     };
     let mut head = Vec::with_capacity(256);
     head.extend_from_slice(b"{\"kind\":");
@@ -119,7 +119,8 @@ fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: 
     head.extend_from_slice(b",\"apiVersion\":");
     json::write_string(&api_version, &mut head);
     head.extend_from_slice(b",\"metadata\":");
-    head.extend_from_slice(&list_metadata(&listing, token));
+    let is_custom = row.custom.is_some() && matches!(item, Item::Untyped);
+    head.extend_from_slice(&list_metadata(&listing, token.or(is_custom.then_some(""))));
     head.extend_from_slice(b",\"items\":");
     if listing.objects.is_empty() && matches!(item, Item::Metadata(_)) {
         head.extend_from_slice(b"null}");
