@@ -145,11 +145,15 @@ fn describe(schema: &mut Value, descriptions: &Descriptions) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     let known = definition("core/v1.ConfigMap");
     for name in ["apiVersion", "kind", "metadata"] {
-        if let (Some(property), Some(text)) = (properties.get_mut(name), descriptions.of_property(&known, name)) {
+        if let (Some(property), Some(text)) =
+            (properties.get_mut(name), descriptions.of_property(&known, name))
+        {
             property["description"] = text.into_owned().into();
         }
     }
-    for property in properties.values_mut().filter(|property| property["x-kubernetes-embedded-resource"] == true) {
+    for property in
+        properties.values_mut().filter(|property| property["x-kubernetes-embedded-resource"] == true)
+    {
         describe(property, descriptions);
     }
 }

@@ -113,7 +113,7 @@ impl Registry {
         let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
-            let dying = object::is_being_deleted(&parse(&existing.json)?);
+            let dying = object::is_being_deleted(&parse(&existing.json())?);
             let message = format!("object is being deleted: {}", taken().message());
             return Err(if dying { taken().with_message(message) } else { taken() });
         }

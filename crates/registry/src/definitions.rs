@@ -4,6 +4,7 @@
 //!   CustomResourceDefinition ─ compile ─► Definition ─► Row of each version, with its Custom
 //!          │    written or loaded             ▲             names, schema, subresources, columns
 //!          │                                  └─ Interned: one for all workspaces that say the same
+//!          ├─ announce: an APIService for each version
 //!          ├─ settle: names accepted, established, what else its status says
 //!          └─ removal: its objects go first, then it goes
 //! ```
@@ -11,6 +12,7 @@
 //! A definition is compiled when its object is written or loaded and kept with the object, so that finding the row of
 //! a custom resource is a lookup in the snapshot, and nothing has to be forgotten when a definition changes or goes.
 
+mod announce;
 pub(crate) mod compile;
 mod conditions;
 mod custom;
@@ -25,12 +27,13 @@ use std::sync::Arc;
 use atoll_store::Key;
 use atoll_watch::{Object, Scope, Snapshot};
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::Registry;
 use crate::row::{Row, SharedRow};
 
 pub use compile::compare_versions;
-pub use custom::{Custom, ScalePaths, count_at, text_at};
+pub use custom::Custom;
 pub(crate) use form::to_stored;
 pub use intern::Interned;
 pub use naming::Names;
@@ -59,7 +62,9 @@ pub struct Definition {
     pub rows: Vec<SharedRow>,
     /// The version in which objects are stored.
     pub stored: Option<SharedRow>,
-    /// What this was made of.
+    /// The spec, as it stands in the object.
+    pub(crate) spec: Bytes,
+    /// All that this was made of.
     pub(crate) source: Bytes,
 }
 
@@ -67,6 +72,11 @@ impl Definition {
     /// The definition that was made of an object.
     pub fn of(object: &Object) -> Option<Arc<Definition>> {
         object.facts.further.as_ref()?.made.clone()?.downcast().ok()
+    }
+
+    /// The spec, read again.
+    pub fn spec(&self) -> Value {
+        atoll_meta::json::parse(&self.spec).map(|parsed| parsed.value).unwrap_or_default()
     }
 
     pub fn row(&self, version: &str) -> Option<&SharedRow> {
@@ -102,7 +112,12 @@ impl Registry {
     }
 
     /// The definition of a custom resource in a workspace. For all of them it is that of the first one that has it.
-    pub fn definition(&self, workspace: Option<&str>, group: &str, resource: &str) -> Option<Arc<Definition>> {
+    pub fn definition(
+        &self,
+        workspace: Option<&str>,
+        group: &str,
+        resource: &str,
+    ) -> Option<Arc<Definition>> {
         // No definition is without a group.
         if group.is_empty() {
             return None;

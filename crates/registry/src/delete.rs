@@ -9,6 +9,7 @@ use atoll_watch::Facts;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
 use crate::{Answer, Refused, Registry, parse, services};
@@ -72,13 +73,14 @@ impl Registry {
             let snapshot = self.snapshot();
             let existing =
                 snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let stored = existing.clone();
             let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
-            let old = parse(&existing.json)?;
+            let old = parse(&existing.json())?;
             check_preconditions(row, &old, options)?;
             admit(&old)?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
-                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json.clone() })),
+                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json() })),
                 Step::Mark(marked) | Step::MarkAndGo(marked) => {
                     let (encoded, facts) = self.encode_marked(row, marked);
                     let same = splice_resource_version(&encoded, existing.revision);
@@ -86,12 +88,12 @@ impl Registry {
                     if options.dry_run && goes {
                         return Ok(gone(row, &old, Bytes::from(same)));
                     }
-                    if same == existing.json || options.dry_run {
+                    if same == stored.json() || options.dry_run {
                         return Ok(Deleted::Marked(Answer { json: Bytes::from(same) }));
                     }
                     Some((encoded, facts))
                 }
-                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json.clone())),
+                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json())),
                 Step::Go => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
@@ -135,7 +137,8 @@ impl Registry {
         };
         let finalizers = match &grace {
             Grace::Pending => return Step::Wait,
-            _ => finalizers(old, options.propagation),
+            // What depends on a definition are its objects, and they go in any case.
+            _ => finalizers(old, options.propagation.filter(|_| !definitions::defines(row))),
         };
         let held = !finalizers.is_empty() || (row.strategy.is_held)(old);
         if !held && matches!(grace, Grace::None) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use atoll_store::{Key, Memo, key};
-use atoll_watch::{Facts, Further};
 use atoll_watch::object::{Decode, TOMBSTONE};
+use atoll_watch::{Facts, Further};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
         .collect();
     let further = definitions::defines(row).then(|| {
         let made = definitions::compile::definition(&catalog.definitions, object);
-        Box::new(Further { made: Some(made), ..Further::default() })
+        Box::new(Further { shared: made.spec.clone(), made: Some(made), ..Further::default() })
     });
     if labels.is_empty() && fields.is_empty() && further.is_none() {
         return Facts::none();

@@ -128,14 +128,16 @@ impl Row {
     /// What every request about this resource is told.
     pub fn deprecation(&self) -> Option<&str> {
         if let Some(custom) = &self.custom {
-            return custom.deprecation.as_deref();
+            return custom.deprecation();
         }
         warnings::deprecated(&self.group, &self.version, &self.resource)
     }
 
     /// The kind of a list.
     pub fn list_kind(&self) -> String {
-        self.custom.as_ref().map_or_else(|| format!("{}List", self.kind), |custom| custom.list_kind.to_string())
+        self.custom
+            .as_ref()
+            .map_or_else(|| format!("{}List", self.kind), |custom| custom.list_kind.to_string())
     }
 
     /// The kind that errors are about: of custom objects, the one that they say they are.

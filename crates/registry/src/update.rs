@@ -64,8 +64,8 @@ impl Registry {
                 return self.create_missing(row, place, update).await;
             };
             let old = match row.custom {
-                Some(_) => parse(&row.shown(existing.clone()).json)?,
-                None => parse(&existing.json)?,
+                Some(_) => parse(&row.shown(existing.clone()).json())?,
+                None => parse(&existing.json())?,
             };
             check_uid(row, place, update.uid, &old)?;
             let mut shown = Cow::Borrowed(&old);
@@ -121,11 +121,11 @@ impl Registry {
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
         let (value, answer) = match self.step(row, update, existing.old, new)? {
-            Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
+            Step::Unchanged => return Ok(Some(Answer { json: existing.object.json() })),
             Step::Put(mut new) => {
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
-                if same.json == existing.object.json || update.dry_run {
+                if same.json == existing.object.json() || update.dry_run {
                     return Ok(Some(same));
                 }
                 (Some((encoded.clone(), facts)), encoded)
@@ -188,7 +188,12 @@ impl Registry {
             }
         }
         if !errors.is_empty() {
-            return Err(Status::invalid(row.storage_group(), row.named_kind(&new), object::name(&new), errors));
+            return Err(Status::invalid(
+                row.storage_group(),
+                row.named_kind(&new),
+                object::name(&new),
+                errors,
+            ));
         }
         (update.admit)(&new, Some(old))?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })

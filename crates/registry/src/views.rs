@@ -130,12 +130,8 @@ impl Row {
         if self.view.is_none() {
             return object;
         }
-        Arc::new(Object {
-            key: object.key.clone(),
-            revision: object.revision,
-            json: self.shown_json(object.json.clone()),
-            facts: object.facts.clone(),
-        })
+        let json = self.shown_json(object.json());
+        Arc::new(Object::complete(object.key.clone(), object.revision, json, object.facts.clone()))
     }
 }
 

@@ -143,7 +143,9 @@ where
         "/version" | "/version/" => version::answer(&parts.headers),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
-        path if openapi::is_document(path) => openapi::answer(server, workspace, info, query, parts.headers).await,
+        path if openapi::is_document(path) => {
+            openapi::answer(server, workspace, info, query, parts.headers).await
+        }
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
         path => {
             let answer = discovery::answer(server, &workspace, path, &parts.headers)?;

@@ -67,7 +67,9 @@ impl Shelf {
         }
         let own = established.iter().flat_map(|definition| &definition.rows);
         let own: Vec<SharedRow> = own
-            .filter(|row| !self.rows.iter().any(|known| known.group == row.group && known.version == row.version))
+            .filter(|row| {
+                !self.rows.iter().any(|known| known.group == row.group && known.version == row.version)
+            })
             .cloned()
             .collect();
         let all: Vec<SharedRow> = self.rows.iter().chain(&own).cloned().collect();
@@ -243,7 +245,9 @@ fn resource(row: &Row) -> Value {
         }
     }
     match &row.custom {
-        Some(custom) => entry["storageVersionHash"] = storage_version_hash(row, &custom.storage().version).into(),
+        Some(custom) => {
+            entry["storageVersionHash"] = storage_version_hash(row, &custom.storage().version.name).into()
+        }
         None if row.storage_version_hash.is_empty() => {}
         None => entry["storageVersionHash"] = row.storage_version_hash.as_str().into(),
     }
@@ -313,9 +317,9 @@ pub fn answer(
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
     let shelf = &server.discovery;
-    let custom = workspace.scope().and_then(|workspace| {
-        shelf.custom(&definitions::list(&server.registry.snapshot(), workspace))
-    });
+    let custom = workspace
+        .scope()
+        .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
     let path = match path.trim_end_matches('/') {
         "" => return Ok(index(shelf, custom.as_deref())),
         path => path,
@@ -395,7 +399,8 @@ fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
 /// The paths that this server answers, at `/`.
 fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
     let documents = custom.into_iter().chain([&shelf.shared]);
-    let mut paths: Vec<&str> = documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
+    let mut paths: Vec<&str> =
+        documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
     paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
     paths.sort_unstable();
     paths.dedup();

@@ -133,13 +133,7 @@ struct Document {
 
 impl Documents {
     fn new(api: Api, paths: Vec<String>) -> Self {
-        Documents {
-            api,
-            paths,
-            v3: OnceLock::new(),
-            v2: OnceLock::new(),
-            v2_protobuf: OnceLock::new(),
-        }
+        Documents { api, paths, v3: OnceLock::new(), v2: OnceLock::new(), v2_protobuf: OnceLock::new() }
     }
 
     fn v3(&self) -> &BTreeMap<String, Document> {

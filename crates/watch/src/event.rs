@@ -85,7 +85,7 @@ impl Event {
     pub fn shown(&self, event_type: EventType) -> Option<Bytes> {
         match event_type {
             EventType::Deleted => self.previous.as_ref().map(|object| object.json_at(self.revision)),
-            _ => self.object.as_ref().map(|object| object.json.clone()),
+            _ => self.object.as_ref().map(|object| object.json()),
         }
     }
 
@@ -122,7 +122,7 @@ impl Event {
     pub(crate) fn weight(&self) -> usize {
         const OVERHEAD: usize = 256;
         let kept = self.object.as_ref().or(self.previous.as_ref());
-        OVERHEAD + kept.map_or(0, |object| object.json.len())
+        OVERHEAD + kept.map_or(0, |object| object.own_size())
     }
 }
 

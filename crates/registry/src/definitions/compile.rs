@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use atoll_defaults::Defaults;
+use atoll_extension::Version;
 use atoll_merge::apply::Kind;
 use atoll_validation::warnings;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::custom::{self, Custom, ScalePaths};
+use super::custom::{self, Custom};
 use super::intern::Interned;
 use super::{Definition, Names, conditions};
 use crate::row::{Row, SharedRow, Subresource};
@@ -29,34 +30,38 @@ const VERBS_AT_THE_END: [&str; 5] = ["delete", "deletecollection", "get", "list"
 pub fn definition(interned: &Interned, object: &Value) -> Arc<Definition> {
     let has = |kind: &str| conditions::is_true(object, kind);
     let is_established = has("Established");
-    let source = json!({
-        "spec": object["spec"],
+    let state = json!({
         "accepted": object["status"]["acceptedNames"],
         "served": is_established || has("NamesAccepted"),
         "established": is_established,
         "terminating": has("Terminating"),
     });
-    interned.get(Bytes::from(atoll_meta::json::to_vec(&source)), |text| compile(&source, text))
+    let mut source = atoll_meta::json::to_vec(&state);
+    let start = source.len();
+    atoll_meta::json::write(&object["spec"], &mut source);
+    interned.get(Bytes::from(source), |source| compile(object, &state, source, start))
 }
 
-fn compile(source: &Value, text: Bytes) -> Definition {
-    let (spec, accepted) = (&source["spec"], Names::read(&source["accepted"]));
-    let flag = |name: &str| source[name] == true;
+/// `source` is what tells this definition from others; from `start` on it is the spec.
+fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Definition {
+    let (spec, accepted) = (&object["spec"], Names::read(&state["accepted"]));
+    let flag = |name: &str| state[name] == true;
     let is_complete = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
         .iter()
         .all(|name| !name.is_empty());
+    // Before it has its names nobody asks for its objects.
+    let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
     let compiler = Compiler {
-        spec,
+        compiled: &compiled,
         group: spec["group"].as_str().unwrap_or_default(),
         names: &accepted,
         is_terminating: flag("terminating"),
     };
-    let stored = compiler.versions().find(|version| version["storage"] == true);
-    let stored = stored.map(|version| compiler.row(version, None)).filter(|_| is_complete);
-    let served = compiler.versions().filter(|version| version["served"] == true);
+    let stored = compiled.storage_version().map(|version| compiler.row(version, None));
+    let served = compiled.versions().iter().filter(|version| version.served);
     let rows = served.filter_map(|version| {
         let stored = stored.as_ref()?;
-        match version["name"] == *stored.version {
+        match version.storage {
             true => Some(stored.clone()),
             false => Some(compiler.row(version, stored.custom.clone())),
         }
@@ -71,35 +76,31 @@ fn compile(source: &Value, text: Bytes) -> Definition {
         rows: rows.collect(),
         stored,
         accepted,
-        source: text,
+        spec: source.slice(start..),
+        source,
     }
 }
 
 struct Compiler<'a> {
-    spec: &'a Value,
+    compiled: &'a atoll_extension::Definition,
     group: &'a str,
     names: &'a Names,
     is_terminating: bool,
 }
 
 impl Compiler<'_> {
-    fn versions(&self) -> impl Iterator<Item = &Value> {
-        self.spec["versions"].as_array().into_iter().flatten()
-    }
-
-    fn row(&self, version: &Value, stored: Option<Arc<Custom>>) -> SharedRow {
-        let name = version["name"].as_str().unwrap_or_default();
+    fn row(&self, version: &Version, stored: Option<Arc<Custom>>) -> SharedRow {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         let verbs = if self.is_terminating { owned(&VERBS_AT_THE_END) } else { owned(&VERBS) };
         let names = self.names;
-        let api_version = format!("{}/{name}", self.group);
+        let api_version = format!("{}/{}", self.group, version.name);
         Arc::new(Row {
             group: self.group.into(),
-            version: name.into(),
+            version: version.name.to_string(),
             resource: names.plural.clone(),
             singular: names.singular.clone(),
             kind: names.kind.clone(),
-            namespaced: self.spec["scope"] == "Namespaced",
+            namespaced: self.compiled.is_namespaced(),
             verbs,
             short_names: names.short_names.clone(),
             categories: names.categories.clone(),
@@ -111,12 +112,20 @@ impl Compiler<'_> {
             defaults: Defaults::NONE,
             checks: atoll_validation::of("", ""),
             warnings: warnings::of("", ""),
-            managed: Kind::new(api_version, &names.kind, None),
-            custom: Some(Arc::new(self.custom(version, stored))),
+            managed: Kind::custom(api_version, &names.kind, version.schema.clone()),
+            custom: Some(Arc::new(Custom {
+                form: number(),
+                version: version.clone(),
+                definition: self.compiled.clone(),
+                list_kind: names.list_kind.as_str().into(),
+                stored,
+                selectable: version.selectable.iter().map(|field| Arc::from(&*field.name)).collect(),
+                is_terminating: self.is_terminating,
+            })),
         })
     }
 
-    fn subresources(&self, version: &Value) -> Vec<Subresource> {
+    fn subresources(&self, version: &Version) -> Vec<Subresource> {
         let part = |name: &str, group: &str, version: &str, kind: &str| Subresource {
             name: name.into(),
             kind: kind.into(),
@@ -124,58 +133,9 @@ impl Compiler<'_> {
             version: version.into(),
             verbs: ["get", "patch", "update"].map(String::from).into(),
         };
-        let said = &version["subresources"];
-        let status = said["status"].is_object().then(|| part("status", "", "", &self.names.kind));
-        let scale = said["scale"].is_object().then(|| part("scale", "autoscaling", "v1", "Scale"));
+        let status = version.has_status.then(|| part("status", "", "", &self.names.kind));
+        let scale = version.scale.as_ref().map(|_| part("scale", "autoscaling", "v1", "Scale"));
         status.into_iter().chain(scale).collect()
-    }
-
-    fn custom(&self, version: &Value, stored: Option<Arc<Custom>>) -> Custom {
-        let scale = &version["subresources"]["scale"];
-        let path = |field: &str| scale[field].as_str().map(Box::from);
-        let scale = scale.is_object().then(|| ScalePaths {
-            spec_replicas: path("specReplicasPath").unwrap_or_default(),
-            status_replicas: path("statusReplicasPath").unwrap_or_default(),
-            selector: path("labelSelectorPath"),
-        });
-        let fields = version["selectableFields"].as_array().into_iter().flatten();
-        let selectable = fields.filter_map(|field| {
-            let path = custom::steps(field["jsonPath"].as_str()?);
-            Some((Arc::from(path), path.split('.').map(Box::from).collect()))
-        });
-        Custom {
-            form: number(),
-            version: version["name"].as_str().unwrap_or_default().into(),
-            list_kind: self.names.list_kind.as_str().into(),
-            stored,
-            deprecation: self.deprecation(version).map(Box::from),
-            scale,
-            selectable: selectable.collect(),
-            is_terminating: self.is_terminating,
-        }
-    }
-
-    fn deprecation(&self, version: &Value) -> Option<String> {
-        if version["deprecated"] != true {
-            return None;
-        }
-        if let Some(own) = version["deprecationWarning"].as_str() {
-            return Some(own.to_string());
-        }
-        let (name, kind) = (version["name"].as_str().unwrap_or_default(), &self.spec["names"]["kind"]);
-        let kind = kind.as_str().unwrap_or_default();
-        let newer = self
-            .versions()
-            .filter(|other| other["served"] == true && other["deprecated"] != true)
-            .filter_map(|other| other["name"].as_str())
-            .filter(|other| compare_versions(other, name).is_gt())
-            .max_by(|one, other| compare_versions(one, other));
-        let group = self.group;
-        let told = format!("{group}/{name} {kind} is deprecated");
-        Some(match newer {
-            Some(newer) => format!("{told}; use {group}/{newer} {kind}"),
-            None => told,
-        })
     }
 }
 
@@ -214,7 +174,17 @@ mod tests {
     #[test]
     fn versions_are_ordered_as_kubernetes_does() {
         let ordered = [
-            "v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10", "v0",
+            "v10",
+            "v2",
+            "v1",
+            "v11beta2",
+            "v10beta3",
+            "v3beta1",
+            "v12alpha1",
+            "v11alpha2",
+            "foo1",
+            "foo10",
+            "v0",
         ];
         let mut shuffled = ordered;
         shuffled.sort_unstable();

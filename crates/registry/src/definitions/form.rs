@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use atoll_extension::Origin;
 use atoll_meta::{json, object};
 use atoll_watch::{Facts, Further, Object};
 use bytes::Bytes;
@@ -26,7 +27,7 @@ pub fn shown(row: &Row, custom: &Custom, stored: Arc<Object>) -> Arc<Object> {
         return other.1.clone();
     }
     let made = made(row, custom, &stored);
-    if made.json == stored.json && custom.selectable.is_empty() {
+    if made.json() == stored.json() && custom.selectable.is_empty() {
         // Nothing has changed about it: from now on that is known.
         further.form.store(custom.form, Ordering::Relaxed);
         return stored;
@@ -36,26 +37,26 @@ pub fn shown(row: &Row, custom: &Custom, stored: Arc<Object>) -> Arc<Object> {
 }
 
 fn made(row: &Row, custom: &Custom, stored: &Object) -> Arc<Object> {
-    let mut value = json::parse(&stored.json).map(|parsed| parsed.value).unwrap_or_default();
+    let mut value = json::parse(&stored.json()).map(|parsed| parsed.value).unwrap_or_default();
     read(row, custom, &mut value);
     let encoded = json::encode_object(&value);
     let json = Bytes::from(json::splice_resource_version(&encoded, stored.revision));
     let facts = of(custom, &value);
-    Arc::new(Object { key: stored.key.clone(), revision: stored.revision, json, facts })
+    Arc::new(Object::complete(stored.key.clone(), stored.revision, json, facts))
 }
 
 /// From the form of the store, whichever version it was stored in, to that of the row.
 pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
     let version = object::api_version(value).rsplit('/').next().unwrap_or_default();
-    let (storage, is_other) = (custom.storage(), version != &*custom.version);
-    if version == &*storage.version {
+    let is_other = version != &*custom.version.name;
+    if let Some(stored) = custom.definition.version(version) {
         // What cannot be read any more is shown as it is.
-        let _ = storage.shape(value);
-        storage.fill(value);
+        let _ = stored.schema.read(value, Origin::Storage);
+        stored.schema.fill(value);
     }
     if is_other {
         object::set_type(value, &row.api_version(), &row.kind);
-        let _ = custom.shape(value);
+        let _ = custom.shape(value, Origin::Storage);
     }
     if object::generation(value) == 0 {
         object::set_generation(value, 1);
@@ -65,22 +66,18 @@ pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
 /// From the form of the row to that of the store.
 pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
     if let Some(storage) = &custom.stored {
-        object::set_type(value, &format!("{}/{}", row.group, storage.version), &row.kind);
+        object::set_type(value, &format!("{}/{}", row.group, storage.version.name), &row.kind);
         // It has been read before, and its metadata with it.
-        let _ = storage.shape(value);
+        let _ = storage.shape(value, Origin::Storage);
     }
 }
 
 /// What selectors can ask of an object in this version.
 pub fn of(custom: &Custom, value: &Value) -> Arc<Facts> {
-    let named = custom.selectable.iter().filter_map(|(name, path)| {
-        let found = path.iter().try_fold(value, |value, step| value.get(&**step))?;
-        let text = match found {
-            Value::Null => return None,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        Some((name.clone(), text.into()))
+    let names = custom.selectable.iter().zip(&*custom.version.selectable);
+    let named = names.filter_map(|(name, field)| {
+        let text = field.value(value);
+        (!text.is_empty()).then(|| (name.clone(), text.into()))
     });
     let further = Further { named: named.collect(), form: custom.form.into(), ..Further::default() };
     Arc::new(Facts { labels: facts::labels(value), fields: Box::default(), further: Some(Box::new(further)) })

@@ -74,6 +74,7 @@ mod tests {
             is_terminating: false,
             rows: Vec::new(),
             stored: None,
+            spec: Bytes::new(),
             source,
         }
     }

@@ -75,7 +75,8 @@ impl Names {
         }
         let mut settled = self.clone();
         let mut conflict = None;
-        let mut refuse = |reason: &'static str, message: String| conflict = Some(Conflict { reason, message });
+        let mut refuse =
+            |reason: &'static str, message: String| conflict = Some(Conflict { reason, message });
         let in_use = |name: &str| format!("{name:?} is already in use");
         let is_free = |wanted: &str, own: &str, used: &HashSet<&str>| wanted == own || !used.contains(wanted);
         match is_free(&wanted.plural, &self.plural, &resources) {
@@ -147,13 +148,22 @@ mod tests {
         };
         let cases: [(Names, Option<(&str, &str)>); 7] = [
             (wanted(|_| {}), None),
-            (wanted(|names| names.plural = "bar".into()), Some(("PluralConflict", "\"bar\" is already in use"))),
-            (wanted(|names| names.singular = "b".into()), Some(("SingularConflict", "\"b\" is already in use"))),
+            (
+                wanted(|names| names.plural = "bar".into()),
+                Some(("PluralConflict", "\"bar\" is already in use")),
+            ),
+            (
+                wanted(|names| names.singular = "b".into()),
+                Some(("SingularConflict", "\"b\" is already in use")),
+            ),
             (
                 wanted(|names| names.short_names = vec!["b".into(), "x".into(), "br".into()]),
                 Some(("ShortNamesConflict", "[\"b\" is already in use, \"br\" is already in use]")),
             ),
-            (wanted(|names| names.kind = "BarList".into()), Some(("KindConflict", "\"BarList\" is already in use"))),
+            (
+                wanted(|names| names.kind = "BarList".into()),
+                Some(("KindConflict", "\"BarList\" is already in use")),
+            ),
             (
                 wanted(|names| names.list_kind = "Bar".into()),
                 Some(("ListKindConflict", "\"Bar\" is already in use")),

@@ -25,18 +25,20 @@ pub async fn run(registry: Arc<Registry>) {
         let Ok(mut watcher) = registry.cache.watch(everywhere.clone(), snapshot.revision) else { continue };
         for object in snapshot.list(&everywhere, None) {
             look_after(&registry, &going, &object).await;
+            registry.announce(object.workspace(), None, Definition::of(&object).as_deref()).await;
         }
         drop(snapshot);
         // Too much at once ends the watch: begin again from what is there.
         while let Ok(events) = watcher.next().await {
             for event in events {
+                let Some(parts) = event.key.parts() else { continue };
                 match &event.object {
                     Some(object) => look_after(&registry, &going, object).await,
-                    None => {
-                        let Some(parts) = event.key.parts() else { continue };
-                        registry.settle_definition(parts.workspace, parts.name).await;
-                    }
+                    None => registry.settle_definition(parts.workspace, parts.name).await,
                 }
+                let made = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
+                let (before, now) = (made(&event.previous), made(&event.object));
+                registry.announce(parts.workspace, before.as_deref(), now.as_deref()).await;
             }
         }
     }
@@ -63,7 +65,7 @@ async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &O
             let (registry, going, key) = (registry.clone(), going.clone(), definition.key.clone());
             tokio::spawn(async move {
                 if let Err(status) = registry.remove_definition(&key).await {
-                    tracing::warn!(%status, key = &**key, "a definition could not be removed; it is tried again");
+                    tracing::warn!(%status, key = &*key, "a definition could not be removed; it is tried again");
                     tokio::time::sleep(PATIENCE).await;
                 }
                 going.end(&key);
@@ -77,7 +79,8 @@ async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &O
 impl Registry {
     /// Deletes all objects of a definition that is to go, waits until they are gone, and lets it go.
     async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
-        let said = ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
+        let said =
+            ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
         let Some(definition) = self.change_definition(key, said, false).await? else { return Ok(()) };
         let established = definition.is_established;
         let last = match definition.stored.as_ref().filter(|_| established) {
@@ -127,7 +130,7 @@ impl Registry {
         loop {
             let snapshot = self.snapshot();
             let Some(existing) = snapshot.get(key) else { return Ok(None) };
-            let old = parse(&existing.json)?;
+            let old = parse(&existing.json())?;
             let cleans = object::finalizers(&old).any(|name| name == CLEANUP);
             if !object::is_being_deleted(&old) || !cleans {
                 return Ok(None);

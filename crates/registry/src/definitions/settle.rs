@@ -31,7 +31,7 @@ impl Registry {
             let snapshot = self.snapshot();
             let key = Key::object(GROUP, RESOURCE, workspace, "", name);
             let Some(existing) = snapshot.get(&key) else { return };
-            let Ok(old) = parse(&existing.json) else { return };
+            let Ok(old) = parse(&existing.json()) else { return };
             let group = old["spec"]["group"].as_str().unwrap_or_default();
             let others = others(&snapshot, workspace, group, name);
             let now = self.now();
@@ -61,7 +61,8 @@ impl Registry {
     ) -> Result<(), Refused> {
         let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return Ok(()) };
         let (time, subresource) = (self.now(), "status");
-        let author = Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
+        let author =
+            Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
         self.record(row, old, &mut new, &author);
         let goes = crate::update::is_finished(row, &new);
         let value = (!goes).then(|| self.encode_stored(row, &mut new));
@@ -92,7 +93,7 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     let accepted = Names::read(&definition["status"]["acceptedNames"]);
     if wanted != accepted {
         let (names, conflict) = accepted.settle(&wanted, others.iter());
-        let said = match &conflict {
+        let said: [&str; 4] = match &conflict {
             Some(conflict) => ["NamesAccepted", "False", conflict.reason, &conflict.message],
             None => ["NamesAccepted", "True", "NoConflicts", "no conflicts found"],
         };
@@ -110,7 +111,7 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
         conditions::set(definition, said, now);
     }
     if let Some((status, reason, message)) = approval(definition) {
-        let said = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
+        let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
         if !conditions::says(definition, said) {
             conditions::set(definition, said, now);
         }

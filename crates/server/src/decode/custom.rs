@@ -1,5 +1,6 @@
 //! Objects of custom resources: what a request says is of no Go type, but of a schema.
 
+use atoll_extension::Origin;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_registry::definitions::Custom;
@@ -21,7 +22,9 @@ pub fn object(
     }
     let unrecognized = |message: String| {
         let (kind, body) = (&row.kind, summary(body));
-        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {message} ({body})"))
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {message} ({body})"
+        ))
     };
     let source = source(input, body).map_err(&unrecognized)?;
     check_head(source.value()).map_err(&unrecognized)?;
@@ -36,7 +39,10 @@ pub fn object(
         (object::kind(source.value()).to_owned(), object::api_version(source.value()).to_owned());
     let unhandled = |words: String| {
         let version = api_version.rsplit('/').next().unwrap_or_default();
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {words}", row.kind))
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {}: {words}",
+            row.kind
+        ))
     };
     let repeated = repeated(&source, body);
     let mut object = source.into_value();
@@ -67,7 +73,7 @@ pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>
 /// Only what is of this kind is of its form; all else is refused later.
 fn read(custom: &Custom, object: &mut Value, is_own: bool) -> Result<Vec<String>, String> {
     let unknown = match is_own {
-        true => custom.shape(object)?,
+        true => custom.shape(object, Origin::Request)?,
         false => Vec::new(),
     };
     // Whoever fills it in finds a place to do so.

@@ -55,5 +55,5 @@ async fn create(
     let manager = options.manager(&call.headers);
     let created =
         server.registry.create(row, &place, object, Some(&manager), options.dry_run, &admit).await?;
-    Ok(respond::object(StatusCode::CREATED, created.json, call.output))
+    Ok(respond::of_row(row, StatusCode::CREATED, created.json, call.output))
 }

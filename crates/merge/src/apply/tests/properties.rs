@@ -118,7 +118,7 @@ fn below<'v>(shape: Shape, value: Option<&'v Value>, step: &Element<'_>) -> (Sha
         (Shape::List { element, items }, step) => {
             let list = value.and_then(Value::as_array).into_iter().flatten();
             let found = list.into_iter().find(|item| items.step(element, item).as_ref() == Ok(step));
-            (Shape::of_type(element), found)
+            (element.shape(), found)
         }
         (shape, Element::Field(name)) => {
             let inner = shape.member(name).map_or(Shape::Opaque, |(inner, _)| inner);

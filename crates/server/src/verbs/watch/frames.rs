@@ -41,7 +41,7 @@ impl Frames {
             && !row.is_shown(subject)
         {
             let shown = row.shown(subject.clone());
-            let json = if seen == EventType::Deleted { shown.json_at(event.revision) } else { shown.json.clone() };
+            let json = if seen == EventType::Deleted { shown.json_at(event.revision) } else { shown.json() };
             return self.object(name, &json);
         }
         let encoding = match (self.form, self.protobuf) {
@@ -60,8 +60,8 @@ impl Frames {
         let name = EventType::Added.as_str();
         match &self.view {
             _ if self.origin => self.stored(name, object.json_with_origin()),
-            Some(row) => self.object(name, &row.shown(object.clone()).json),
-            None => self.object(name, &object.json),
+            Some(row) => self.object(name, &row.shown(object.clone()).json()),
+            None => self.object(name, &object.whole()),
         }
     }
 
@@ -81,8 +81,9 @@ impl Frames {
                 self.frame(event_type, &metadata::of(json, version))
             }
             Form::Table(version, include) => {
+                let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
                 let first = !self.headed.swap(true, Ordering::Relaxed);
-                self.frame(event_type, &table::of_object(json, version, include, first))
+                self.frame(event_type, &table::of_object(json, custom, version, include, first))
             }
         }
     }
