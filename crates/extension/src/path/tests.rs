@@ -46,7 +46,7 @@ fn paths_lead_where_upstream_s_do() {
 
 #[test]
 fn paths_that_upstream_cannot_read_are_errors() {
-    for path in [".spec[", ".spec[x]", ".spec[?(@.a", "....a", ".a[?(@.b==1)x", ".a\"b", "#"] {
+    for path in [".spec[", ".spec[x]", ".spec[?(@.a", "....a", ".a[?(@.b==1)x", "#"] {
         assert!(JsonPath::parse(path).is_err(), "{path}");
     }
 }

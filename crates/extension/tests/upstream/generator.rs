@@ -324,7 +324,7 @@ impl Generator {
 
     /// A whole object.
     pub fn object(&mut self, schema: &Value) -> Value {
-        let mut object = self.fitting(schema, 6);
+        let mut object = self.fitting_object(schema, 6);
         object["apiVersion"] = json!("example.com/v1");
         object["kind"] = json!("Thing");
         let mut metadata =
@@ -347,6 +347,9 @@ impl Generator {
         let mut copy = object.clone();
         for _ in 0..=self.below(2) {
             self.change(&mut copy, schema);
+        }
+        if !copy.is_object() {
+            copy = json!({});
         }
         copy["apiVersion"] = json!("example.com/v1");
         copy["kind"] = json!("Thing");
