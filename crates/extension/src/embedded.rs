@@ -164,13 +164,13 @@ impl<'n> Coerce<'n> {
                 None | Some(Value::String(_)) => {}
                 Some(_) if self.lenient => drop(fields.remove(name)),
                 Some(value) => {
-                    return Err(FieldError::invalid(&path.child(name), shown(value), "must be a string"));
+                    return Err(FieldError::invalid(&path.child(name), value.clone(), "must be a string"));
                 }
             }
         }
         let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
         let path = path.child("metadata");
-        let before = if self.lenient { Value::Null } else { shown(metadata) };
+        let before = if self.lenient { Value::Null } else { metadata.clone() };
         match read_metadata(metadata, self.lenient, &path.to_string()) {
             Ok(unknown) => self.unknown.extend(unknown),
             Err(_) if self.lenient => {}
@@ -178,11 +178,6 @@ impl<'n> Coerce<'n> {
         }
         Ok(())
     }
-}
-
-/// A value as messages show it: null is a word there.
-pub(crate) fn shown(value: &Value) -> Value {
-    if value.is_null() { Value::from("null") } else { value.clone() }
 }
 
 /// Checks whole objects below. `is_root` says whether this one is to be checked as one although the schema is silent.
@@ -232,7 +227,7 @@ fn whole(fields: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldEr
         let Some(value) = fields.get(name) else { continue };
         let path = path.child(name);
         let Value::String(text) = value else {
-            errors.push(FieldError::invalid(&path, shown(value), "must be a string"));
+            errors.push(FieldError::invalid(&path, value.clone(), "must be a string"));
             continue;
         };
         if text.is_empty() {
@@ -254,7 +249,7 @@ fn whole(fields: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldEr
     let path = path.child("metadata");
     let mut read = metadata.clone();
     match read_metadata(&mut read, false, "") {
-        Err(message) => errors.push(FieldError::invalid(&path, shown(metadata), message)),
+        Err(message) => errors.push(FieldError::invalid(&path, metadata.clone(), message)),
         Ok(_) => {
             let named = read.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
             if let (false, Value::Object(fields)) = (named, &mut read) {

@@ -119,7 +119,7 @@ impl Item<'_> {
     fn shown(&self) -> Value {
         match self {
             Item::Absent => Value::Object(Map::new()),
-            Item::Value(value) => crate::embedded::shown(value),
+            Item::Value(value) => (*value).clone(),
         }
     }
 

@@ -75,8 +75,11 @@ fn ours(case: &Case) -> Value {
     let mut status = Findings::default();
     status.errors = validate_object_meta_update(&object, &old, &path);
     version.validate_status_update(&object, &old, &mut status);
+    // As Go writes it: a float that is an integer has no point.
+    let value: Value =
+        serde_json::from_str(&atoll_meta::json::to_string(&object)).expect("what is written is JSON");
     json!({
-        "unknown": unknown, "value": object, "create": texts(&create.errors), "update": texts(&update.errors),
+        "unknown": unknown, "value": value, "create": texts(&create.errors), "update": texts(&update.errors),
         "status": texts(&status.errors),
     })
 }
@@ -102,7 +105,7 @@ fn random_objects_meet_the_same_fate() {
     let Some(answers) = ask(&questions) else { return };
     assert_eq!(answers.len(), questions.len(), "one answer per question");
     let mut differences: BTreeMap<&str, (usize, String)> = BTreeMap::new();
-    let (mut compared, mut unasked, mut refused) = (0, 0, 0);
+    let (mut compared, mut unasked, mut refused, mut otherwise) = (0, 0, 0, 0);
     for (case, theirs) in cases.iter().zip(&answers) {
         if theirs.get("error").is_some() {
             unasked += 1;
@@ -117,6 +120,11 @@ fn random_objects_meet_the_same_fate() {
             if (empty(ours) && empty(theirs)) || ours == theirs {
                 continue;
             }
+            if part == "refused" && ours.is_string() && theirs.is_string() {
+                // Of several reasons Go names the one that it comes across first, which is chance.
+                otherwise += 1;
+                continue;
+            }
             let (count, _) = differences.entry(part).or_insert_with(|| {
                 let shown = [("schema", &case.schema), ("object", &case.object), ("old", &case.old)];
                 let shown: Vec<String> =
@@ -127,8 +135,9 @@ fn random_objects_meet_the_same_fate() {
         }
     }
     println!(
-        "{compared} objects compared, {refused} of them refused, {unasked} of schemas that Go does not take"
+        "{compared} objects compared, {refused} of them refused, {otherwise} not read for another reason, {unasked} of schemas that Go does not take"
     );
+    assert!(otherwise < 100, "too many objects were not read for another reason");
     assert!(compared > 10 * unasked, "too few schemas were taken to tell anything");
     let wrong: usize = differences.values().map(|(count, _)| count).sum();
     let shown: Vec<String> =

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 
 use super::{Numeric, is_same, length, numbers};
 use crate::correlate::Correlated;
-use crate::embedded::shown;
 use crate::formats::Format;
 use crate::node::{Check, Flags, Node, NodeId, Rest, Types};
 
@@ -426,7 +425,7 @@ fn listed(outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
             })
             .collect();
         let message = format!("{path} in body should be one of [{}]", texts.join(" "));
-        outcome.add(path, message, Cause::Unsupported { value: shown(value), known: texts });
+        outcome.add(path, message, Cause::Unsupported { value: value.clone(), known: texts });
     }
 }
 

@@ -133,6 +133,13 @@ impl Generator {
         }
         if self.chance(10) {
             schema["x-kubernetes-embedded-resource"] = json!(true);
+            for name in ["apiVersion", "kind", "metadata"] {
+                // Definitions with defaults there that are no good are refused.
+                if let Some(property) = schema["properties"].get_mut(name).and_then(Value::as_object_mut) {
+                    property.remove("default");
+                    property.remove("x-kubernetes-embedded-resource");
+                }
+            }
         }
         self.conditions(&mut schema);
         schema
