@@ -134,10 +134,8 @@ impl Generator {
         if self.chance(10) {
             schema["x-kubernetes-embedded-resource"] = json!(true);
             for name in ["apiVersion", "kind", "metadata"] {
-                // Definitions with defaults there that are no good are refused.
-                if let Some(property) = schema["properties"].get_mut(name).and_then(Value::as_object_mut) {
-                    property.remove("default");
-                    property.remove("x-kubernetes-embedded-resource");
+                if let Some(property) = schema["properties"].get_mut(name) {
+                    plain(property);
                 }
             }
         }
@@ -488,5 +486,18 @@ impl Generator {
                 Value::Object(fields.collect())
             }
         }
+    }
+}
+
+/// Takes out what definitions are refused for inside of metadata.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.remove("default");
+            fields.remove("x-kubernetes-embedded-resource");
+            fields.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        _ => {}
     }
 }
