@@ -27,7 +27,7 @@ async fn is_gone(access: &Access, name: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_defined_is_served_at_once() {
     // Controllers are not needed for it.
-    let mut atoll = Setup::new().flag("controllers", "false").start();
+    let mut atoll = Setup::new().flag("--controllers", false).start();
     let admin = atoll.admin();
     admin.get(HATS).await.expect_status_code(404);
     let created = admin.post(DEFINITIONS, hats()).await.expect(201);

@@ -89,7 +89,7 @@ impl<'s> Custom<'s> {
     }
 
     /// The fields that tell the items of this list apart.
-    pub fn keys(self) -> impl Iterator<Item = &'s str> + Clone {
+    pub fn keys(self) -> impl Iterator<Item = &'s str> {
         self.tree.list_map_keys()
     }
 

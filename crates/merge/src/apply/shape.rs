@@ -185,7 +185,10 @@ impl Items<'_> {
                 scalar => Ok(Element::Value(Cow::Borrowed(scalar))),
             },
             Items::Keyed(keys) => keyed(keys.iter().map(|key| Cow::Borrowed(*key)), element, item),
-            Items::KeyedBy(list) => keyed(list.keys().map(|key| Cow::Owned(key.to_owned())), element, item),
+            Items::KeyedBy(list) => {
+                let keys: Vec<_> = list.keys().map(|key| Cow::Owned(key.to_owned())).collect();
+                keyed(keys.into_iter(), element, item)
+            }
         }
     }
 }

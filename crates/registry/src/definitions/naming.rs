@@ -62,16 +62,16 @@ impl Names {
     /// The names that a definition has once it is settled, where it has `self`, asks for `wanted`, and the others of its
     /// group have `others`; and the last conflict, if there is one.
     pub fn settle<'a>(
-        &self,
+        &'a self,
         wanted: &Names,
         others: impl Iterator<Item = &'a Names>,
     ) -> (Names, Option<Conflict>) {
         let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
         // As upstream's, the sets have what this one was given before.
         for names in others.chain([self]) {
-            resources.extend([names.plural.as_str(), &names.singular]);
+            resources.extend([names.plural.as_str(), names.singular.as_str()]);
             resources.extend(names.short_names.iter().map(String::as_str));
-            kinds.extend([names.kind.as_str(), &names.list_kind]);
+            kinds.extend([names.kind.as_str(), names.list_kind.as_str()]);
         }
         let mut settled = self.clone();
         let mut conflict = None;

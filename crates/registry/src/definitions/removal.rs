@@ -23,11 +23,12 @@ pub async fn run(registry: Arc<Registry>) {
     loop {
         let snapshot = registry.snapshot();
         let Ok(mut watcher) = registry.cache.watch(everywhere.clone(), snapshot.revision) else { continue };
-        for object in snapshot.list(&everywhere, None) {
+        let present: Vec<Arc<Object>> = snapshot.list(&everywhere, None).collect();
+        drop(snapshot);
+        for object in present {
             look_after(&registry, &going, &object).await;
             registry.announce(object.workspace(), None, Definition::of(&object).as_deref()).await;
         }
-        drop(snapshot);
         // Too much at once ends the watch: begin again from what is there.
         while let Ok(events) = watcher.next().await {
             for event in events {
@@ -64,7 +65,7 @@ async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &O
         if going.begin(&definition.key) {
             let (registry, going, key) = (registry.clone(), going.clone(), definition.key.clone());
             tokio::spawn(async move {
-                if let Err(status) = registry.remove_definition(&key).await {
+                while let Err(status) = registry.remove_definition(&key).await {
                     tracing::warn!(%status, key = &*key, "a definition could not be removed; it is tried again");
                     tokio::time::sleep(PATIENCE).await;
                 }
@@ -113,7 +114,7 @@ impl Registry {
                 }
             }
             // Whoever has put a finalizer on one takes it away in their own time.
-            if held && let Ok(mut watcher) = self.cache.watch(scope.clone(), self.snapshot().revision) {
+            if held && let Ok(mut watcher) = self.cache.watch(scope.clone(), snapshot.revision) {
                 let _ = tokio::time::timeout(PATIENCE, watcher.next()).await;
             }
         }

@@ -248,7 +248,7 @@ impl Taking<'_> {
         });
         metadata.insert("labels".into(), labels);
         self.registry.record_new(&row, &mut object, "kube-apiserver");
-        let facts = facts::of(&row, &object);
+        let facts = facts::of(&self.registry.catalog, &row, &object);
         self.take(address_key(self.place, &name), &object, facts).await
     }
 
