@@ -1,5 +1,27 @@
 //! How libraries declare functions, and which libraries there are.
 
+mod address;
+mod arguments;
+mod authorizer;
+mod cidr;
+mod costs;
+mod decimal;
+mod format;
+mod ip;
+mod lists;
+mod location;
+mod named;
+mod optional;
+mod quantity;
+mod semver;
+mod sequences;
+mod sets;
+mod strings;
+mod template;
+mod text;
+mod urls;
+mod version;
+
 use crate::cost::{CallEstimate, Node, Sizes};
 use crate::error::Error;
 use crate::value::Value;
@@ -63,4 +85,17 @@ impl Overload {
 }
 
 /// All libraries beside the language's own functions.
-pub static LIBRARIES: &[&Library] = &[];
+pub static LIBRARIES: &[&Library] = &[
+    &urls::LIBRARY,
+    &lists::LIBRARY,
+    &authorizer::LIBRARY,
+    &optional::LIBRARY,
+    &quantity::LIBRARY,
+    &strings::LIBRARY,
+    &sets::LIBRARY,
+    &ip::LIBRARY,
+    &cidr::LIBRARY,
+    &format::LIBRARY,
+    &semver::LIBRARY,
+    &sequences::LIBRARY,
+];
