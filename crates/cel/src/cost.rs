@@ -1,5 +1,8 @@
 //! What expressions cost: sizes and costs as ranges, for estimates, and what is charged for walking over values.
 
+pub mod estimate;
+pub mod standard;
+
 use crate::shape::Shape;
 use crate::types::Type;
 use crate::value::Value;

@@ -27,21 +27,31 @@
 //! arguments (the receiver first) that fit the signature, or it is not called. Without `costs` a call costs 1. Values of types
 //! of their own implement [`Opaque`].
 
-#[allow(dead_code)]
+mod check;
 pub mod cost;
+mod environment;
 mod error;
-#[allow(dead_code)]
+mod evaluate;
+mod expression;
+mod functions;
 mod library;
+mod plan;
+pub mod regexp;
 mod shape;
 pub mod signature;
-#[allow(dead_code)]
-mod time;
+mod source;
+mod standard;
+mod syntax;
+pub mod time;
 mod types;
 mod value;
 
 pub use cost::{CallEstimate, CostEstimate, Node, SizeEstimate, Sizes, traversal_cost};
+pub use environment::Environment;
 pub use error::Error;
-pub use library::{Function, Implementation, Library, Overload};
+pub use expression::{Evaluation, Expression, Program};
+pub use library::{Estimate, Function, Implementation, Library, Overload, RuntimeCost};
 pub use shape::{Field, ListKind, Object, Shape, ShapeKind, escape, unescape};
+pub use source::{Issue, Issues, Place};
 pub use types::Type;
 pub use value::{Key, List, Map, Opaque, Text, Value};

@@ -68,12 +68,20 @@ pub struct Overload {
     pub cost: Option<RuntimeCost>,
     /// What a call may cost.
     pub estimate: Option<Estimate>,
+    /// Whether it looks at the types of its arguments itself and is called with whatever comes.
+    pub unguarded: bool,
 }
 
 impl Overload {
     /// A form that costs 1.
     pub const fn new(id: &'static str, signature: &'static str, call: Implementation) -> Overload {
-        Overload { id, signature, call, cost: None, estimate: None }
+        Overload { id, signature, call, cost: None, estimate: None, unguarded: false }
+    }
+
+    /// The same, but it looks at the types of its arguments itself.
+    pub const fn unguarded(mut self) -> Overload {
+        self.unguarded = true;
+        self
     }
 
     /// The same with costs.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use atoll_meta::time::Timestamp;
 
+pub(crate) use equal::place_of;
 pub use list::List;
 pub use map::{Key, Map};
 
@@ -187,5 +188,23 @@ impl<'a> Value<'a> {
             Value::Opaque(value) => return value.size(),
             _ => return None,
         })
+    }
+}
+
+impl Value<'_> {
+    /// The value as error messages show it.
+    pub fn shown(&self) -> String {
+        match self {
+            Value::Null => "null".to_owned(),
+            Value::Bool(it) => it.to_string(),
+            Value::Int(it) => it.to_string(),
+            Value::Uint(it) => it.to_string(),
+            Value::Double(it) => crate::standard::write_double(*it),
+            Value::String(text) => text.to_string(),
+            Value::Timestamp(at) => crate::time::format_timestamp(*at),
+            Value::Duration(nanos) => crate::time::format_duration(*nanos),
+            Value::Type(name) => name.to_string(),
+            other => other.to_json().map_or_else(|| other.type_name().to_owned(), |json| json.to_string()),
+        }
     }
 }
