@@ -2,6 +2,7 @@
 
 mod assign;
 mod literals;
+mod templates;
 
 use std::sync::Arc;
 

@@ -26,7 +26,8 @@ pub static LIBRARY: Library = Library {
             name: "containsIP",
             overloads: &[
                 Overload::new("cidr_contains_ip_string", "net.CIDR().(string) -> bool", contains_ip_text)
-                    .costs(contains_address_text, estimate_contains_address_text),
+                    .costs(contains_address_text, estimate_contains_address_text)
+                    .ambiguously(contains_address),
                 Overload::new("cidr_contains_ip_ip", "net.CIDR().(net.IP()) -> bool", contains_ip)
                     .costs(contains_address, estimate_contains_address),
             ],
@@ -35,7 +36,8 @@ pub static LIBRARY: Library = Library {
             name: "containsCIDR",
             overloads: &[
                 Overload::new("cidr_contains_cidr_string", "net.CIDR().(string) -> bool", contains_cidr_text)
-                    .costs(contains_network_text, estimate_contains_network_text),
+                    .costs(contains_network_text, estimate_contains_network_text)
+                    .ambiguously(contains_network),
                 Overload::new("cidr_contains_cidr", "net.CIDR().(net.CIDR()) -> bool", contains_cidr)
                     .costs(contains_network, estimate_contains_network),
             ],

@@ -6,7 +6,7 @@ use std::mem::discriminant;
 use super::arguments::{any, int, list};
 use super::costs::{
     compare_items, estimate_compare, estimate_compare_texts, estimate_flatten, estimate_range, estimate_reverse,
-    estimate_slice, flatten as flatten_cost, make_list,
+    estimate_slice, flatten as flatten_cost, make_list, one,
 };
 use super::{Function, Library, Overload};
 use crate::error::Error;
@@ -18,7 +18,7 @@ const MOST_NUMBERS: i64 = 10_000_000;
 /// One overload for each type of items, in upstream's order.
 macro_rules! for_types {
     ($call:expr; $($id:literal $signature:literal $estimate:expr),* $(,)?) => {
-        &[$(Overload::new($id, $signature, $call).costs(compare_items, $estimate)),*]
+        &[$(Overload::new($id, $signature, $call).costs(compare_items, $estimate).ambiguously(one)),*]
     };
 }
 
@@ -35,9 +35,11 @@ pub static LIBRARY: Library = Library {
             name: "flatten",
             overloads: &[
                 Overload::new("list_flatten", "list(list(T)).() -> list(T)", flatten)
-                    .costs(flatten_cost, estimate_flatten),
+                    .costs(flatten_cost, estimate_flatten)
+                    .unguarded(),
                 Overload::new("list_flatten_int", "list(dyn).(int) -> list(dyn)", flatten)
-                    .costs(flatten_cost, estimate_flatten),
+                    .costs(flatten_cost, estimate_flatten)
+                    .unguarded(),
             ],
         },
         Function {
