@@ -80,6 +80,7 @@ fn show(value: &Value<'_>) -> String {
         Value::Double(f64::NEG_INFINITY) => "double -Inf".to_owned(),
         Value::Double(number) => format!("double {}", print_float(*number)),
         Value::Bool(value) => value.to_string(),
+        Value::Bytes(bytes) => format!("b{}", quote(&String::from_utf8_lossy(bytes))),
         Value::Optional(None) => "none".to_owned(),
         Value::Optional(Some(value)) => format!("some({})", show(value)),
         Value::List(list) => {

@@ -164,7 +164,7 @@ fn join<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         }
         match item? {
             Value::String(text) => joined.push_str(&text),
-            other => return Err(Error::new(format!("join: invalid input: {}", other.type_name()))),
+            other => return Err(Error::new(format!("join: invalid input: {}", other.shown()))),
         }
         if joined.len() > MOST_BYTES {
             return Err(Error::Cancelled);

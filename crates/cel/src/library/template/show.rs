@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use atoll_meta::quote::{print_float, quote};
+use atoll_meta::quote::quote;
 
 use super::{Clause, number};
+use crate::standard::write_double;
 use crate::time::{format_duration, format_timestamp};
 use crate::value::{List, Map, Value};
 
@@ -70,28 +71,18 @@ fn hexadecimal(value: &Value<'_>) -> Option<String> {
 }
 
 /// A value as `string()` shows it, if it is not made of others.
-pub(super) fn plain(value: &Value<'_>) -> Option<String> {
+fn plain(value: &Value<'_>) -> Option<String> {
     Some(match value {
         Value::Bool(value) => value.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Uint(number) => number.to_string(),
-        Value::Double(number) => shortest(*number),
+        Value::Double(number) => write_double(*number),
         Value::String(text) => (**text).to_owned(),
         Value::Timestamp(time) => format_timestamp(*time),
         Value::Duration(nanos) => format_duration(*nanos),
         Value::Type(name) => (**name).to_owned(),
         _ => return None,
     })
-}
-
-/// A double with as many digits as it needs.
-fn shortest(number: f64) -> String {
-    match number {
-        _ if number.is_nan() => "NaN".to_owned(),
-        f64::INFINITY => "+Inf".to_owned(),
-        f64::NEG_INFINITY => "-Inf".to_owned(),
-        _ => print_float(number),
-    }
 }
 
 fn show_text(out: &mut String, value: &Value<'_>) -> Result<(), String> {
