@@ -118,3 +118,6 @@ pub static LIBRARIES: &[&Library] = &[
     &semver::LIBRARY,
     &sequences::LIBRARY,
 ];
+
+#[cfg(test)]
+mod tests;

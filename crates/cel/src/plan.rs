@@ -311,7 +311,9 @@ impl Planner<'_> {
                 let method = single == Some("matches_string");
                 return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, method })));
             }
-            ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..]) if pattern.as_str().is_some() => {
+            ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..])
+                if pattern.as_str().is_some() =>
+            {
                 let regex = regexp::compile(pattern.as_str().unwrap_or_default())?;
                 let call = if declaration.name == "find" { search_first } else { search_all };
                 let (text, pattern, limit) = (take(text), pattern.clone(), limit.first_mut().map(take));

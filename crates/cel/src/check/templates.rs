@@ -27,20 +27,22 @@ pub fn check(checked: &Checked, id: Id) -> Option<(Id, String)> {
     if &**function != "format" {
         return None;
     }
-    let taken = template::check(text, items.len(), |place, clause| {
-        match refused(checked, clause, items[place].0) {
+    let taken =
+        template::check(text, items.len(), |place, clause| match refused(checked, clause, items[place].0) {
             Some(refused) => {
                 let reason = clause.refusal(checked.types[refused].name());
                 Err(Fault { place: Some(refused), message: format!("error during formatting: {reason}") })
             }
             None => Ok(()),
-        }
-    });
+        });
     match taken {
         Err(fault) => Some((fault.place.unwrap_or(id), fault.message)),
         Ok(taken) if taken < items.len() => {
             let given = items.len();
-            Some((id, format!("too many arguments supplied to string.format (expected {taken}, got {given})")))
+            Some((
+                id,
+                format!("too many arguments supplied to string.format (expected {taken}, got {given})"),
+            ))
         }
         Ok(_) => None,
     }
@@ -54,7 +56,18 @@ fn refused(checked: &Checked, clause: Clause, id: Id) -> Option<Id> {
         || match clause {
             Clause::Text => matches!(
                 kind,
-                List(_) | Map(_) | Int | Uint | Double | Bool | String | Timestamp | Bytes | Duration | Type::Type(_) | Null
+                List(_)
+                    | Map(_)
+                    | Int
+                    | Uint
+                    | Double
+                    | Bool
+                    | String
+                    | Timestamp
+                    | Bytes
+                    | Duration
+                    | Type::Type(_)
+                    | Null
             ),
             Clause::Decimal | Clause::Octal => matches!(kind, Int | Uint),
             Clause::Fixed(_) | Clause::Scientific(_) => matches!(kind, Double | String),
@@ -69,9 +82,10 @@ fn refused(checked: &Checked, clause: Clause, id: Id) -> Option<Id> {
     }
     match &checked.tree.nodes[id] {
         Node::List { items } => items.iter().find_map(|(item, _)| refused(checked, clause, *item)),
-        Node::Map { entries } => {
-            entries.iter().flat_map(|(key, value, _)| [*key, *value]).find_map(|part| refused(checked, clause, part))
-        }
+        Node::Map { entries } => entries
+            .iter()
+            .flat_map(|(key, value, _)| [*key, *value])
+            .find_map(|part| refused(checked, clause, part)),
         _ => None,
     }
 }

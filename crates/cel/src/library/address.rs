@@ -47,7 +47,9 @@ pub fn parse_address(text: &str) -> Result<IpAddr, String> {
 pub fn parse_network(text: &str) -> Result<Network, String> {
     let network = parse_prefix(text).map_err(|reason| {
         let quoted = quote(text);
-        format!("network address parse error during conversion from string: netip.ParsePrefix({quoted}): {reason}")
+        format!(
+            "network address parse error during conversion from string: netip.ParsePrefix({quoted}): {reason}"
+        )
     })?;
     refuse_mapped(text, network.address)?;
     Ok(network)

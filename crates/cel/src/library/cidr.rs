@@ -3,8 +3,9 @@
 use super::address::{Network, parse_address, parse_network};
 use super::arguments::{opaque, text};
 use super::costs::{
-    contains_address, contains_address_text, contains_network, contains_network_text, estimate_contains_address,
-    estimate_contains_address_text, estimate_contains_network, estimate_contains_network_text, estimate_read, read,
+    contains_address, contains_address_text, contains_network, contains_network_text,
+    estimate_contains_address, estimate_contains_address_text, estimate_contains_network,
+    estimate_contains_network_text, estimate_read, read,
 };
 use super::ip::Address;
 use super::{Function, Library, Overload};
@@ -16,7 +17,9 @@ pub static LIBRARY: Library = Library {
     functions: &[
         Function {
             name: "cidr",
-            overloads: &[Overload::new("string_to_cidr", "(string) -> net.CIDR()", cidr).costs(read, estimate_read)],
+            overloads: &[
+                Overload::new("string_to_cidr", "(string) -> net.CIDR()", cidr).costs(read, estimate_read)
+            ],
         },
         Function {
             name: "isCIDR",
@@ -47,7 +50,10 @@ pub static LIBRARY: Library = Library {
             name: "prefixLength",
             overloads: &[Overload::new("cidr_prefix_length", "net.CIDR().() -> int", prefix_length)],
         },
-        Function { name: "masked", overloads: &[Overload::new("cidr_masked", "net.CIDR().() -> net.CIDR()", masked)] },
+        Function {
+            name: "masked",
+            overloads: &[Overload::new("cidr_masked", "net.CIDR().() -> net.CIDR()", masked)],
+        },
         Function {
             name: "string",
             overloads: &[Overload::new("cidr_to_string", "(net.CIDR()) -> string", to_string)],

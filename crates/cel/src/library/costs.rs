@@ -2,8 +2,8 @@
 //! are accepted.
 
 use crate::cost::{
-    CallEstimate, CostEstimate, Node, REGEX_LENGTH, STRING_TRAVERSAL, SizeEstimate, Sizes, actual_size, charge,
-    traversal_cost,
+    CallEstimate, CostEstimate, Node, REGEX_LENGTH, STRING_TRAVERSAL, SizeEstimate, Sizes, actual_size,
+    charge, traversal_cost,
 };
 use crate::types::Type;
 use crate::value::Value;
@@ -75,7 +75,11 @@ pub(super) fn estimate_read(sizes: &Sizes, _: Option<&Node>, arguments: &[Node])
 }
 
 /// The same, of a function whose result is about as long.
-pub(super) fn estimate_copy(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_copy(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let size = sizes.of(target.or(arguments.first())?);
     Some(CallEstimate::sized(size.at(STRING_TRAVERSAL), size))
 }
@@ -85,11 +89,19 @@ pub(super) fn read_twice(arguments: Arguments, _: Outcome) -> u64 {
     (size(arguments, 0) as f64 * 2.0 * STRING_TRAVERSAL).ceil() as u64
 }
 
-pub(super) fn estimate_read_twice(sizes: &Sizes, _: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_read_twice(
+    sizes: &Sizes,
+    _: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     Some(CallEstimate::new(sizes.of(arguments.first()?).at(2.0 * STRING_TRAVERSAL)))
 }
 
-pub(super) fn estimate_replace(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_replace(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let text = sizes.of(target?);
     let (old, new) = (sizes.of(arguments.first()?), sizes.of(arguments.get(1)?));
     // The longest result: as many of the shortest replaced texts as fit become the longest new one.
@@ -113,7 +125,11 @@ pub(super) fn estimate_replace(sizes: &Sizes, target: Option<&Node>, arguments: 
     Some(CallEstimate::sized(text.at(2.0 * STRING_TRAVERSAL), count.times(new).plus(kept)))
 }
 
-pub(super) fn estimate_split(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_split(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let text = sizes.of(target?);
     let limit = arguments.get(1).and_then(|limit| limit.literal).and_then(Value::as_int);
     // A negative limit becomes a very large one.
@@ -126,7 +142,11 @@ pub(super) fn join(_: Arguments, result: Outcome) -> u64 {
     (result.map_or(1, actual_size) as f64 * 2.0 * STRING_TRAVERSAL).ceil() as u64
 }
 
-pub(super) fn estimate_join(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_join(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let target = target?;
     let list = sizes.of(target);
     let mut size = match sizes.items(target) {
@@ -151,7 +171,11 @@ pub(super) fn pattern_cost(text: u64, pattern: u64) -> u64 {
     text.saturating_mul(charge(pattern, REGEX_LENGTH))
 }
 
-pub(super) fn estimate_find(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_find(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let text = sizes.of(target?);
     let pattern = sizes.of(arguments.first()?).at(REGEX_LENGTH);
     let cost = text.plus(SizeEstimate::fixed(1)).at(STRING_TRAVERSAL).times(pattern);
@@ -219,7 +243,8 @@ fn with_reading(estimate: CallEstimate, sizes: &Sizes, arguments: &[Node]) -> Op
 /// Quoting: every character may need an escape, and two quotes are added.
 pub(super) fn estimate_quote(sizes: &Sizes, _: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
     let text = sizes.of(arguments.first()?);
-    let result = SizeEstimate { min: text.min.wrapping_add(2), max: text.max.wrapping_mul(2).wrapping_add(2) };
+    let result =
+        SizeEstimate { min: text.min.wrapping_add(2), max: text.max.wrapping_mul(2).wrapping_add(2) };
     Some(CallEstimate::sized(text.at(STRING_TRAVERSAL), result))
 }
 
@@ -243,7 +268,11 @@ pub(super) fn estimate_cross(sizes: &Sizes, _: Option<&Node>, arguments: &[Node]
     estimate_cross_at(1.0, sizes, arguments)
 }
 
-pub(super) fn estimate_cross_twice(sizes: &Sizes, _: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_cross_twice(
+    sizes: &Sizes,
+    _: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     estimate_cross_at(2.0, sizes, arguments)
 }
 
@@ -297,7 +326,11 @@ fn written(node: &Node, otherwise: u64) -> u64 {
     }
 }
 
-pub(super) fn estimate_slice(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_slice(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let [start, end] = arguments else { return None };
     let length = written(end, sizes.of(target?).max).wrapping_sub(written(start, 0));
     Some(estimate_new_list(1.0, SizeEstimate::fixed(length)))
@@ -311,13 +344,21 @@ pub(super) fn estimate_reverse(sizes: &Sizes, target: Option<&Node>, _: &[Node])
     Some(estimate_new_list(1.0, sizes.of(target?)))
 }
 
-pub(super) fn estimate_flatten(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_flatten(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     let depth = arguments.first().map_or(1, |depth| written(depth, u64::MAX));
     Some(estimate_new_list(depth as f64, sizes.of(target?)))
 }
 
 /// The list, or the keys it is sorted by, against themselves.
-pub(super) fn estimate_compare(sizes: &Sizes, target: Option<&Node>, arguments: &[Node]) -> Option<CallEstimate> {
+pub(super) fn estimate_compare(
+    sizes: &Sizes,
+    target: Option<&Node>,
+    arguments: &[Node],
+) -> Option<CallEstimate> {
     estimate_compare_at(2.0, sizes, target, arguments)
 }
 

@@ -89,7 +89,8 @@ impl Amount {
     }
 
     fn add_small(&self, other: &Amount, negate: bool) -> Option<Amount> {
-        let (&Amount::Small { value, power }, &Amount::Small { value: added, power: scale }) = (self, other) else {
+        let (&Amount::Small { value, power }, &Amount::Small { value: added, power: scale }) = (self, other)
+        else {
             return None;
         };
         let added = if negate { added.wrapping_neg() } else { added };
@@ -134,7 +135,9 @@ impl PartialOrd for Amount {
 impl Ord for Amount {
     fn cmp(&self, other: &Amount) -> Ordering {
         match (self, other) {
-            (Amount::Small { value, power }, Amount::Small { value: second, power: scale }) if power == scale => {
+            (Amount::Small { value, power }, Amount::Small { value: second, power: scale })
+                if power == scale =>
+            {
                 value.cmp(second)
             }
             _ => self.decimal().compare(&other.decimal()),
@@ -167,7 +170,9 @@ impl Decimal {
         place(self).cmp(&place(other)).then_with(|| {
             let length = self.digits.len().max(other.digits.len());
             let digit = |decimal: &Decimal, index: usize| decimal.digits.get(index).copied().unwrap_or(0);
-            (0..length).map(|index| digit(self, index).cmp(&digit(other, index))).find(|order| order.is_ne())
+            (0..length)
+                .map(|index| digit(self, index).cmp(&digit(other, index)))
+                .find(|order| order.is_ne())
                 .unwrap_or(Ordering::Equal)
         })
     }
@@ -190,7 +195,8 @@ impl Decimal {
         if first.negative == second.negative {
             return Decimal::new(first.negative, add(&first.digits, &second.digits), scale);
         }
-        let (larger, smaller) = if first.compare_size(&second).is_ge() { (first, second) } else { (second, first) };
+        let (larger, smaller) =
+            if first.compare_size(&second).is_ge() { (first, second) } else { (second, first) };
         Decimal::new(larger.negative, subtract(&larger.digits, &smaller.digits), scale)
     }
 
@@ -275,11 +281,12 @@ fn raise(value: i64, power: i64) -> Option<i64> {
 /// Powers of ten, made from two factors as Go makes them: the last bit depends on it.
 fn power_of_ten(power: i64) -> f64 {
     const LOW: [f64; 32] = [
-        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
-        1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31,
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+        1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31,
     ];
     const HIGH: [f64; 10] = [1e0, 1e32, 1e64, 1e96, 1e128, 1e160, 1e192, 1e224, 1e256, 1e288];
-    const TINY: [f64; 11] = [1e0, 1e-32, 1e-64, 1e-96, 1e-128, 1e-160, 1e-192, 1e-224, 1e-256, 1e-288, 1e-320];
+    const TINY: [f64; 11] =
+        [1e0, 1e-32, 1e-64, 1e-96, 1e-128, 1e-160, 1e-192, 1e-224, 1e-256, 1e-288, 1e-320];
     let size = power.unsigned_abs() as usize;
     match power {
         0..=308 => HIGH[size / 32] * LOW[size % 32],
@@ -349,7 +356,8 @@ impl<'a> Parts<'a> {
         if !self.number.contains(|digit: char| digit.is_ascii_digit()) {
             return Err(QuantityError::Number);
         }
-        let digits: Vec<u8> = self.whole.bytes().chain(self.fraction.bytes()).map(|digit| digit - b'0').collect();
+        let digits: Vec<u8> =
+            self.whole.bytes().chain(self.fraction.bytes()).map(|digit| digit - b'0').collect();
         let scale = self.fraction.len() as i64;
         let decimal = match base {
             Base::Ten => Decimal::new(self.negative, digits, scale - i64::from(exponent)),

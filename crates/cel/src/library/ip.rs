@@ -56,7 +56,10 @@ pub static LIBRARY: Library = Library {
                 test(arguments, is_global_unicast)
             })],
         },
-        Function { name: "string", overloads: &[Overload::new("ip_to_string", "(net.IP()) -> string", to_string)] },
+        Function {
+            name: "string",
+            overloads: &[Overload::new("ip_to_string", "(net.IP()) -> string", to_string)],
+        },
     ],
     types: &["net.IP"],
 };

@@ -36,8 +36,10 @@ pub static LIBRARY: Library = Library {
             overloads: &[
                 Overload::new("list_int_sum_int", "list(int).() -> int", |items| sum(items, Value::Int(0)))
                     .costs(walk, estimate_walk),
-                Overload::new("list_uint_sum_uint", "list(uint).() -> uint", |items| sum(items, Value::Uint(0)))
-                    .costs(walk, estimate_walk),
+                Overload::new("list_uint_sum_uint", "list(uint).() -> uint", |items| {
+                    sum(items, Value::Uint(0))
+                })
+                .costs(walk, estimate_walk),
                 Overload::new("list_double_sum_double", "list(double).() -> double", |items| {
                     sum(items, Value::Double(0.0))
                 })
@@ -74,7 +76,10 @@ pub static LIBRARY: Library = Library {
                 "list_bytes_min_bytes" "list(bytes).() -> bytes",
             ],
         },
-        Function { name: "indexOf", overloads: for_types![index_of; "list_a_index_of_int" "list(A).(A) -> int"] },
+        Function {
+            name: "indexOf",
+            overloads: for_types![index_of; "list_a_index_of_int" "list(A).(A) -> int"],
+        },
         Function {
             name: "lastIndexOf",
             overloads: for_types![last_index_of; "list_a_last_index_of_int" "list(A).(A) -> int"],
@@ -136,7 +141,8 @@ fn index_of<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 
 fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let (items, sought) = (list(arguments, 0)?, any(arguments, 1)?);
-    let is_sought = |place: &usize| matches!(items.get(*place), Some(Ok(item)) if item.equals(sought) == Ok(true));
+    let is_sought =
+        |place: &usize| matches!(items.get(*place), Some(Ok(item)) if item.equals(sought) == Ok(true));
     position((0..items.len()).rev().find(is_sought))
 }
 

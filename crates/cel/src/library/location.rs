@@ -193,7 +193,10 @@ fn read_authority(location: &mut Location, authority: &str) -> Result<(), String
     let Some(user) = user else {
         return Ok(());
     };
-    if !user.chars().all(|character| character.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(character)) {
+    if !user
+        .chars()
+        .all(|character| character.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(character))
+    {
         return Err("net/url: invalid userinfo".to_owned());
     }
     let (name, password) = match user.split_once(':') {
@@ -281,7 +284,11 @@ impl std::fmt::Display for Location {
         }
         if !self.fragment.is_empty() {
             let is_raw = is_faithful(&self.raw_fragment, &self.fragment, Part::Fragment);
-            write!(f, "#{}", if is_raw { self.raw_fragment.clone() } else { escape(&self.fragment, Part::Fragment) })?;
+            write!(
+                f,
+                "#{}",
+                if is_raw { self.raw_fragment.clone() } else { escape(&self.fragment, Part::Fragment) }
+            )?;
         }
         Ok(())
     }

@@ -29,18 +29,50 @@ impl Format {
 /// All of them.
 pub static FORMATS: [Format; 13] = [
     Format { name: "dns1123Label", pattern_length: 30, check: |text| names::name_is_dns_label(text, false) },
-    Format { name: "dns1123Subdomain", pattern_length: 60, check: |text| names::name_is_dns_subdomain(text, false) },
-    Format { name: "dns1035Label", pattern_length: 30, check: |text| names::name_is_dns1035_label(text, false) },
+    Format {
+        name: "dns1123Subdomain",
+        pattern_length: 60,
+        check: |text| names::name_is_dns_subdomain(text, false),
+    },
+    Format {
+        name: "dns1035Label",
+        pattern_length: 30,
+        check: |text| names::name_is_dns1035_label(text, false),
+    },
     Format { name: "qualifiedName", pattern_length: 60, check: names::qualified_name },
-    Format { name: "dns1123LabelPrefix", pattern_length: 30, check: |text| names::name_is_dns_label(text, true) },
-    Format { name: "dns1123SubdomainPrefix", pattern_length: 60, check: |text| names::name_is_dns_subdomain(text, true) },
-    Format { name: "dns1035LabelPrefix", pattern_length: 30, check: |text| names::name_is_dns1035_label(text, true) },
+    Format {
+        name: "dns1123LabelPrefix",
+        pattern_length: 30,
+        check: |text| names::name_is_dns_label(text, true),
+    },
+    Format {
+        name: "dns1123SubdomainPrefix",
+        pattern_length: 60,
+        check: |text| names::name_is_dns_subdomain(text, true),
+    },
+    Format {
+        name: "dns1035LabelPrefix",
+        pattern_length: 30,
+        check: |text| names::name_is_dns1035_label(text, true),
+    },
     Format { name: "labelValue", pattern_length: 40, check: names::label_value },
-    Format { name: "uri", pattern_length: 1103, check: |text| location::check(text).err().into_iter().collect() },
-    Format { name: "uuid", pattern_length: 70, check: |text| unless(is_uuid(text), "does not match the UUID format") },
+    Format {
+        name: "uri",
+        pattern_length: 1103,
+        check: |text| location::check(text).err().into_iter().collect(),
+    },
+    Format {
+        name: "uuid",
+        pattern_length: 70,
+        check: |text| unless(is_uuid(text), "does not match the UUID format"),
+    },
     Format { name: "byte", pattern_length: 84, check: |text| unless(is_base64(text), "invalid base64") },
     Format { name: "date", pattern_length: 71, check: |text| unless(is_date(text), "invalid date") },
-    Format { name: "datetime", pattern_length: 71, check: |text| unless(is_date_time(text), "invalid datetime") },
+    Format {
+        name: "datetime",
+        pattern_length: 71,
+        check: |text| unless(is_date_time(text), "invalid datetime"),
+    },
 ];
 
 fn unless(is_valid: bool, message: &str) -> Vec<String> {

@@ -23,7 +23,10 @@ pub static LIBRARY: Library = Library {
                 .costs(read, estimate_read)],
         },
         // Not called on a receiver, unlike the others.
-        Function { name: "sign", overloads: &[Overload::new("quantity_sign", "(kubernetes.Quantity) -> int", sign)] },
+        Function {
+            name: "sign",
+            overloads: &[Overload::new("quantity_sign", "(kubernetes.Quantity) -> int", sign)],
+        },
         Function {
             name: "isGreaterThan",
             overloads: &[Overload::new(
@@ -50,7 +53,11 @@ pub static LIBRARY: Library = Library {
         },
         Function {
             name: "asApproximateFloat",
-            overloads: &[Overload::new("quantity_get_float", "kubernetes.Quantity.() -> double", approximate)],
+            overloads: &[Overload::new(
+                "quantity_get_float",
+                "kubernetes.Quantity.() -> double",
+                approximate,
+            )],
         },
         Function {
             name: "asInteger",
@@ -63,15 +70,31 @@ pub static LIBRARY: Library = Library {
         Function {
             name: "add",
             overloads: &[
-                Overload::new("quantity_add", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity", add),
-                Overload::new("quantity_add_int", "kubernetes.Quantity.(int) -> kubernetes.Quantity", add_int),
+                Overload::new(
+                    "quantity_add",
+                    "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity",
+                    add,
+                ),
+                Overload::new(
+                    "quantity_add_int",
+                    "kubernetes.Quantity.(int) -> kubernetes.Quantity",
+                    add_int,
+                ),
             ],
         },
         Function {
             name: "sub",
             overloads: &[
-                Overload::new("quantity_sub", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity", sub),
-                Overload::new("quantity_sub_int", "kubernetes.Quantity.(int) -> kubernetes.Quantity", sub_int),
+                Overload::new(
+                    "quantity_sub",
+                    "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity",
+                    sub,
+                ),
+                Overload::new(
+                    "quantity_sub_int",
+                    "kubernetes.Quantity.(int) -> kubernetes.Quantity",
+                    sub_int,
+                ),
             ],
         },
     ],

@@ -15,7 +15,8 @@ pub static LIBRARY: Library = Library {
         Function {
             name: "semver",
             overloads: &[
-                Overload::new("string_to_semver", "(string) -> kubernetes.Semver", semver).costs(read, estimate_read),
+                Overload::new("string_to_semver", "(string) -> kubernetes.Semver", semver)
+                    .costs(read, estimate_read),
                 Overload::new("string_bool_to_semver", "(string, bool) -> kubernetes.Semver", semver)
                     .costs(read, estimate_read),
             ],
@@ -24,7 +25,8 @@ pub static LIBRARY: Library = Library {
             name: "isSemver",
             overloads: &[
                 Overload::new("is_semver_string", "(string) -> bool", is_semver).costs(read, estimate_read),
-                Overload::new("is_semver_string_bool", "(string, bool) -> bool", is_semver).costs(read, estimate_read),
+                Overload::new("is_semver_string_bool", "(string, bool) -> bool", is_semver)
+                    .costs(read, estimate_read),
             ],
         },
         Function {

@@ -5,8 +5,8 @@ use std::mem::discriminant;
 
 use super::arguments::{any, int, list};
 use super::costs::{
-    compare_items, estimate_compare, estimate_compare_texts, estimate_flatten, estimate_range, estimate_reverse,
-    estimate_slice, flatten as flatten_cost, make_list, one,
+    compare_items, estimate_compare, estimate_compare_texts, estimate_flatten, estimate_range,
+    estimate_reverse, estimate_slice, flatten as flatten_cost, make_list, one,
 };
 use super::{Function, Library, Overload};
 use crate::error::Error;
@@ -27,9 +27,8 @@ pub static LIBRARY: Library = Library {
     functions: &[
         Function {
             name: "slice",
-            overloads: &[
-                Overload::new("list_slice", "list(T).(int, int) -> list(T)", slice).costs(make_list, estimate_slice)
-            ],
+            overloads: &[Overload::new("list_slice", "list(T).(int, int) -> list(T)", slice)
+                .costs(make_list, estimate_slice)],
         },
         Function {
             name: "flatten",
@@ -72,13 +71,14 @@ pub static LIBRARY: Library = Library {
         },
         Function {
             name: "lists.range",
-            overloads: &[Overload::new("lists_range", "(int) -> list(int)", range).costs(make_list, estimate_range)],
+            overloads: &[
+                Overload::new("lists_range", "(int) -> list(int)", range).costs(make_list, estimate_range)
+            ],
         },
         Function {
             name: "reverse",
-            overloads: &[
-                Overload::new("list_reverse", "list(T).() -> list(T)", reverse).costs(make_list, estimate_reverse)
-            ],
+            overloads: &[Overload::new("list_reverse", "list(T).() -> list(T)", reverse)
+                .costs(make_list, estimate_reverse)],
         },
         Function {
             name: "distinct",
@@ -197,7 +197,9 @@ fn order(keys: &[Value<'_>]) -> Vec<usize> {
 /// A total order: NaN is beyond all numbers.
 fn in_order<'a>(one: &Value<'a>, two: &Value<'a>) -> Ordering {
     match (one, two) {
-        (Value::Double(one), Value::Double(two)) => one.partial_cmp(two).unwrap_or_else(|| one.total_cmp(two)),
+        (Value::Double(one), Value::Double(two)) => {
+            one.partial_cmp(two).unwrap_or_else(|| one.total_cmp(two))
+        }
         _ => one.compare(two).unwrap_or(Ordering::Equal),
     }
 }

@@ -11,20 +11,30 @@ pub static LIBRARY: Library = Library {
     functions: &[
         Function {
             name: "sets.contains",
-            overloads: &[Overload::new("list_sets_contains_list", "(list(T), list(T)) -> bool", |arguments| {
-                Ok(Value::Bool(includes(list(arguments, 0)?, list(arguments, 1)?)?))
-            })
+            overloads: &[Overload::new(
+                "list_sets_contains_list",
+                "(list(T), list(T)) -> bool",
+                |arguments| Ok(Value::Bool(includes(list(arguments, 0)?, list(arguments, 1)?)?)),
+            )
             .costs(cross, estimate_cross)],
         },
         Function {
             name: "sets.equivalent",
-            overloads: &[Overload::new("list_sets_equivalent_list", "(list(T), list(T)) -> bool", equivalent)
-                .costs(cross_twice, estimate_cross_twice)],
+            overloads: &[Overload::new(
+                "list_sets_equivalent_list",
+                "(list(T), list(T)) -> bool",
+                equivalent,
+            )
+            .costs(cross_twice, estimate_cross_twice)],
         },
         Function {
             name: "sets.intersects",
-            overloads: &[Overload::new("list_sets_intersects_list", "(list(T), list(T)) -> bool", intersects)
-                .costs(cross, estimate_cross)],
+            overloads: &[Overload::new(
+                "list_sets_intersects_list",
+                "(list(T), list(T)) -> bool",
+                intersects,
+            )
+            .costs(cross, estimate_cross)],
         },
     ],
     types: &[],

@@ -2,8 +2,8 @@
 
 use super::arguments::{int, list, part, text};
 use super::costs::{
-    estimate_copy, estimate_format, estimate_join, estimate_quote, estimate_replace, estimate_split, estimate_walk,
-    join as join_cost, read, read_twice, walk,
+    estimate_copy, estimate_format, estimate_join, estimate_quote, estimate_replace, estimate_split,
+    estimate_walk, join as join_cost, read, read_twice, walk,
 };
 use super::text as texts;
 use super::{Function, Library, Overload, template};
@@ -16,11 +16,15 @@ const MOST_BYTES: usize = 64 << 20;
 pub static LIBRARY: Library = Library {
     name: "cel.lib.ext.strings",
     functions: &[
-        Function { name: "charAt", overloads: &[Overload::new("string_char_at_int", "string.(int) -> string", char_at)] },
+        Function {
+            name: "charAt",
+            overloads: &[Overload::new("string_char_at_int", "string.(int) -> string", char_at)],
+        },
         Function {
             name: "indexOf",
             overloads: &[
-                Overload::new("string_index_of_string", "string.(string) -> int", index_of).costs(walk, estimate_walk),
+                Overload::new("string_index_of_string", "string.(string) -> int", index_of)
+                    .costs(walk, estimate_walk),
                 Overload::new("string_index_of_string_int", "string.(string, int) -> int", index_of)
                     .costs(walk, estimate_walk),
             ],
@@ -30,8 +34,12 @@ pub static LIBRARY: Library = Library {
             overloads: &[
                 Overload::new("string_last_index_of_string", "string.(string) -> int", last_index_of)
                     .costs(walk, estimate_walk),
-                Overload::new("string_last_index_of_string_int", "string.(string, int) -> int", last_index_of)
-                    .costs(walk, estimate_walk),
+                Overload::new(
+                    "string_last_index_of_string_int",
+                    "string.(string, int) -> int",
+                    last_index_of,
+                )
+                .costs(walk, estimate_walk),
             ],
         },
         Function {
@@ -53,8 +61,12 @@ pub static LIBRARY: Library = Library {
             overloads: &[
                 Overload::new("string_replace_string_string", "string.(string, string) -> string", replace)
                     .costs(read_twice, estimate_replace),
-                Overload::new("string_replace_string_string_int", "string.(string, string, int) -> string", replace)
-                    .costs(read_twice, estimate_replace),
+                Overload::new(
+                    "string_replace_string_string_int",
+                    "string.(string, string, int) -> string",
+                    replace,
+                )
+                .costs(read_twice, estimate_replace),
             ],
         },
         Function {
@@ -69,7 +81,8 @@ pub static LIBRARY: Library = Library {
         Function {
             name: "substring",
             overloads: &[
-                Overload::new("string_substring_int", "string.(int) -> string", substring).costs(read, estimate_copy),
+                Overload::new("string_substring_int", "string.(int) -> string", substring)
+                    .costs(read, estimate_copy),
                 Overload::new("string_substring_int_int", "string.(int, int) -> string", substring)
                     .costs(read, estimate_copy),
             ],
@@ -131,7 +144,8 @@ fn replace<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let most = usize::try_from(limit).unwrap_or(usize::MAX).min(whole.len() / old.len().max(1) + 1);
     // Only what may become too long must be counted first.
     if most.saturating_mul(new.len()) > MOST_BYTES {
-        let count = most.min(if old.is_empty() { whole.chars().count() + 1 } else { whole.matches(old).count() });
+        let count =
+            most.min(if old.is_empty() { whole.chars().count() + 1 } else { whole.matches(old).count() });
         if count.saturating_mul(new.len()) > MOST_BYTES {
             return Err(Error::Cancelled);
         }

@@ -111,7 +111,8 @@ fn read_clause(text: &str) -> Result<(Clause, usize), String> {
         return Err("unexpected end of string".to_owned());
     }
     let bad = |reason: String| format!("could not parse formatting clause: {reason}");
-    let (precision, length) = read_precision(text).map_err(|reason| bad(format!("error while parsing precision: {reason}")))?;
+    let (precision, length) =
+        read_precision(text).map_err(|reason| bad(format!("error while parsing precision: {reason}")))?;
     let precision = precision.unwrap_or(PRECISION);
     let clause = match text.as_bytes()[length] {
         b's' => Clause::Text,

@@ -58,7 +58,8 @@ pub fn last_index_of_from(text: &str, sought: &str, from: i64) -> Result<i64, St
         Some(start) if start < text.len() => {
             let end = text.len().min(start + sought.len());
             // What is found must end where a character of the text does, so a cut character is no match.
-            let found = text.as_bytes()[..end].windows(sought.len()).rposition(|part| part == sought.as_bytes());
+            let found =
+                text.as_bytes()[..end].windows(sought.len()).rposition(|part| part == sought.as_bytes());
             Ok(found.map_or(-1, |found| length(&text[..found])))
         }
         _ => Ok(-1),

@@ -12,26 +12,38 @@ pub static LIBRARY: Library = Library {
     functions: &[
         Function {
             name: "url",
-            overloads: &[Overload::new("string_to_url", "(string) -> kubernetes.URL", url).costs(read, estimate_copy)],
+            overloads: &[
+                Overload::new("string_to_url", "(string) -> kubernetes.URL", url).costs(read, estimate_copy)
+            ],
         },
         Function { name: "isURL", overloads: &[Overload::new("is_url_string", "(string) -> bool", is_url)] },
         Function {
             name: "getScheme",
             overloads: &[Overload::new("url_get_scheme", "kubernetes.URL.() -> string", scheme)],
         },
-        Function { name: "getHost", overloads: &[Overload::new("url_get_host", "kubernetes.URL.() -> string", host)] },
+        Function {
+            name: "getHost",
+            overloads: &[Overload::new("url_get_host", "kubernetes.URL.() -> string", host)],
+        },
         Function {
             name: "getHostname",
             overloads: &[Overload::new("url_get_hostname", "kubernetes.URL.() -> string", hostname)],
         },
-        Function { name: "getPort", overloads: &[Overload::new("url_get_port", "kubernetes.URL.() -> string", port)] },
+        Function {
+            name: "getPort",
+            overloads: &[Overload::new("url_get_port", "kubernetes.URL.() -> string", port)],
+        },
         Function {
             name: "getEscapedPath",
             overloads: &[Overload::new("url_get_escaped_path", "kubernetes.URL.() -> string", escaped_path)],
         },
         Function {
             name: "getQuery",
-            overloads: &[Overload::new("url_get_query", "kubernetes.URL.() -> map(string, list(string))", query)],
+            overloads: &[Overload::new(
+                "url_get_query",
+                "kubernetes.URL.() -> map(string, list(string))",
+                query,
+            )],
         },
     ],
     types: &[],
@@ -80,6 +92,7 @@ fn escaped_path<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 
 fn query<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let parameters = opaque::<Location>(arguments, 0)?.query();
-    let entries = parameters.into_iter().map(|(name, values)| (Key::String(Text::Shared(name.into())), texts(values)));
+    let entries =
+        parameters.into_iter().map(|(name, values)| (Key::String(Text::Shared(name.into())), texts(values)));
     Ok(Value::Map(Map::owned(entries.collect())))
 }

@@ -51,7 +51,8 @@ const MOST_REPEATS: u64 = 1000;
 
 /// The same expression in the other syntax.
 pub(super) fn translate(source: &str) -> Result<String, PatternError> {
-    let mut walk = Walk { source, rest: source, out: String::new(), groups: Vec::new(), last: None, weight: 1 };
+    let mut walk =
+        Walk { source, rest: source, out: String::new(), groups: Vec::new(), last: None, weight: 1 };
     walk.run()?;
     Ok(walk.out)
 }
@@ -96,10 +97,12 @@ impl<'s> Walk<'s> {
                     None => self.literal('{', 1),
                     Some((bounds, length)) => {
                         self.rest = &self.rest[length..];
-                        let (least, most) = bounds.filter(|(least, most)| {
-                            *least <= MOST_REPEATS && most.is_none_or(|most| most <= MOST_REPEATS && *least <= most)
-                        })
-                        .ok_or_else(|| PatternError::new(INVALID_COUNT, &before[..length]))?;
+                        let (least, most) = bounds
+                            .filter(|(least, most)| {
+                                *least <= MOST_REPEATS
+                                    && most.is_none_or(|most| most <= MOST_REPEATS && *least <= most)
+                            })
+                            .ok_or_else(|| PatternError::new(INVALID_COUNT, &before[..length]))?;
                         self.repeat(before, repeated, Some((least, most)))?;
                         repeats = Some(before);
                     }
@@ -315,8 +318,8 @@ impl<'s> Walk<'s> {
 }
 
 const POSIX: &[&str] = &[
-    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
-    "xdigit",
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
 ];
 
 /// One character of a set.
@@ -371,7 +374,8 @@ fn unicode(text: &str) -> Result<(String, usize), PatternError> {
         name = rest;
     }
     let written = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });
-    let plain = !name.is_empty() && name.chars().all(|character| character == '_' || character.is_ascii_alphabetic());
+    let plain =
+        !name.is_empty() && name.chars().all(|character| character == '_' || character.is_ascii_alphabetic());
     if !plain || regex::Regex::new(&written).is_err() {
         return Err(PatternError::new(INVALID_RANGE, &text[..length]));
     }

@@ -30,7 +30,9 @@ impl<'a> Value<'a> {
                 _ => false,
             },
             (Value::Unknown(one), Value::Unknown(two)) => one == two,
-            (Value::Opaque(one), Value::Opaque(two)) if one.type_name() == two.type_name() => one.equals(&**two),
+            (Value::Opaque(one), Value::Opaque(two)) if one.type_name() == two.type_name() => {
+                one.equals(&**two)
+            }
             // The libraries' types refuse to be compared with any other.
             (Value::Opaque(_), _) => return Err(Error::NoSuchOverload),
             (Value::List(one), Value::List(two)) => lists(one, two)?,

@@ -150,7 +150,13 @@ fn show_literal(out: &mut String, value: &Value<'_>) -> Result<(), String> {
         Value::Double(number) => write!(out, "{number:.6}"),
         Value::Timestamp(time) => write!(out, "timestamp({})", quote(&format_timestamp(*time))),
         Value::Duration(nanos) => write!(out, "duration({})", quote(&format_duration(*nanos))),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Type(_) | Value::List(_) | Value::Map(_) => {
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Uint(_)
+        | Value::Type(_)
+        | Value::List(_)
+        | Value::Map(_) => {
             return show_text(out, value);
         }
         _ => return Err(format!("no formatting function for {}", value.type_name())),
