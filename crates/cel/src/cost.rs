@@ -1,5 +1,6 @@
 //! What expressions cost: sizes and costs as ranges, for estimates, and what is charged for walking over values.
 
+mod calls;
 pub mod estimate;
 pub mod standard;
 
