@@ -117,8 +117,9 @@ fn amounts_are_integers_if_they_are_written_as_such() {
 
 #[test]
 fn urls_are_taken_apart() {
-    let location = Location::parse("HTTPS://us%65r:p%20w@[fe80::1%25eth0]:8080/a%2Fb/c%20d?x=1&x=%32&;=3#frag")
-        .expect("a URL");
+    let location =
+        Location::parse("HTTPS://us%65r:p%20w@[fe80::1%25eth0]:8080/a%2Fb/c%20d?x=1&x=%32&;=3#frag")
+            .expect("a URL");
     assert_eq!(location.scheme(), "https");
     assert_eq!(location.host(), "[fe80::1%eth0]:8080");
     assert_eq!(location.hostname(), "fe80::1%eth0");
