@@ -212,8 +212,8 @@ impl<'a> Run<'a> {
                 Ok(value) => arguments.push(value),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(error) => {
-                    // With three arguments and more upstream stops at the first error, and forgets to charge.
-                    if call.arguments.len() > 2 {
+                    // With three arguments and more upstream stops at the first error, and charges only at the last.
+                    if call.arguments.len() > 2 && place + 1 < call.arguments.len() {
                         return Err(error);
                     }
                     failed = failed.or(Some(error));

@@ -246,7 +246,9 @@ impl Reader<'_, '_> {
 
     /// Whether the token after a minus can be there.
     fn may_follow_minus(&self) -> bool {
-        let Element::Choice(_, choices) = &Self::grammar().rules[Rule::Unary as usize][0] else { return true };
+        let Element::Choice(_, choices) = &Self::grammar().rules[Rule::Unary as usize][0] else {
+            return true;
+        };
         first(&choices[0]) & (1 << self.ahead(1) as u8) != 0
     }
 
