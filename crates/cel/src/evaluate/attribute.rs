@@ -58,10 +58,12 @@ impl<'a> Run<'a> {
     pub(super) fn accumulated(&mut self, step: &'a crate::plan::Step) -> Result_<'a> {
         let crate::plan::Step::Attribute(attribute) = step else { return self.step(step) };
         let Base::Local(place) = attribute.base else { return self.step(step) };
-        let value = self.local(place)?;
-        drop(std::mem::replace(&mut self.locals[place], Local::Empty));
+        let value = self.local(place);
+        if value.is_ok() {
+            drop(std::mem::replace(&mut self.locals[place], Local::Empty));
+        }
         self.charge(1)?;
-        Ok(value)
+        value
     }
 
     fn select(&mut self, value: Value<'a>, selections: &'a [Selection]) -> Result_<'a> {
