@@ -217,9 +217,8 @@ impl<'a> Run<'a> {
                 Ok(value) => arguments.push(value),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(error) => {
-                    // With three arguments and more upstream stops at the first error, and forgets to charge unless
-                    // all arguments were there.
-                    if call.arguments.len() > 2 && place + 1 < call.arguments.len() {
+                    // Upstream forgets to charge unless all arguments were there.
+                    if call.stops_early() && place + 1 < call.arguments.len() {
                         return Err(error);
                     }
                     failed = failed.or(Some(error));

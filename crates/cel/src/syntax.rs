@@ -1,6 +1,7 @@
 //! From text to a tree: tokens, grammar, macros.
 
 mod diagnose;
+mod grammar;
 mod lexer;
 mod literal;
 mod macros;

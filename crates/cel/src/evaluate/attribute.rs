@@ -59,9 +59,10 @@ impl<'a> Run<'a> {
         let crate::plan::Step::Attribute(attribute) = step else { return self.step(step) };
         let Base::Local(place) = attribute.base else { return self.step(step) };
         let value = self.local(place);
-        if value.is_ok() {
-            drop(std::mem::replace(&mut self.locals[place], Local::Empty));
+        if let Err(Error::Cancelled) = value {
+            return value;
         }
+        drop(std::mem::replace(&mut self.locals[place], Local::Empty));
         self.charge(1)?;
         value
     }
@@ -77,7 +78,7 @@ impl<'a> Run<'a> {
             optional |= selection.optional;
             let (key, constant) = self.key(selection)?;
             let key = key?;
-            let found = find(&value, key, optional || selection.test);
+            let found = find(&value, key);
             let missing = matches!(found, Ok(Found::NoKey(_) | Found::NoIndex(_)));
             // What is looked for in vain costs nothing, unless to look was the point.
             if selection.test || !(optional && missing) || (optional && found.is_err() && !constant) {
@@ -136,7 +137,7 @@ fn bare(value: Value<'_>) -> Value<'_> {
     }
 }
 
-fn find<'a>(value: &Value<'a>, key: Value<'a>, lenient: bool) -> Result<Found<'a>, Error> {
+fn find<'a>(value: &Value<'a>, key: Value<'a>) -> Result<Found<'a>, Error> {
     match value {
         Value::Map(map) => Ok(match map.find(&key)? {
             Some(value) => Found::Value(value),
@@ -147,6 +148,9 @@ fn find<'a>(value: &Value<'a>, key: Value<'a>, lenient: bool) -> Result<Found<'a
                 Value::Int(it) => *it,
                 Value::Uint(it) => i64::try_from(*it).unwrap_or(-1),
                 Value::Double(it) if it.fract() == 0.0 => *it as i64,
+                Value::Double(_) => {
+                    return Err(Error::new(format!("unsupported index value {} in list", key.shown())));
+                }
                 other => {
                     let message = format!("unsupported index type '{}' in list", other.type_name());
                     return Err(Error::new(message));
@@ -158,7 +162,6 @@ fn find<'a>(value: &Value<'a>, key: Value<'a>, lenient: bool) -> Result<Found<'a
             }
         }
         // What has no fields has not this one.
-        _ if lenient => Ok(Found::NoKey(key)),
         _ => Ok(Found::NoKey(key)),
     }
 }

@@ -17,7 +17,7 @@ const DEPTH: usize = 250;
 const LENGTH: usize = 100_000;
 
 /// Names that variables cannot have.
-const RESERVED: [&str; 17] = [
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",

@@ -14,6 +14,8 @@ impl<'a> Value<'a> {
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Error> {
         Ok(match (self, other) {
             (Value::Null, Value::Null) => true,
+            // Nothing refuses to be compared with null.
+            (Value::Null, _) | (_, Value::Null) => false,
             (Value::Bool(one), Value::Bool(two)) => one == two,
             (
                 Value::Int(_) | Value::Uint(_) | Value::Double(_),
