@@ -66,7 +66,10 @@ impl Schema {
 /// Compiles the rules of a node and of all below that expressions can see.
 fn gather(nodes: &[Node], id: NodeId, is_object: bool, rules: &mut Rules) {
     let node = &nodes[id.0 as usize];
-    if !node.is(Flags::HOLDS_RULES) || rules.sets.contains_key(&(id, is_object)) || !shapes::is_visible(nodes, node) {
+    if !node.is(Flags::HOLDS_RULES)
+        || rules.sets.contains_key(&(id, is_object))
+        || !shapes::is_visible(nodes, node)
+    {
         return;
     }
     let own = node.extra.as_ref().map_or(&[][..], |extra| &extra.rules);

@@ -14,7 +14,8 @@ use crate::validate::Findings;
 
 /// How long a message may be that an expression makes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
-const SPENT: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
+const SPENT: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 impl Schema {
     /// Checks the rules of an object, which may have been another before.

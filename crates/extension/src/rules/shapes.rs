@@ -133,12 +133,15 @@ fn object(nodes: &[Node], node: &Node, is_object: bool, name: &str) -> Option<Si
 fn is_complete(nodes: &[Node], node: &Node) -> bool {
     let at = |id: NodeId| &nodes[id.0 as usize];
     let typed = |node: &Node, name: &str, types: Types| {
-        node.property(name).map(at).filter(|property| property.types == types && !property.is(Flags::INT_OR_STRING))
+        node.property(name)
+            .map(at)
+            .filter(|property| property.types == types && !property.is(Flags::INT_OR_STRING))
     };
     typed(node, "kind", Types::STRING).is_some()
         && typed(node, "apiVersion", Types::STRING).is_some()
         && typed(node, "metadata", Types::OBJECT).is_some_and(|metadata| {
-            typed(metadata, "name", Types::STRING).is_some() && typed(metadata, "generateName", Types::STRING).is_some()
+            typed(metadata, "name", Types::STRING).is_some()
+                && typed(metadata, "generateName", Types::STRING).is_some()
         })
 }
 
@@ -159,7 +162,9 @@ fn text_length(node: &Node) -> u64 {
         return longest * 4;
     }
     let listed = node.checks.iter().find_map(|check| match check {
-        Check::Enum(values) => Some(values.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or_default()),
+        Check::Enum(values) => {
+            Some(values.iter().filter_map(Value::as_str).map(str::len).max().unwrap_or_default())
+        }
         _ => None,
     });
     listed.map_or(REQUEST - 2, |longest| longest as u64)
