@@ -199,7 +199,7 @@ impl Value<'_> {
             Value::Bool(it) => it.to_string(),
             Value::Int(it) => it.to_string(),
             Value::Uint(it) => it.to_string(),
-            Value::Double(it) => crate::standard::write_double(*it, 21),
+            Value::Double(it) => crate::standard::write_double(*it),
             Value::String(text) => text.to_string(),
             Value::Timestamp(at) => crate::time::format_timestamp(*at),
             Value::Duration(nanos) => crate::time::format_duration(*nanos),

@@ -191,7 +191,7 @@ fn written_expressions_are_as_upstream_has_them() {
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .map(|line| line.replace("\\N", "\n"))
         .collect();
-    compare(&expressions, [0.0; 5]);
+    compare(&expressions, [0.995, 0.99, 0.995, 0.995, 0.995]);
 }
 
 #[test]
@@ -200,5 +200,5 @@ fn random_expressions_are_as_upstream_has_them() {
     println!("seed {seed}");
     let mut generator = generator::Generator::new(seed);
     let expressions: Vec<String> = (0..RANDOM).map(|_| generator.expression()).collect();
-    compare(&expressions, [0.0; 5]);
+    compare(&expressions, [0.995, 0.97, 0.995, 0.99, 0.99]);
 }

@@ -177,22 +177,15 @@ fn to_uint<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }))
 }
 
-/// A double as Go writes it: with an exponent from this one on.
-pub fn write_double(number: f64, exponent_from: i32) -> String {
+/// A double as Go's `%g` writes it.
+pub fn write_double(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
     }
     if number.is_infinite() {
         return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if !(-4..exponent_from).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", exponent.abs());
-    }
-    format!("{number}")
+    atoll_meta::quote::print_float(number)
 }
 
 fn to_string<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -200,7 +193,7 @@ fn to_string<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Value::Bool(it) => it.to_string(),
         Value::Int(it) => it.to_string(),
         Value::Uint(it) => it.to_string(),
-        Value::Double(it) => write_double(*it, 6),
+        Value::Double(it) => write_double(*it),
         Value::Duration(nanos) => time::format_duration(*nanos),
         Value::Timestamp(at) => time::format_timestamp(*at),
         Value::Bytes(bytes) => match std::str::from_utf8(bytes) {

@@ -19,6 +19,7 @@ pub fn diagnose(text: &str, tokens: &[Token], unreadable: &[Unreadable], issues:
     let mut reader = Reader {
         text,
         tokens,
+        unreadable,
         issues,
         at: 0,
         state: 0,
@@ -55,6 +56,7 @@ struct GiveUp;
 struct Reader<'a, 'i> {
     text: &'a str,
     tokens: &'a [Token],
+    unreadable: &'a [Unreadable],
     issues: &'i mut Issues,
     at: usize,
     state: State,
@@ -119,6 +121,9 @@ impl Reader<'_, '_> {
         let start = self.at;
         let elements = &Self::grammar().rules[rule as usize];
         if let Err(failure) = self.sequence(elements, rule, tightness)? {
+            if rule == Rule::FieldName {
+                self.late.push((self.tokens[start].start, "unsupported ident kind".to_owned()));
+            }
             self.report(&failure);
             self.recover()?;
         }
@@ -211,6 +216,9 @@ impl Reader<'_, '_> {
                     if !self.is_next(first(inside)) {
                         return Ok(Ok(()));
                     }
+                    if self.ahead(0) == Kind::Minus && !self.may_follow_minus() {
+                        return Ok(Err(self.no_alternative(self.at + 1)));
+                    }
                 }
             }
             Element::Choice(state, choices) => {
@@ -220,18 +228,28 @@ impl Reader<'_, '_> {
                 }
                 match self.choose(choices, rule) {
                     Ok(choice) => self.sequence(&choices[choice], rule, tightness),
-                    Err(offending) => {
-                        let start = self.at;
-                        self.at = offending;
-                        // The token that offends is the current one for the report only.
-                        let failure = Failure::NoAlternative(start);
-                        self.report(&failure);
-                        self.at = start;
-                        Ok(Err(failure))
-                    }
+                    Err(offending) => Ok(Err(self.no_alternative(offending))),
                 }
             }
         }
+    }
+
+    /// None of the alternatives is possible with a token further on: it is the current one for the report only.
+    fn no_alternative(&mut self, offending: usize) -> Failure {
+        let start = self.at;
+        self.at = offending.min(self.tokens.len() - 1);
+        let failure = Failure::NoAlternative(start);
+        self.report(&failure);
+        self.at = start;
+        failure
+    }
+
+    /// Whether the token after a minus can be there.
+    fn may_follow_minus(&self) -> bool {
+        let Element::Choice(_, choices) = &Self::grammar().rules[Rule::Unary as usize][0] else {
+            return true;
+        };
+        first(&choices[0]) & (1 << self.ahead(1) as u8) != 0
     }
 
     /// Whether a loop takes another round.
@@ -262,7 +280,7 @@ impl Reader<'_, '_> {
             (Rule::Unary, Kind::Exclamation) => Ok(1),
             (Rule::Unary, Kind::Minus) => match self.ahead(1) {
                 kind if number(kind) => Ok(0),
-                kind if first(&choices[0]) & (1 << kind as u8) != 0 => Ok(2),
+                _ if self.may_follow_minus() => Ok(2),
                 _ => Err(self.at + 1),
             },
             (Rule::Unary, _) => Ok(0),
@@ -382,10 +400,9 @@ impl Reader<'_, '_> {
             }
             Failure::NoAlternative(start) => {
                 let from = self.tokens[*start];
-                let input = match (from.kind, token.kind) {
-                    (Kind::End, _) => "<EOF>".to_owned(),
-                    (_, Kind::End) => format!("{}<EOF>", &self.text[from.start..token.start]),
-                    _ => self.text[from.start..token.end].to_owned(),
+                let input = match from.kind {
+                    Kind::End => "<EOF>".to_owned(),
+                    _ => self.between(from.start, token.end),
                 };
                 // Upstream keeps the words that it had for these before.
                 match &input[..] {
@@ -400,6 +417,17 @@ impl Reader<'_, '_> {
             }
         };
         self.blame(token, &message);
+    }
+
+    /// The text of tokens and of what is between them, but for what is no token.
+    fn between(&self, start: usize, end: usize) -> String {
+        let (mut text, mut at) = (String::new(), start);
+        for (from, to) in self.unreadable.iter().filter(|(from, to)| *from >= start && *to <= end) {
+            text.push_str(&self.text[at..*from]);
+            at = *to;
+        }
+        text.push_str(&self.text[at..end]);
+        text
     }
 
     /// What can follow the rules that were entered.

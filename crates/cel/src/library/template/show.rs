@@ -76,7 +76,7 @@ fn plain(value: &Value<'_>) -> Option<String> {
         Value::Bool(value) => value.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Uint(number) => number.to_string(),
-        Value::Double(number) => write_double(*number, 6),
+        Value::Double(number) => write_double(*number),
         Value::String(text) => (**text).to_owned(),
         Value::Timestamp(time) => format_timestamp(*time),
         Value::Duration(nanos) => format_duration(*nanos),
