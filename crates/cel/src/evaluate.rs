@@ -207,10 +207,15 @@ impl<'a> Run<'a> {
 
     fn find(&mut self, find: &'a Find) -> Result_<'a> {
         let mut arguments = vec![self.step(&find.text)?, find.pattern.clone()];
-        if let Some(limit) = &find.limit {
-            arguments.push(self.step(limit)?);
-        }
-        let result = (find.call)(&find.regex, &arguments);
+        let limit = find.limit.as_ref().map(|limit| self.step(limit)).transpose();
+        let result = match limit {
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) => Err(error),
+            Ok(limit) => {
+                arguments.extend(limit);
+                (find.call)(&find.regex, &arguments)
+            }
+        };
         self.charge(crate::library::find_cost(&arguments, None))?;
         result
     }
@@ -228,8 +233,8 @@ impl<'a> Run<'a> {
                 Ok(value) => arguments.push(value),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(error) => {
-                    // With three arguments and more upstream stops at the first error, and charges only at the last.
-                    if call.arguments.len() > 2 && place + 1 < call.arguments.len() {
+                    // Upstream forgets to charge unless all arguments were there.
+                    if call.stops_early() && place + 1 < call.arguments.len() {
                         return Err(error);
                     }
                     failed = failed.or(Some(error));

@@ -96,6 +96,18 @@ pub struct Call {
     pub accumulates: bool,
 }
 
+impl Call {
+    /// Whether the first error ends it before the other arguments are looked at. Upstream has a way of its own to call
+    /// functions of one or two arguments, but not if several overloads of a library are left to choose from.
+    pub fn stops_early(&self) -> bool {
+        let is_ambiguous =
+            self.overloads.len() > 1 && self.overloads.iter().all(|declared| !declared.standard);
+        self.arguments.len() > 2
+            || self.function == "format"
+            || is_ambiguous && self.function != "@sortByAssociatedKeys"
+    }
+}
+
 /// `matches` with a pattern that was compiled.
 #[derive(Clone, Debug)]
 pub struct Matches {

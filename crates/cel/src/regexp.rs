@@ -17,12 +17,17 @@ const SIZE: usize = 4 << 20;
 ///
 /// If it is none, in Go's words.
 pub fn compile(pattern: &str) -> Result<Regex, Error> {
-    compiled(pattern).map_err(|error| Error::new(error.to_string()))
+    read(pattern, SIZE).map_err(|error| Error::new(error.to_string()))
 }
 
-fn compiled(pattern: &str) -> Result<Regex, PatternError> {
+/// Compiles a pattern that may take so much memory.
+///
+/// # Errors
+///
+/// If it is none, or too large.
+pub fn read(pattern: &str, most: usize) -> Result<Regex, PatternError> {
     let translated = translate::translate(pattern)?;
-    let built = RegexBuilder::new(&translated).size_limit(SIZE).dfa_size_limit(SIZE).build();
+    let built = RegexBuilder::new(&translated).size_limit(most).dfa_size_limit(most).build();
     built.map_err(|_| PatternError::too_large(pattern))
 }
 

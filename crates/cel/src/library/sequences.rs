@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::value::{List, Value};
 
 /// A range of more numbers costs more than any expression may.
-const MOST_NUMBERS: i64 = 10_000_000;
+const MOST_NUMBERS: i64 = 1_000_000;
 
 /// One overload for each type of items, in upstream's order.
 macro_rules! for_types {
