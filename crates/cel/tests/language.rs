@@ -218,3 +218,59 @@ fn costs_are_estimated_and_charged() {
         assert_eq!(program.evaluate(&[("self", bound)], 1_000_000).cost, cost, "{text}");
     }
 }
+
+#[test]
+fn garbage_is_answered_and_nothing_else_happens() {
+    const PIECES: [&str; 40] = [
+        "self",
+        ".",
+        "name",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "?",
+        "'",
+        "\"",
+        "\\",
+        "\\x",
+        "\\u00",
+        "é",
+        "日",
+        "\u{1f600}",
+        "1",
+        "0x",
+        "1e",
+        "u",
+        "r'",
+        "b\"",
+        "'''",
+        "\"\"\"",
+        "`",
+        "in",
+        "&&",
+        "||",
+        "!",
+        "-",
+        "==",
+        "<",
+        " ",
+        "\n",
+        "//",
+        "has(",
+    ];
+    let mut state = 7u64;
+    let mut next = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    for _ in 0..3000 {
+        let length = 1 + next(24);
+        let text: String = (0..length).map(|_| PIECES[next(PIECES.len())]).collect();
+        assert!(!outcome(&text).is_empty(), "{text}");
+    }
+}
