@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::patch::Warnings;
-use super::{admit, check_namespace, place, warn, without_repeated_owners};
+use super::{admit, check_namespace, escalation, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -46,7 +46,8 @@ async fn create(
     let name = Some(object::name(&object)).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
     admit(server, row, call, &place, Operation::Create, &name, Some(&object))?;
-    let User { name, uid, groups } = &call.user;
+    escalation::check(server, row, call, &object, None)?;
+    let User { name, uid, groups, .. } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
     let admit = |new: &Value| {
         remarks.remark(row.remarks("", new, None));

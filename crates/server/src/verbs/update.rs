@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::patch::Warnings;
-use super::{admit, check_namespace, place, warn, without_repeated_owners};
+use super::{admit, check_namespace, escalation, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -44,7 +44,10 @@ async fn update(
     let update = Update {
         subresource: &call.info.subresource,
         manager: Some(&manager),
-        transform: &|_| Ok(wanted.clone()),
+        transform: &|existing| {
+            escalation::check(server, row, call, wanted, existing)?;
+            Ok(wanted.clone())
+        },
         admit: &|new: &Value, old: Option<&Value>| {
             remarks.remark(row.remarks(&call.info.subresource, new, old));
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
