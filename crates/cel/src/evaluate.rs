@@ -4,11 +4,13 @@ mod attribute;
 mod repeat;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
 use crate::plan::{Base, Call, Find, Matches, Plan, Step};
+use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
 
 /// Runs a plan.
@@ -61,6 +63,20 @@ fn owned(value: &Value<'_>) -> Option<Value<'static>> {
         }
         Value::Map(_) | Value::Unknown(_) => return None,
     })
+}
+
+/// Adds to an accumulator in its place, if nobody else has it.
+fn grow<'a>(arguments: &mut [Value<'a>]) -> Option<Result_<'a>> {
+    let (first, rest) = arguments.split_first_mut()?;
+    let grown = match (&mut *first, rest) {
+        (Value::List(List::Owned(so_far)), [Value::List(List::Owned(more))]) => {
+            Arc::get_mut(so_far)?.extend(more.iter().cloned());
+            Ok(())
+        }
+        (Value::Map(Map::Owned(so_far)), rest) => put_all(Arc::get_mut(so_far)?, rest),
+        _ => return None,
+    };
+    Some(grown.map(|()| std::mem::replace(first, Value::Null)))
 }
 
 /// A loop's variable.
@@ -255,11 +271,9 @@ impl<'a> Run<'a> {
             return (Err(Error::Failed(Cow::Owned(message))), call.overloads.first());
         };
         if call.accumulates
-            && let [Value::List(List::Owned(so_far)), Value::List(List::Owned(more))] = arguments
-            && let Some(items) = std::sync::Arc::get_mut(so_far)
+            && let Some(result) = grow(arguments)
         {
-            items.extend(more.iter().cloned());
-            return (Ok(std::mem::replace(&mut arguments[0], Value::Null)), Some(chosen));
+            return (result, Some(chosen));
         }
         ((chosen.overload.call)(arguments), Some(chosen))
     }

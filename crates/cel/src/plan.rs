@@ -169,6 +169,8 @@ struct Planner<'a> {
 }
 
 type Planned = Result<Step, Error>;
+/// A step of two.
+type Binary = fn(Box<[Step; 2]>) -> Step;
 
 impl Planner<'_> {
     fn step(&mut self, id: Id) -> Planned {
@@ -269,7 +271,7 @@ impl Planner<'_> {
         };
         if let [_, _] = &arguments[..] {
             let pair = |arguments: Vec<Step>| <Box<[Step; 2]>>::try_from(arguments.into_boxed_slice());
-            let special: Option<fn(Box<[Step; 2]>) -> Step> = match (declaration.name, single) {
+            let special: Option<Binary> = match (declaration.name, single) {
                 ("_&&_", _) => Some(Step::And),
                 ("_||_", _) => Some(Step::Or),
                 ("_==_", _) => Some(Step::Equal),

@@ -7,5 +7,6 @@ mod literal;
 mod macros;
 mod parser;
 pub mod tree;
+mod words;
 
 pub use parser::parse;

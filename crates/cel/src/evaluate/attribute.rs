@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
                 return self.resolve(branch);
             }
         };
-        if attribute.selections.is_empty() {
+        if attribute.selections.is_empty() && !matches!(value, Value::Optional(Some(_))) {
             return Ok(value);
         }
         self.select(value, &attribute.selections)
@@ -76,21 +76,20 @@ impl<'a> Run<'a> {
         };
         for selection in selections {
             optional |= selection.optional;
-            let (key, constant) = self.key(selection)?;
-            let key = key?;
-            let found = find(&value, key);
-            let missing = matches!(found, Ok(Found::NoKey(_) | Found::NoIndex(_)));
-            // What is looked for in vain costs nothing, unless to look was the point.
-            if selection.test || !(optional && missing) || (optional && found.is_err() && !constant) {
-                let fails = optional && found.is_err() && !selection.test;
-                if !fails {
-                    self.charge(1)?;
-                }
+            let found = match self.key(selection) {
+                Ok(key) => find(&value, key),
+                Err(Error::Cancelled) => return Err(Error::Cancelled),
+                Err(error) => Err(error),
+            };
+            // What may be absent and is costs nothing.
+            if !optional || matches!(found, Ok(Found::Value(_))) {
+                self.charge(1)?;
             }
             value = match found? {
-                _ if selection.test => Value::Bool(!missing),
+                Found::Value(_) if selection.test => Value::Bool(true),
                 Found::Value(value) => value,
                 Found::NoKey(_) | Found::NoIndex(_) if optional => return Ok(Value::Optional(None)),
+                Found::NoKey(_) | Found::NoIndex(_) if selection.test => Value::Bool(false),
                 Found::NoKey(key) => return Err(Error::new(format!("no such key: {}", key.shown()))),
                 Found::NoIndex(key) => {
                     return Err(Error::new(format!("index out of bounds: {}", key.shown())));
@@ -100,23 +99,13 @@ impl<'a> Run<'a> {
         Ok(if optional { Value::optional(Some(value)) } else { value })
     }
 
-    /// What a selection selects by, and whether that is a constant. Cancelling is the outer error.
-    fn key(&mut self, selection: &'a Selection) -> Result<(Result_<'a>, bool), Error> {
-        let (key, constant) = match &selection.by {
-            By::Constant(value) => return Ok((Ok(value.clone()), true)),
-            By::Attribute(attribute) => (self.resolve(attribute), false),
-            By::Value(step) => (self.step(step), false),
-        };
-        if let Err(error) = &key {
-            if *error == Error::Cancelled {
-                return Err(Error::Cancelled);
-            }
-            // The selection was observed, with the error.
-            if !selection.optional {
-                self.charge(1)?;
-            }
+    /// What a selection selects by.
+    fn key(&mut self, selection: &'a Selection) -> Result_<'a> {
+        match &selection.by {
+            By::Constant(value) => Ok(value.clone()),
+            By::Attribute(attribute) => self.resolve(attribute),
+            By::Value(step) => self.step(step),
         }
-        Ok((key, constant))
     }
 
     /// `has()`.
@@ -133,6 +122,7 @@ fn bare(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Map(Map::Json(members, _)) => Value::Map(Map::Plain(members)),
         Value::List(List::Json(items, ..)) => Value::List(List::Plain(items)),
+        Value::List(List::Kept(items, ..)) => Value::List(List::Owned(items)),
         other => other,
     }
 }

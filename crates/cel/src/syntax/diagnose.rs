@@ -3,6 +3,7 @@
 use super::grammar::{EPSILON, Element, GRAMMAR, Grammar, Rule, Set, State, set};
 use super::lexer::{Kind, Token, Unreadable};
 use super::parser::RESERVED;
+use super::words::shown;
 use crate::source::{Issues, Place};
 
 /// How often to recover before giving up.
@@ -482,53 +483,5 @@ fn item_start() -> State {
     match &GRAMMAR.rules[Rule::ListItems as usize][0] {
         Element::Rule(state, ..) => *state,
         _ => 0,
-    }
-}
-
-/// Tokens as messages list them: the end first.
-fn shown(set: Set) -> String {
-    const ALL: [Kind; 36] = [
-        Kind::End,
-        Kind::Equals,
-        Kind::NotEquals,
-        Kind::In,
-        Kind::Less,
-        Kind::LessEquals,
-        Kind::GreaterEquals,
-        Kind::Greater,
-        Kind::And,
-        Kind::Or,
-        Kind::LeftBracket,
-        Kind::RightBracket,
-        Kind::LeftBrace,
-        Kind::RightBrace,
-        Kind::LeftParenthesis,
-        Kind::RightParenthesis,
-        Kind::Dot,
-        Kind::Comma,
-        Kind::Minus,
-        Kind::Exclamation,
-        Kind::Question,
-        Kind::Colon,
-        Kind::Plus,
-        Kind::Star,
-        Kind::Slash,
-        Kind::Percent,
-        Kind::True,
-        Kind::False,
-        Kind::Null,
-        Kind::Float,
-        Kind::Int,
-        Kind::Uint,
-        Kind::String,
-        Kind::Bytes,
-        Kind::Identifier,
-        Kind::EscapedIdentifier,
-    ];
-    let names: Vec<&str> =
-        ALL.iter().filter(|kind| set & (1 << **kind as u8) != 0).map(|kind| kind.shown()).collect();
-    match &names[..] {
-        [only] => (*only).to_owned(),
-        names => format!("{{{}}}", names.join(", ")),
     }
 }

@@ -64,8 +64,8 @@ enum Plan {
 
 enum Edge {
     Free(State),
-    Token(Set, State),
-    Rule(Rule, State),
+    Token(Set),
+    Rule(Rule),
     End,
 }
 
@@ -233,11 +233,11 @@ impl Grammar {
     fn element(&mut self, plan: Plan, from: State, to: State) -> Element {
         match plan {
             Plan::Token(set) => {
-                self.edges[from].push(Edge::Token(set, to));
+                self.edges[from].push(Edge::Token(set));
                 Element::Token(from, set, to)
             }
             Plan::Rule(rule, tightness) => {
-                self.edges[from].push(Edge::Rule(rule, to));
+                self.edges[from].push(Edge::Rule(rule));
                 Element::Rule(from, rule, tightness, to)
             }
             Plan::Optional(plans) => {
@@ -283,9 +283,9 @@ impl Grammar {
         for edge in &self.edges[state] {
             found |= match edge {
                 Edge::Free(to) => self.walk(*to, seen),
-                Edge::Token(set, _) => *set,
+                Edge::Token(set) => *set,
                 // No rule here can be empty.
-                Edge::Rule(rule, _) => self.walk(self.starts[*rule as usize], seen) & !EPSILON,
+                Edge::Rule(rule) => self.walk(self.starts[*rule as usize], seen) & !EPSILON,
                 Edge::End => EPSILON,
             };
         }

@@ -43,27 +43,45 @@ impl Generator {
     pub fn expression(&mut self) -> String {
         let depth = 1 + self.below(4);
         let kind = if self.below(2) == 0 { Kind::Bool } else { self.pick(&KINDS) };
-        let text = self.of(kind, depth, &mut Vec::new());
-        if self.below(20) > 0 {
-            return text;
-        }
-        // Damaged.
-        let mut characters: Vec<char> = text.chars().collect();
-        let place = self.below(characters.len());
-        match self.below(3) {
-            0 => {
-                characters.remove(place);
-            }
-            1 => characters.insert(
-                place,
-                self.pick(&['(', ')', ',', '.', '+', '\'', '[', '}', '$', '?', ':', 'x', '1']),
-            ),
-            _ => characters.truncate(place),
-        }
-        characters.into_iter().collect()
+        self.of(kind, depth, &mut Vec::new())
     }
 
+    /// An expression in which something was added, left out or cut off.
+    pub fn damaged(&mut self) -> String {
+        const ADDED: [&str; 24] = [
+            "(", ")", ",", ".", "+", "'", "[", "}", "$", "?", ":", "x", "1", " in ", " && ", "{", "]", "-",
+            "!", " ", "=", "\"", "..", " for ",
+        ];
+        let text = self.expression();
+        let mut characters: Vec<String> = text.chars().map(String::from).collect();
+        for _ in 0..=self.below(2) {
+            let place = self.below(characters.len().max(1));
+            match self.below(4) {
+                0 if characters.len() > 1 => {
+                    characters.remove(place);
+                }
+                1 | 2 => characters.insert(place, self.pick(&ADDED).to_owned()),
+                _ => characters.truncate(place.max(1)),
+            }
+        }
+        characters.concat()
+    }
+
+    /// The same, but now and then in a way that hides its type or passes it through something.
     fn of(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
+        let text = self.typed(kind, depth, scope);
+        match self.below(45) {
+            0 => format!("dyn({text})"),
+            1 => format!("optional.of({text}).value()"),
+            2 => format!("[{text}][0]"),
+            3 => format!("{{'k': {text}}}.k"),
+            4 => format!("[{text}][?0].orValue({text})"),
+            5 => format!("optional.of({text}).optMap(o, o).orValue({text})"),
+            _ => text,
+        }
+    }
+
+    fn typed(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
         // Now and then something of another type.
         let kind = if self.below(60) == 0 { self.pick(&KINDS) } else { kind };
         let known: Vec<String> =
@@ -248,7 +266,29 @@ impl Generator {
 
     fn leaf(&mut self, kind: Kind) -> String {
         match kind {
-            Kind::Bool => self.pick(&["true", "false", "self.enabled", "any == 7", "self.port == '80%'"]),
+            Kind::Bool => self.pick(&[
+                "true",
+                "false",
+                "self.enabled",
+                "any == 7",
+                "self.port == '80%'",
+                "self.when < self.later",
+                "self.span > duration('1m')",
+                "self.data == b'hello'",
+                "oldSelf.hasValue()",
+                "self.set == self.other",
+                "self.items == self.items",
+                "self.labels == self.labels",
+                "type(self.port) == string",
+                "has(self.bounds.x.low)",
+                "has(self.bounds.q)",
+                "self.bounds.x == self.bounds.y",
+                "self.list.exists(i, v, i == v)",
+                "self.labels.all(k, v, k != v)",
+                "self.maybe == null",
+                "'app' in self.labels",
+                "self.day == timestamp('2024-02-29T00:00:00Z')",
+            ]),
             Kind::Int => self.pick(&[
                 "0",
                 "1",
@@ -275,9 +315,17 @@ impl Generator {
                 "self.labels.app",
                 "self.a__dot__b__dash__c__slash__d",
             ]),
-            Kind::Numbers => {
-                self.pick(&["[1, 2, 3]", "self.list", "[self.replicas]", "self.nested[0]", "[7]"])
-            }
+            Kind::Numbers => self.pick(&[
+                "[1, 2, 3]",
+                "self.list",
+                "[self.replicas]",
+                "self.nested[0]",
+                "[7]",
+                "self.list.transformList(i, v, i * v)",
+                "self.list.transformList(i, v, v > 1, i)",
+                "[?self.list[?0], ?self.list[?9]]",
+                "self.nested.map(n, n.size())",
+            ]),
             Kind::Texts => self.pick(&[
                 "['a', 'b']",
                 "self.set",
