@@ -106,6 +106,16 @@ impl Call {
             || self.function == "format"
             || is_ambiguous && self.function != "@sortByAssociatedKeys"
     }
+
+    /// Whether upstream cannot say what the call costs because the list that it costs by is not there.
+    pub fn breaks_without(&self, arguments: &[Value<'_>]) -> bool {
+        let place = match self.function {
+            "sort" | "distinct" => 0,
+            "@sortByAssociatedKeys" => 1,
+            _ => return false,
+        };
+        self.overloads.len() == 1 && !matches!(arguments.get(place), Some(Value::List(_)))
+    }
 }
 
 /// `matches` with a pattern that was compiled.
