@@ -321,8 +321,7 @@ impl Planner<'_> {
                             | Value::Int(_)
                             | Value::Uint(_)
                             | Value::Double(_)
-                            | Value::String(_)
-                            | Value::Null)
+                            | Value::String(_))
                     )
                 };
                 if list.as_list().is_some_and(|list| list.iter().all(simple)) {
