@@ -190,6 +190,9 @@ impl Planner<'_> {
             return Ok(Step::Attribute(Box::new(Attribute { base, selections: Vec::new() })));
         }
         if let Meaning::TypeName(name) = &checked.meanings[id] {
+            if let "duration" | "timestamp" = &**name {
+                return Err(Error::new(format!("reference to undefined type: {name}")));
+            }
             return Ok(Step::Constant(Value::Type(name.clone())));
         }
         match &checked.tree.nodes[id] {

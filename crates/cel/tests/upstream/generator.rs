@@ -94,6 +94,11 @@ impl Generator {
             return self.leaf(kind);
         }
         let deeper = depth - 1;
+        if self.below(5) == 0
+            && let Some(text) = self.library(kind, deeper, scope)
+        {
+            return text;
+        }
         if self.below(12) == 0 {
             let (condition, yes, no) = (
                 self.of(Kind::Bool, deeper, scope),
@@ -178,6 +183,106 @@ impl Generator {
                 }
             },
         }
+    }
+
+    /// A call of a library's function: `T` stands for a text, `N` for a number, `L` and `M` for lists of them.
+    fn library(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> Option<String> {
+        let templates: &[&str] = match kind {
+            Kind::Bool => &[
+                "M.isSorted()",
+                "L.isSorted()",
+                "isURL(T)",
+                "isQuantity(T)",
+                "isIP(T)",
+                "isCIDR(T)",
+                "isSemver(T)",
+                "sets.contains(L, L)",
+                "sets.intersects(M, M)",
+                "sets.equivalent(L, L)",
+                "quantity('1Gi').isGreaterThan(quantity(T))",
+                "T.find('[a-z]+') == T",
+                "!format.dns1123Label().validate(T).hasValue()",
+                "ip('10.0.0.1') == ip(T)",
+                "cidr('10.0.0.0/8').containsIP(T)",
+                "url('https://a.b/' + T).getHost() == T",
+                "semver('1.2.3').isLessThan(semver(T))",
+                "ip.isCanonical(T)",
+                "quantity('1') == quantity('1k')",
+                "L.distinct() == L",
+                "format.named(T).hasValue()",
+            ],
+            Kind::Int => &[
+                "M.sum()",
+                "M.max()",
+                "M.min()",
+                "T.indexOf(T)",
+                "T.lastIndexOf(T)",
+                "L.indexOf(T)",
+                "T.split('e').size()",
+                "quantity('50').asInteger()",
+                "M.slice(0, 1)[0]",
+                "T.findAll('[aeiou]').size()",
+                "lists.range(3)[1]",
+                "semver('1.2.3').minor()",
+                "cidr('10.0.0.0/8').prefixLength()",
+                "quantity('1').compareTo(quantity('2'))",
+                "ip('::1').family()",
+            ],
+            Kind::Text => &[
+                "T.lowerAscii()",
+                "T.upperAscii()",
+                "T.trim()",
+                "T.substring(1)",
+                "T.substring(0, 2)",
+                "T.replace('e', T)",
+                "T.replace(T, 'x', 1)",
+                "L.join()",
+                "L.join(T)",
+                "T.charAt(0)",
+                "T.find('[a-m]+')",
+                "'%s-%d'.format([T, N])",
+                "strings.quote(T)",
+                "T.split('')[0]",
+                "url('https://a.b:8/c').getPort()",
+                "L.sort()[0]",
+                "L.max()",
+                "T.reverse()",
+            ],
+            Kind::Numbers => &[
+                "M.sort()",
+                "M.distinct()",
+                "M.reverse()",
+                "lists.range(N)",
+                "[M, M].flatten()",
+                "M.slice(0, 1)",
+                "M.sortBy(s, -s)",
+            ],
+            Kind::Texts => &[
+                "T.split('e')",
+                "T.split('e', 2)",
+                "L.sort()",
+                "L.distinct()",
+                "T.findAll('[a-z]')",
+                "T.findAll('[a-z]', 2)",
+                "L.sortBy(s, s.size())",
+                "L.reverse()",
+            ],
+            _ => return None,
+        };
+        let template = self.pick(templates);
+        let mut text = String::new();
+        for (place, character) in template.char_indices() {
+            let alone = !template[place + 1..].starts_with(|next: char| next.is_ascii_alphabetic())
+                && !template[..place].ends_with(|before: char| before.is_ascii_alphabetic());
+            match character {
+                'T' if alone => text.push_str(&self.of(Kind::Text, depth, scope)),
+                'N' if alone => text.push_str(&self.of(Kind::Int, depth, scope)),
+                'L' if alone => text.push_str(&self.of(Kind::Texts, depth, scope)),
+                'M' if alone => text.push_str(&self.of(Kind::Numbers, depth, scope)),
+                other => text.push(other),
+            }
+        }
+        Some(text)
     }
 
     fn any_of(&mut self, kinds: &[Kind], depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
