@@ -13,10 +13,17 @@ use crate::plan::{Base, Call, Find, Matches, Plan, Step};
 use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
 
+/// What upstream says when it charges for sorting what is no list because it failed; nothing absorbs this.
+const BROKEN: &str =
+    "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add";
+
 /// Runs a plan.
 pub fn evaluate<'a>(plan: &'a Plan, variables: Vec<Option<Value<'a>>>, limit: u64) -> Evaluation<'a> {
-    let mut run = Run { variables, locals: vec![Local::Empty; plan.places], cost: 0, limit };
-    let result = run.step(&plan.root);
+    let mut run = Run { variables, locals: vec![Local::Empty; plan.places], cost: 0, limit, broken: false };
+    let result = match run.step(&plan.root) {
+        Err(Error::Cancelled) if run.broken => Err(Error::new(BROKEN)),
+        result => result,
+    };
     Evaluation { result, cost: run.cost }
 }
 
@@ -27,7 +34,7 @@ pub fn evaluate<'a>(plan: &'a Plan, variables: Vec<Option<Value<'a>>>, limit: u6
 /// If it has none.
 pub fn fold(step: &Step) -> Result<Value<'static>, Error> {
     // The step outlives nothing of its value but constants, which are shared and not borrowed.
-    let mut run = Run { variables: Vec::new(), locals: Vec::new(), cost: 0, limit: u64::MAX };
+    let mut run = Run { variables: Vec::new(), locals: Vec::new(), cost: 0, limit: u64::MAX, broken: false };
     let value = run.step(step)?;
     owned(&value).ok_or(Error::NoSuchOverload)
 }
@@ -93,6 +100,8 @@ struct Run<'a> {
     locals: Vec<Local<'a>>,
     cost: u64,
     limit: u64,
+    /// Whether it ended where upstream breaks.
+    broken: bool,
 }
 
 type Result_<'a> = Result<Value<'a>, Error>;
@@ -241,6 +250,10 @@ impl<'a> Run<'a> {
                     arguments.push(Value::Null);
                 }
             }
+        }
+        if failed.is_some() && call.breaks_without(&arguments) {
+            self.broken = true;
+            return Err(Error::Cancelled);
         }
         let (result, chosen) = match failed {
             Some(_) if !strict => (Ok(Value::Bool(true)), call.overloads.first()),

@@ -106,6 +106,16 @@ impl Call {
             || self.function == "format"
             || is_ambiguous && self.function != "@sortByAssociatedKeys"
     }
+
+    /// Whether upstream cannot say what the call costs because the list that it costs by is not there.
+    pub fn breaks_without(&self, arguments: &[Value<'_>]) -> bool {
+        let place = match self.function {
+            "sort" | "distinct" => 0,
+            "@sortByAssociatedKeys" => 1,
+            _ => return false,
+        };
+        self.overloads.len() == 1 && !matches!(arguments.get(place), Some(Value::List(_)))
+    }
 }
 
 /// `matches` with a pattern that was compiled.
@@ -314,8 +324,7 @@ impl Planner<'_> {
                             | Value::Int(_)
                             | Value::Uint(_)
                             | Value::Double(_)
-                            | Value::String(_)
-                            | Value::Null)
+                            | Value::String(_))
                     )
                 };
                 if list.as_list().is_some_and(|list| list.iter().all(simple)) {

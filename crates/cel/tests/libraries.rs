@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use atoll_cel::{Environment, ListKind, Object, Shape, ShapeKind, Type, Value};
-use atoll_meta::time;
+use atoll_cel::{Environment, ListKind, Object, Shape, ShapeKind, Type, Value, time};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
@@ -142,7 +141,7 @@ fn show(value: &Value<'_>) -> String {
         Value::Double(number) => show_double(*number),
         Value::String(text) => show_text(text),
         Value::Bytes(bytes) => format!("bytes {}", STANDARD.encode(bytes)),
-        Value::Timestamp(at) => format!("timestamp {}", time::format(at.seconds)),
+        Value::Timestamp(at) => format!("timestamp {}", time::format_timestamp(*at)),
         Value::Duration(nanos) => format!("duration {nanos}"),
         Value::Optional(None) => "none".to_owned(),
         Value::Optional(Some(value)) => format!("optional {}", show(value)),

@@ -159,7 +159,8 @@ fn sorted<'a>(items: &Value<'a>, keys: &List<'a>) -> Result<Value<'a>, Error> {
     Ok(Value::from(sorted?))
 }
 
-fn is_comparable(value: &Value<'_>) -> bool {
+/// Whether values of the type have an order.
+pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     matches!(
         value,
         Value::Bool(_)
