@@ -3,7 +3,7 @@
 use atoll_admission::{Operation, Options, Request};
 use atoll_authn::User;
 use atoll_authz::{Attributes, Target};
-use atoll_meta::Status;
+use atoll_meta::{Status, object};
 use atoll_registry::{Admission, Place, Row};
 use serde_json::Value;
 
@@ -60,13 +60,18 @@ impl<'a> Gate<'a> {
             self.server.here(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
         };
         let warn = |text: String| self.warnings.also(text);
+        // Once a name was generated, it counts.
+        let name = match &phase {
+            Phase::Validate(object) if self.name.is_empty() => object::name(object),
+            _ => self.name,
+        };
         let request = Request {
             operation,
             row: self.row,
             subresource: self.subresource,
             workspace: self.place.workspace,
             namespace: self.place.namespace,
-            name: self.name,
+            name,
             user: self.user,
             old,
             options: self.options,
@@ -76,7 +81,7 @@ impl<'a> Gate<'a> {
             warn: &warn,
         };
         match phase {
-            Phase::Mutate(object) => self.server.admission.mutate(&request, object).await,
+            Phase::Mutate(new) => self.server.admission.mutate(&request, new).await,
             Phase::Validate(object) => self.server.admission.validate(&request, object).await,
         }
     }
