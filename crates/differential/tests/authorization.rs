@@ -6,8 +6,7 @@
 #[path = "authorization/world.rs"]
 mod world;
 
-use atoll_testkit::client::{Answer, Client, request};
-use atoll_testkit::{Atoll, Upstream, wait};
+use atoll_testkit::{Answer, Atoll, Client, Upstream, request, wait};
 use http::HeaderValue;
 use serde_json::{Value, json};
 

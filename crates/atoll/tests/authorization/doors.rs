@@ -128,7 +128,8 @@ async fn service_accounts_are_known_in_their_workspace_only() {
     for (own, other) in [("a", "b"), ("b", "a")] {
         let robot = admin.token(&tokens[usize::from(own == "b")]);
         robot.workspace(&format!("root:{own}")).get(CONFIG_MAPS).await.expect(200);
-        for elsewhere in [&format!("root:{other}"), "root", "*", "root:absent"] {
+        let other = format!("root:{other}");
+        for elsewhere in [other.as_str(), "root", "*", "root:absent"] {
             robot.workspace(elsewhere).get(CONFIG_MAPS).await.expect_status(401, "Unauthorized");
         }
         robot.get(CONFIG_MAPS).await.expect_status(401, "Unauthorized");

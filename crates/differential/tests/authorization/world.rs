@@ -248,9 +248,8 @@ impl Question {
                     return None;
                 }
                 let mut path = version(group).to_string();
-                let parts = [("namespaces", namespace), (resource, name)];
                 if !namespace.is_empty() {
-                    path.push_str(&format!("/{}/{}", parts[0].0, parts[0].1));
+                    path.push_str(&format!("/namespaces/{namespace}"));
                 }
                 path.push_str(&format!("/{resource}"));
                 for part in [name, subresource].into_iter().filter(|part| !part.is_empty()) {
