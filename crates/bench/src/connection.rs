@@ -6,17 +6,11 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
 use rustls::{CipherSuite, ClientConfig, RootCertStore, SupportedCipherSuite};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::error::{BenchError, Outcome};
 use crate::framing::{Answer, Framing};
-
-/// rustls by itself reads four kilobytes at a time from the socket, which for long lists would measure the client.
-const SOCKET_BUFFER: usize = 256 << 10;
-const READ_BUFFER: usize = 64 << 10;
+use crate::secure::Secure;
 
 /// Where a server is and how to be let in.
 #[derive(Clone)]
@@ -27,9 +21,8 @@ pub struct Target {
 }
 
 pub struct Connection {
-    stream: TlsStream<BufReader<TcpStream>>,
+    stream: Secure,
     framing: Framing,
-    buffer: Box<[u8]>,
 }
 
 impl Target {
@@ -64,16 +57,13 @@ impl Target {
     }
 
     pub async fn connect(&self) -> Outcome<Connection> {
-        let failed = |error: std::io::Error| {
-            BenchError::Connection(format!("cannot connect to {}: {error}", self.address))
-        };
-        let socket = TcpStream::connect(self.address).await.map_err(failed)?;
-        socket.set_nodelay(true).map_err(failed)?;
+        let failed =
+            |error: String| BenchError::Connection(format!("cannot connect to {}: {error}", self.address));
+        let socket = TcpStream::connect(self.address).await.map_err(|error| failed(error.to_string()))?;
+        socket.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let name = ServerName::IpAddress(IpAddr::from(self.address.ip()));
-        let socket = BufReader::with_capacity(SOCKET_BUFFER, socket);
-        let stream = TlsConnector::from(self.tls.clone()).connect(name, socket).await.map_err(failed)?;
-        let buffer = vec![0; READ_BUFFER].into_boxed_slice();
-        Ok(Connection { stream, framing: Framing::default(), buffer })
+        let stream = Secure::connect(socket, self.tls.clone(), name).await.map_err(failed)?;
+        Ok(Connection { stream, framing: Framing::default() })
     }
 
     /// The bytes of a request. A body is JSON.
@@ -130,8 +120,7 @@ impl Connection {
     }
 
     pub async fn send(&mut self, request: &[u8]) -> Outcome<()> {
-        self.stream.write_all(request).await.map_err(|error| lost(&error.to_string()))?;
-        self.stream.flush().await.map_err(|error| lost(&error.to_string()))
+        self.stream.write(request).await.map_err(|error| lost(&error))
     }
 
     /// The next answer; `body` sees each piece of it.
@@ -144,12 +133,19 @@ impl Connection {
     }
 
     /// What has come of an answer; `None` if more is to come.
-    pub async fn receive_some(&mut self, body: impl FnMut(&[u8])) -> Outcome<Option<Answer>> {
-        let count = self.stream.read(&mut self.buffer).await.map_err(|error| lost(&error.to_string()))?;
-        if count == 0 {
-            return Err(lost("the server closed it"));
+    pub async fn receive_some(&mut self, mut body: impl FnMut(&[u8])) -> Outcome<Option<Answer>> {
+        let mut fed = Ok(None);
+        let framing = &mut self.framing;
+        let piece = |piece: &[u8]| match &fed {
+            Ok(None) => fed = framing.feed(piece, &mut body),
+            Ok(Some(_)) => fed = Err(format!("{} bytes follow an answer that has ended", piece.len())),
+            Err(_) => {}
+        };
+        let open = self.stream.read(piece).await.map_err(|error| lost(&error))?;
+        match fed.map_err(BenchError::Answer)? {
+            None if !open => Err(lost("the server closed it")),
+            answer => Ok(answer),
         }
-        self.framing.feed(&self.buffer[..count], body).map_err(BenchError::Answer)
     }
 
     /// The status of the answer that is coming in; 0 as long as its head is not there.
@@ -158,8 +154,7 @@ impl Connection {
     }
 
     pub fn cipher(&self) -> String {
-        let suite = self.stream.get_ref().1.negotiated_cipher_suite();
-        suite.map_or_else(String::new, |suite| format!("{:?}", suite.suite()))
+        self.stream.cipher()
     }
 }
 

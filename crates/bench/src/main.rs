@@ -21,6 +21,7 @@ mod machine;
 mod process;
 mod report;
 mod samples;
+mod secure;
 mod server;
 mod session;
 mod watch;

@@ -57,6 +57,9 @@ pub fn tls(
     Ok(config)
 }
 
+/// How much is encrypted at once: long answers then take few system calls and wake their readers seldom.
+const RECORDS: usize = 256 << 10;
+
 /// Serves until `server` is told to stop, then lets requests under way finish.
 pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ServerConfig) {
     let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -109,8 +112,9 @@ async fn connection(
         }
         acceptor.accept(stream).await.map(Some)
     };
-    let Some(stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
-    let (_, session) = stream.get_ref();
+    let Some(mut stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
+    let (_, session) = stream.get_mut();
+    session.set_buffer_limit(Some(RECORDS));
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     let certificates = session.peer_certificates();
     let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| certificate::user(leaf));
