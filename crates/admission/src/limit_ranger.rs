@@ -2,7 +2,7 @@
 
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{Status, object};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::amounts::{self, Amounts, containers};
 use crate::{Operation, Plugin, Request};

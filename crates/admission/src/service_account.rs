@@ -151,8 +151,8 @@ fn mount_token(pod: &mut Value) -> Result<(), Status> {
     for list in ["initContainers", "containers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
             let mounts = &mut container["volumeMounts"];
-            let own = mounts.as_array().into_iter().flatten();
-            if own.into_iter().any(|mount| mount["mountPath"] == MOUNT_PATH) {
+            let mut own = mounts.as_array().into_iter().flatten();
+            if own.any(|mount| mount["mountPath"] == MOUNT_PATH) {
                 continue;
             }
             let mount = json!({ "name": name, "readOnly": true, "mountPath": MOUNT_PATH });

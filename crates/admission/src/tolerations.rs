@@ -25,7 +25,7 @@ impl Plugin for DefaultTolerationSeconds {
                 "effect": "NoExecute",
                 "tolerationSeconds": SECONDS,
             });
-            match tolerations {
+            match &mut *tolerations {
                 Value::Array(all) => all.push(toleration),
                 none => *none = json!([toleration]),
             }
