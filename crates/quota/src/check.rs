@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
+use crate::Surroundings;
 use crate::amounts::Amounts;
 use crate::evaluator::{Evaluator, Operation};
 use crate::quota::Quota;
-use crate::Surroundings;
 
 /// What is about to be written.
 #[derive(Clone, Copy)]
@@ -102,7 +102,10 @@ pub fn matches(evaluator: &Evaluator, quota: &Quota, object: &Value) -> Result<b
     let mut within = true;
     for scope in &quota.scopes {
         within &= evaluator.is_within(scope, object).map_err(|cause| {
-            format!("error matching scopes of quota {}, err: error on matching scope {scope}: {cause}", quota.name)
+            format!(
+                "error matching scopes of quota {}, err: error on matching scope {scope}: {cause}",
+                quota.name
+            )
         })?;
     }
     Ok(within)

@@ -17,10 +17,7 @@ const FOR_EXTENDED_RESOURCES: &str = "resource.kubernetes.io/extended-resource-c
 /// What is counted for a claim of all devices there are.
 const MOST_DEVICES: i64 = 32;
 
-pub fn matching<'n>(
-    names: impl Iterator<Item = &'n str>,
-    surroundings: &dyn Surroundings,
-) -> Vec<&'n str> {
+pub fn matching<'n>(names: impl Iterator<Item = &'n str>, surroundings: &dyn Surroundings) -> Vec<&'n str> {
     let mut classes = None;
     names
         .filter(|name| {
@@ -125,7 +122,10 @@ fn charged_to_pod(claim: &Value, surroundings: &dyn Surroundings) -> Option<Amou
     } else {
         // The Pod does not say which claim is its own: only the first one can be.
         let age = |claim: &Value| {
-            (object::creation_timestamp(claim).unwrap_or_default().to_string(), object::name(claim).to_string())
+            (
+                object::creation_timestamp(claim).unwrap_or_default().to_string(),
+                object::name(claim).to_string(),
+            )
         };
         let claims = surroundings.device_claims(namespace);
         let siblings = claims.iter().filter(|other| owning_pod(other).is_some_and(|own| own.uid == pod.uid));

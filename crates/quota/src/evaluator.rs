@@ -74,17 +74,13 @@ impl Evaluator {
     }
 
     /// Whether such a request can change what is used at all.
-    pub fn handles(
-        &self,
-        operation: Operation,
-        subresource: &str,
-        new: &Value,
-        old: Option<&Value>,
-    ) -> bool {
+    pub fn handles(&self, operation: Operation, subresource: &str, new: &Value, old: Option<&Value>) -> bool {
         let creates = operation == Operation::Create;
         match self {
             Evaluator::Pods => match subresource {
-                "" => creates || old.is_some_and(|old| pods::is_terminating(old) != pods::is_terminating(new)),
+                "" => {
+                    creates || old.is_some_and(|old| pods::is_terminating(old) != pods::is_terminating(new))
+                }
                 "resize" => !creates,
                 _ => false,
             },

@@ -26,7 +26,7 @@ pub use amounts::Amounts;
 pub use check::{Change, Refusal, check};
 pub use evaluator::{Evaluator, Operation};
 pub use quota::Quota;
-pub use recount::{counted, recount};
+pub use recount::{Recount, counted};
 
 use serde_json::Value;
 
@@ -42,6 +42,27 @@ pub trait Surroundings {
 
     /// The ResourceClaims of a namespace.
     fn device_claims(&self, namespace: &str) -> Vec<Value>;
+}
+
+/// Surroundings in which there is nothing, long ago: for what hardly depends on them.
+pub struct Emptiness;
+
+impl Surroundings for Emptiness {
+    fn now(&self) -> i64 {
+        0
+    }
+
+    fn device_classes(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    fn pod(&self, _: &str, _: &str) -> Option<Value> {
+        None
+    }
+
+    fn device_claims(&self, _: &str) -> Vec<Value> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

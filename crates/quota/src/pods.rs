@@ -39,8 +39,7 @@ pub fn matches(name: &str) -> bool {
 
 /// `requests.example.com/gpu`, and what is asked for by the name of a class of devices.
 pub fn is_extended_for_quota(name: &str) -> bool {
-    name.strip_prefix(REQUESTS)
-        .is_some_and(|rest| !is_native(name) || rest.starts_with(DEVICE_CLASS))
+    name.strip_prefix(REQUESTS).is_some_and(|rest| !is_native(name) || rest.starts_with(DEVICE_CLASS))
 }
 
 fn is_native(name: &str) -> bool {
@@ -164,7 +163,8 @@ fn is_best_effort(pod: &Value) -> bool {
 
 fn looks_into_other_namespaces(pod: &Value) -> bool {
     let affinity = &pod["spec"]["affinity"];
-    let terms = |kind: &'static str, when: &'static str| affinity[kind][when].as_array().into_iter().flatten();
+    let terms =
+        |kind: &'static str, when: &'static str| affinity[kind][when].as_array().into_iter().flatten();
     let looks = |term: &Value| {
         term["namespaces"].as_array().is_some_and(|named| !named.is_empty())
             || term["namespaceSelector"].is_object()

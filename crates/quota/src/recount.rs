@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
+use crate::Surroundings;
 use crate::amounts::{Amounts, zero};
 use crate::check::matches;
 use crate::evaluator::Evaluator;
 use crate::quota::Quota;
-use crate::Surroundings;
 
 /// Which of the resources (group and plural) have to be looked at to know what is used.
 pub fn counted<'r>(
@@ -20,31 +20,38 @@ pub fn counted<'r>(
         .collect()
 }
 
-/// What is used of what the quota's specification limits. What nobody counts stays as it was.
-pub fn recount(
-    quota: &Quota,
-    objects: &[(Evaluator, Vec<Value>)],
-    surroundings: &dyn Surroundings,
-) -> Amounts {
-    let mut counted = Amounts::default();
-    for (evaluator, objects) in objects {
-        for name in evaluator.matching(quota.wanted.names(), surroundings) {
-            if !counted.contains(name) {
-                counted.set(name, zero());
+/// A sum of what is used of what a quota's specification limits.
+pub struct Recount<'a> {
+    quota: &'a Quota,
+    surroundings: &'a dyn Surroundings,
+    counted: Amounts,
+}
+
+impl<'a> Recount<'a> {
+    pub fn new(quota: &'a Quota, surroundings: &'a dyn Surroundings) -> Self {
+        Recount { quota, surroundings, counted: Amounts::default() }
+    }
+
+    /// Counts objects of one kind, some or none.
+    pub fn add<'o>(&mut self, evaluator: &Evaluator, objects: impl Iterator<Item = &'o Value>) {
+        for name in evaluator.matching(self.quota.wanted.names(), self.surroundings) {
+            if !self.counted.contains(name) {
+                self.counted.set(name, zero());
             }
         }
-        for object in objects {
-            // A scope that cannot be understood holds nothing.
-            match matches(evaluator, quota, object) {
-                Ok(true) => counted.add(&evaluator.usage(object, surroundings)),
-                Ok(false) => {}
-                Err(_) => break,
-            }
+        // A scope that cannot be understood holds nothing.
+        for object in objects.filter(|object| matches(evaluator, self.quota, object) == Ok(true)) {
+            self.counted.add(&evaluator.usage(object, self.surroundings));
         }
     }
-    let mut used = quota.used.only(|name| quota.wanted.contains(name));
-    for (name, amount) in counted.iter().filter(|(name, _)| quota.wanted.contains(name)) {
-        used.set(name, amount.clone());
+
+    /// What is used. What nobody counts stays as it was.
+    pub fn finish(self) -> Amounts {
+        let wanted = &self.quota.wanted;
+        let mut used = self.quota.used.only(|name| wanted.contains(name));
+        for (name, amount) in self.counted.iter().filter(|(name, _)| wanted.contains(name)) {
+            used.set(name, amount.clone());
+        }
+        used
     }
-    used
 }

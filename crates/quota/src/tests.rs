@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::{Amounts, Change, Evaluator, Operation, Quota, Refusal, Surroundings, check, counted, recount};
+use crate::{Amounts, Change, Evaluator, Operation, Quota, Recount, Refusal, Surroundings, check, counted};
 
 /// Noon of a day in 2026.
 const NOW: i64 = 1_780_000_000;
@@ -67,9 +67,7 @@ fn counts_have_names() {
 fn services_count_their_ports() {
     let service = |spec: Value| usage("services", &json!({"spec": spec}));
     let shown = |ports: usize, balancers: usize| {
-        format!(
-            "count/services=1,services=1,services.loadbalancers={balancers},services.nodeports={ports}"
-        )
+        format!("count/services=1,services=1,services.loadbalancers={balancers},services.nodeports={ports}")
     };
     let ports = json!([{"port": 80}, {"port": 81, "nodePort": 30000}]);
     assert_eq!(service(json!({"type": "ClusterIP", "ports": ports})), shown(0, 0));
@@ -93,10 +91,7 @@ fn claims_count_by_class() {
         "spec": {"resources": {"requests": {"storage": "1Gi"}}},
         "status": {"allocatedResources": {"storage": "3Gi"}},
     });
-    assert_eq!(
-        claim(grown),
-        "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=3Gi"
-    );
+    assert_eq!(claim(grown), "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=3Gi");
     let annotated = json!({
         "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}},
         "spec": {"storageClassName": "gold"},
@@ -148,7 +143,8 @@ fn pods_are_the_sum_of_their_parts() {
 #[test]
 fn a_resize_counts_as_the_larger_until_it_is_done() {
     let resized = |wanted: &str, actual: &str, allocated: &str, reason: &str| {
-        let mut pod = pod(json!({"containers": [container("c", json!({"cpu": wanted}), json!({"cpu": wanted}))]}));
+        let mut pod =
+            pod(json!({"containers": [container("c", json!({"cpu": wanted}), json!({"cpu": wanted}))]}));
         pod["status"] = json!({
             "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
             "containerStatuses": [{
@@ -183,14 +179,16 @@ fn what_is_over_is_only_a_number() {
 
 #[test]
 fn devices_count_by_class_and_not_twice() {
-    let claim = |requests: Value| json!({
-        "metadata": {"name": "c", "namespace": "n"}, "spec": {"devices": {"requests": requests}}
-    });
-    let exact = |class: &str, count: i64| {
-        json!({"deviceClassName": class, "allocationMode": "ExactCount", "count": count})
+    let claim = |requests: Value| {
+        json!({
+            "metadata": {"name": "c", "namespace": "n"}, "spec": {"devices": {"requests": requests}}
+        })
     };
+    let exact = |class: &str, count: i64| json!({"deviceClassName": class, "allocationMode": "ExactCount", "count": count});
     let world = World {
-        classes: vec![json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})],
+        classes: vec![
+            json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}),
+        ],
         ..World::default()
     };
     let evaluator = evaluator("resourceclaims.resource.k8s.io");
@@ -256,7 +254,9 @@ fn there_is_room_or_there_is_not() {
     assert_eq!(create("pods", &free, &asking("500m")), takes(&["pods=1,requests.cpu=500m"]));
     assert_eq!(
         create("pods", &free, &asking("501m")),
-        refused("exceeded quota: q, requested: requests.cpu=501m, used: requests.cpu=500m, limited: requests.cpu=1")
+        refused(
+            "exceeded quota: q, requested: requests.cpu=501m, used: requests.cpu=500m, limited: requests.cpu=1"
+        )
     );
     let full = of(json!({"pods": "2", "requests.cpu": "1"}));
     assert_eq!(
@@ -312,9 +312,7 @@ fn scopes_choose_pods() {
     };
     let crossing = affinity(json!({"namespaceSelector": {}}));
     let staying = affinity(json!({"topologyKey": "k"}));
-    let priority = |operator: &str, values: Value| {
-        json!({"scopeName": "PriorityClass", "operator": operator, "values": values})
-    };
+    let priority = |operator: &str, values: Value| json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
     let cases: [(Value, &Value, bool); 18] = [
         (json!("Terminating"), &limited, true),
         (json!("Terminating"), &plain, false),
@@ -356,7 +354,8 @@ fn scopes_choose_pods() {
 fn scopes_choose_volumes_by_their_attributes() {
     let quotas = |operator: &str, values: Value| {
         let scope = json!({"scopeName": "VolumeAttributesClass", "operator": operator, "values": values});
-        let spec = json!({"hard": {"persistentvolumeclaims": "5"}, "scopeSelector": {"matchExpressions": [scope]}});
+        let spec =
+            json!({"hard": {"persistentvolumeclaims": "5"}, "scopeSelector": {"matchExpressions": [scope]}});
         [quota(spec, json!({"persistentvolumeclaims": "0"}))]
     };
     let plain = json!({"spec": {}});
@@ -382,9 +381,8 @@ fn updates_take_what_is_new() {
         json!({"hard": {"services": "1", "services.nodeports": "2", "services.loadbalancers": "0"}}),
         json!({"services": "1", "services.nodeports": "1", "services.loadbalancers": "0"}),
     )];
-    let service = |kind: &str, ports: usize| {
-        json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}})
-    };
+    let service =
+        |kind: &str, ports: usize| json!({"spec": {"type": kind, "ports": vec![json!({"port": 1}); ports]}});
     let update = |old: &Value, new: &Value| {
         let change = Change { operation: Operation::Update, subresource: "", new, old: Some(old) };
         check(&evaluator("services"), &quotas, &change, &World::default())
@@ -425,14 +423,17 @@ fn all_objects_are_counted_again() {
         "status": {"hard": {"pods": "1", "secrets": "1"}, "used": {"pods": "7", "secrets": "1", "count/gone.example.com": "1"}},
     }));
     let world = World::default();
-    let resources = [("", "pods"), ("", "configmaps"), ("", "secrets"), ("apps", "deployments"), ("", "events")];
+    let resources =
+        [("", "pods"), ("", "configmaps"), ("", "secrets"), ("apps", "deployments"), ("", "events")];
     let found = counted(&quota, resources.into_iter(), &world);
     assert_eq!(found.iter().map(Evaluator::resource).collect::<Vec<_>>(), [("", "pods"), ("", "configmaps")]);
     let running = pod(json!({"containers": [container("c", json!({"cpu": "250m"}), json!({}))]}));
     let mut finished = running.clone();
     finished["status"] = json!({"phase": "Succeeded"});
-    let objects =
-        vec![(evaluator("pods"), vec![running.clone(), running, finished]), (evaluator("configmaps"), Vec::new())];
-    let used = recount(&quota, &objects, &world);
+    let mut count = Recount::new(&quota, &world);
+    count.add(&evaluator("pods"), [&running, &finished].into_iter());
+    count.add(&evaluator("pods"), [&running].into_iter());
+    count.add(&evaluator("configmaps"), std::iter::empty());
+    let used = count.finish();
     assert_eq!(used.print(), "configmaps=0,count/gone.example.com=1,pods=2,requests.cpu=500m");
 }

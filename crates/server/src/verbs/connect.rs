@@ -50,8 +50,8 @@ struct Connection<'a> {
 
 impl Connection<'_> {
     async fn admit(&self) -> Result<(), Status> {
-        let gate =
-            Gate::of(self.server, self.row, self.call, self.place, Options::Connect, &Warnings::default());
+        let warnings = Warnings::default();
+        let gate = Gate::of(self.server, self.row, self.call, self.place, Options::Connect, &warnings);
         gate.connect().await
     }
 
