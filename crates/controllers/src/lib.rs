@@ -5,6 +5,7 @@
 //!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
 //!                                                        │        └── both: emptying (list, delete, what is left)
 //!                                                        ├─► belongings: what every namespace has
+//!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
 //!   /clusters/* watch of volumes, claims ────────────────┼─► protection: let go what is to go and not used
 //!   /clusters/* watch of ResourceQuotas ─────────────────┴─► quota: how much is used, counted again
 //! ```
@@ -18,6 +19,7 @@ mod protection;
 mod quota;
 mod resources;
 mod retry;
+mod roles;
 mod tree;
 mod watching;
 mod workspace;
@@ -37,6 +39,7 @@ pub async fn run(client: Client, authority: String) {
     tokio::join!(
         workspace::run(client.clone(), tree.clone()),
         namespace::run(client.clone(), tree.clone()),
+        roles::run(client.clone(), tree.clone()),
         protection::run(client.clone(), tree.clone()),
         belongings::run(client.clone(), tree.clone(), authority),
         quota::run(client, tree),

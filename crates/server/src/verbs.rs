@@ -5,6 +5,7 @@ mod connect;
 mod create;
 mod delete;
 mod delete_collection;
+mod escalation;
 mod eviction;
 mod gate;
 mod get;

@@ -65,7 +65,8 @@ impl<'a> Gate<'a> {
     async fn ask(&self, operation: Operation, old: Option<&Value>, phase: Phase<'_>) -> Result<(), Status> {
         let registry = &*self.server.registry;
         let authorize = |verb: &str, target: Target<'_>| {
-            atoll_authz::authorize(&Attributes { user: self.user, verb, target }).is_ok()
+            let attributes = Attributes { user: self.user, verb, target };
+            self.server.here(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
         };
         let warn = |text: String| self.warnings.also(text);
         let request = Request {
