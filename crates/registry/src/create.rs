@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse, random, resets, services};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, random, resets, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -17,15 +17,15 @@ const NAME_ATTEMPTS: usize = 8;
 impl Registry {
     /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
     /// known if it is to be generated). `manager` is who creates it, `None` if the object itself says who manages its
-    /// fields. `admit` has the last word on the finished object.
-    pub async fn create(
+    /// fields.
+    pub async fn create<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
         manager: Option<&str>,
         dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Answer, Status> {
         if row.custom.as_ref().is_some_and(|custom| custom.is_terminating) {
             let message = "create not allowed while custom resource definition is terminating";
@@ -40,16 +40,17 @@ impl Registry {
         if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
         }
+        admission.mutate(&mut object, None).await?;
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, labelled, dry_run, admit).await;
+            return self.create_once(row, place, object, labelled, dry_run, admission).await;
         }
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             // Some things follow from the name.
             row.fill_defaults(&mut candidate);
-            match self.create_once(row, place, candidate, labelled, dry_run, admit).await {
+            match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
@@ -64,24 +65,24 @@ impl Registry {
         self.record(row, row.managed.empty(), object, &author);
     }
 
-    async fn create_once(
+    async fn create_once<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
         labelled: bool,
         dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Answer, Status> {
         row.to_stored(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
             let place = Place { name: &name, ..*place };
-            return self.finish_create(row, &place, object, labelled, dry_run, admit).await;
+            return self.finish_create(row, &place, object, labelled, dry_run, admission).await;
         }
         let place = Place { name: &name, ..*place };
         let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
-        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admit).await;
+        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admission).await;
         match outcome.is_ok() {
             true => self.settle_taken(taken).await,
             false => self.undo_taken(taken).await,
@@ -90,14 +91,14 @@ impl Registry {
     }
 
     /// From an object with its defaults to one that is written.
-    async fn finish_create(
+    async fn finish_create<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
         labelled: bool,
         dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
@@ -108,20 +109,42 @@ impl Registry {
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
-        admit(&object)?;
+        admission.validate(Some(&object), None).await?;
+        let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;
+        admission.ended(written).await;
+        outcome
+    }
+
+    /// Writes a finished object where nothing is.
+    async fn write_new(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        revision: u64,
+        dry_run: bool,
+    ) -> (Result<Answer, Status>, Written) {
         let key = row.key(place);
         let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
-            let dying = object::is_being_deleted(&parse(&existing.json())?);
-            let message = format!("object is being deleted: {}", taken().message());
-            return Err(if dying { taken().with_message(message) } else { taken() });
+            let status = match parse(&existing.json()) {
+                Ok(existing) if object::is_being_deleted(&existing) => {
+                    taken().with_message(format!("object is being deleted: {}", taken().message()))
+                }
+                Ok(_) => taken(),
+                Err(status) => status,
+            };
+            return (Err(status), Written::No);
         }
         if dry_run {
-            return Ok(Answer { json: row.shown_json(self.encode_stored(row, &mut object).0) });
+            let json = row.shown_json(self.encode_stored(row, &mut object).0);
+            return (Ok(Answer { json }), Written::No);
         }
         if revision != 0 {
-            return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
+            let refused =
+                Status::plain_internal("resourceVersion should not be set on objects to be created");
+            return (Err(refused), Written::No);
         }
         let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
@@ -130,10 +153,10 @@ impl Registry {
                     self.settle_definition(place.workspace, place.name).await;
                 }
                 let json = Bytes::from(splice_resource_version(&encoded, revision));
-                Ok(Answer { json: row.shown_json(json) })
+                (Ok(Answer { json: row.shown_json(json) }), Written::At(revision))
             }
-            Err(Refused::Changed) => Err(taken()),
-            Err(Refused::Status(status)) => Err(status),
+            Err(Refused::Changed) => (Err(taken()), Written::No),
+            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
-use crate::{Answer, Refused, Registry, parse, services};
+use crate::{Admission, Answer, Refused, Registry, parse, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -45,14 +45,14 @@ pub enum Deleted {
 }
 
 impl Registry {
-    pub async fn delete(
+    pub async fn delete<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         options: &DeleteOptions,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Deleted, Status> {
-        let deleted = self.delete_stored(row, place, options, admit).await?;
+        let deleted = self.delete_stored(row, place, options, admission).await?;
         let shown = |answer: Answer| Answer { json: row.shown_json(answer.json) };
         Ok(match deleted {
             Deleted::Gone(answer) => Deleted::Gone(shown(answer)),
@@ -61,12 +61,12 @@ impl Registry {
         })
     }
 
-    async fn delete_stored(
+    async fn delete_stored<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         options: &DeleteOptions,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Deleted, Status> {
         let key = row.key(place);
         loop {
@@ -77,7 +77,7 @@ impl Registry {
             let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
             let old = parse(&existing.json())?;
             check_preconditions(row, &old, options)?;
-            admit(&old)?;
+            admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
                 Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json() })),

@@ -14,7 +14,7 @@ use crate::definitions;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
-use crate::{Answer, Refused, Registry, parse, resets};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, resets};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -22,19 +22,16 @@ const STALE: &str =
 /// Makes the wanted object from the existing one, `None` if there is none.
 pub type Transform<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync + 'a;
 
-/// Judges a finished object beside the old one, `None` if it is being created.
-pub type Admit<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), Status> + Sync + 'a;
-
 /// How an existing object is to change.
-pub struct Update<'a> {
+pub struct Update<'a, A> {
     /// Empty for the object itself.
     pub subresource: &'a str,
     /// Who updates; `None` if `transform` keeps account of who manages which fields.
     pub manager: Option<&'a str>,
     /// Called as often as it takes.
     pub transform: &'a Transform<'a>,
-    /// Has the last word.
-    pub admit: &'a Admit<'a>,
+    /// Asked as often.
+    pub admission: &'a A,
     /// The uid that the caller's object carries, if it does.
     pub uid: Option<&'a str>,
     /// Creates the object if it is missing, even where a PUT would not.
@@ -51,11 +48,11 @@ enum Step {
 
 impl Registry {
     /// The object as it then is, and whether it was created.
-    pub async fn update(
+    pub async fn update<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
-        update: &Update<'_>,
+        update: &Update<'_, A>,
     ) -> Result<(Answer, bool), Status> {
         let key = row.key(place);
         loop {
@@ -73,13 +70,14 @@ impl Registry {
                 row.to_view(shown.to_mut());
             }
             let mut new = (update.transform)(Some(&shown))?;
-            check_revision(row, place, &new, &existing)?;
             row.fill_defaults(&mut new);
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
                 self.record(row, &shown, &mut new, &author);
             }
+            update.admission.mutate(&mut new, Some(&shown)).await?;
+            check_revision(row, place, &new, &existing)?;
             row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
@@ -110,52 +108,69 @@ impl Registry {
     }
 
     /// One try to write; `None` if somebody else was faster.
-    async fn attempt(
+    async fn attempt<A: Admission>(
         &self,
         row: &Row,
-        update: &Update<'_>,
+        update: &Update<'_, A>,
         existing: &Existing<'_>,
         new: Value,
     ) -> Result<Option<Answer>, Status> {
+        let step = self.step(row, update, existing.old, new).await?;
+        let (outcome, written) = self.carry_out(row, existing, step, update.dry_run).await;
+        update.admission.ended(written).await;
+        outcome
+    }
+
+    /// Writes what one try came to.
+    async fn carry_out(
+        &self,
+        row: &Row,
+        existing: &Existing<'_>,
+        step: Step,
+        dry_run: bool,
+    ) -> (Result<Option<Answer>, Status>, Written) {
         let revision = existing.object.revision;
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
-        let (value, answer) = match self.step(row, update, existing.old, new)? {
-            Step::Unchanged => return Ok(Some(Answer { json: existing.object.json() })),
+        let unwritten = |answer| (Ok(Some(answer)), Written::No);
+        let (value, answer) = match step {
+            Step::Unchanged => return unwritten(Answer { json: existing.object.json() }),
             Step::Put(mut new) => {
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
-                if same.json == existing.object.json() || update.dry_run {
-                    return Ok(Some(same));
+                if same.json == existing.object.json() || dry_run {
+                    return unwritten(same);
                 }
                 (Some((encoded.clone(), facts)), encoded)
             }
             Step::Delete(last) => (None, self.encode(row, &last).0),
         };
-        if update.dry_run {
-            return Ok(Some(shown(&answer, revision)));
+        if dry_run {
+            return unwritten(shown(&answer, revision));
         }
         let deleted = value.is_none();
         if deleted && row.group == ATOLL && row.resource == "workspaces" {
-            self.purge(existing.object.field("status.id")).await?;
+            if let Err(status) = self.purge(existing.object.field("status.id")).await {
+                return (Err(status), Written::No);
+            }
         }
         match self.write(existing.snapshot, existing.key, value).await {
             // What was deleted is shown as it last was.
-            Ok(_) if deleted => {
+            Ok(at) if deleted => {
                 self.after_delete(row, existing.workspace, existing.old).await;
-                Ok(Some(shown(&answer, revision)))
+                (Ok(Some(shown(&answer, revision))), Written::At(at))
             }
-            Ok(revision) => Ok(Some(shown(&answer, revision))),
-            Err(Refused::Changed) => Ok(None),
-            Err(Refused::Status(status)) => Err(status),
+            Ok(revision) => (Ok(Some(shown(&answer, revision))), Written::At(revision)),
+            Err(Refused::Changed) => (Ok(None), Written::No),
+            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
         }
     }
 
-    async fn create_missing(
+    async fn create_missing<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
-        update: &Update<'_>,
+        update: &Update<'_, A>,
     ) -> Result<(Answer, bool), Status> {
         let allowed =
             update.create_missing || (row.strategy.create_on_update && update.subresource.is_empty());
@@ -167,17 +182,22 @@ impl Registry {
         }
         let mut new = (update.transform)(None)?;
         object::metadata_mut(&mut new).remove("resourceVersion");
-        let admit = |object: &Value| (update.admit)(object, None);
-        self.create(row, place, new, update.manager, update.dry_run, &admit)
+        self.create(row, place, new, update.manager, update.dry_run, update.admission)
             .await
             .map(|answer| (answer, true))
     }
 
-    fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
+    async fn step<A: Admission>(
+        &self,
+        row: &Row,
+        update: &Update<'_, A>,
+        old: &Value,
+        mut new: Value,
+    ) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
         // Of a custom object that has not changed, the form may have.
         if row.custom.is_none() && (new == *old || differs_in_times_only(&new, old)) {
-            (update.admit)(&new, Some(old))?;
+            update.admission.validate(Some(&new), Some(old)).await?;
             return Ok(Step::Unchanged);
         }
         let mut errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
@@ -195,7 +215,7 @@ impl Registry {
                 errors,
             ));
         }
-        (update.admit)(&new, Some(old))?;
+        update.admission.validate(Some(&new), Some(old)).await?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
     }
 }

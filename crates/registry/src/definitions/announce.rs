@@ -6,7 +6,7 @@ use atoll_store::Key;
 use serde_json::json;
 
 use super::{Definition, list};
-use crate::{DeleteOptions, Place, Registry};
+use crate::{DeleteOptions, Place, Registry, Unasked};
 
 const GROUP: &str = "apiregistration.k8s.io";
 const RESOURCE: &str = "apiservices";
@@ -57,7 +57,7 @@ impl Registry {
             "spec": { "group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100 },
         });
         let place = Place { workspace, namespace: "", name: &name };
-        let created = self.create(row, &place, service, Some(MANAGER), false, &|_| Ok(())).await;
+        let created = self.create(row, &place, service, Some(MANAGER), false, &Unasked).await;
         if let Err(status) = created
             && status.reason() != "AlreadyExists"
         {
@@ -73,7 +73,7 @@ impl Registry {
             return;
         }
         let place = Place { workspace, namespace: "", name };
-        let deleted = self.delete(row, &place, &DeleteOptions::default(), &|_| Ok(())).await;
+        let deleted = self.delete(row, &place, &DeleteOptions::default(), &Unasked).await;
         if let Err(status) = deleted
             && status.reason() != "NotFound"
         {

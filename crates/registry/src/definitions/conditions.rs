@@ -28,9 +28,3 @@ pub fn says(definition: &Value, [kind, status, reason, message]: [&str; 4]) -> b
         text(own, "status") == status && text(own, "reason") == reason && text(own, "message") == message
     })
 }
-
-pub fn remove(definition: &mut Value, kind: &str) {
-    if let Some(conditions) = definition["status"]["conditions"].as_array_mut() {
-        conditions.retain(|condition| condition["type"] != kind);
-    }
-}

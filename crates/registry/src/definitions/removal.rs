@@ -11,7 +11,7 @@ use atoll_watch::{Object, Scope};
 
 use super::{Definition, GROUP, RESOURCE, conditions};
 use crate::strategy::extension::CLEANUP;
-use crate::{DeleteOptions, Place, Refused, Registry, parse};
+use crate::{DeleteOptions, Place, Refused, Registry, Unasked, parse};
 
 /// How long at most to wait until it is looked again whether all objects are gone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -106,7 +106,7 @@ impl Registry {
             let mut held = false;
             for object in objects {
                 let place = Place { workspace, namespace: object.namespace(), name: object.name() };
-                match self.delete(row, &place, &DeleteOptions::default(), &|_| Ok(())).await {
+                match self.delete(row, &place, &DeleteOptions::default(), &Unasked).await {
                     Ok(crate::Deleted::Marked(_)) => held = true,
                     Ok(_) => {}
                     Err(status) if status.reason() == "NotFound" => {}
