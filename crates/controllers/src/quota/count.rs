@@ -7,10 +7,9 @@ use atoll_client::Client;
 use atoll_meta::{Status, object};
 use atoll_quota::{Amounts, Evaluator, Quota, Recount, Surroundings};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use super::interests::{GroupResource, Target, resources};
-use crate::resources::{Resource, discover};
+use crate::resources::Served;
 use crate::retry::Outcome;
 use crate::tree::Tree;
 
@@ -23,12 +22,12 @@ pub struct Counter {
     client: Client,
     tree: Arc<Tree>,
     /// What every workspace serves.
-    builtin: OnceCell<Vec<Resource>>,
+    builtin: Served,
 }
 
 impl Counter {
     pub fn new(client: Client, tree: Arc<Tree>) -> Self {
-        Counter { client, tree, builtin: OnceCell::new() }
+        Counter { client, tree, builtin: Served::default() }
     }
 
     pub async fn count(&self, target: &Target) -> Outcome {
@@ -112,7 +111,7 @@ impl Counter {
         workspace: &str,
         (group, resource): &GroupResource,
     ) -> Result<Option<String>, Status> {
-        let builtin = self.builtin.get_or_try_init(|| discover(&self.client, "root")).await?;
+        let builtin = self.builtin.of(&self.client, workspace).await?;
         let known = builtin.iter().find(|known| known.group == *group && known.name == *resource);
         if let Some(known) = known {
             return Ok(known.namespaced.then(|| known.base.clone()));
