@@ -91,8 +91,11 @@ func shown(value ref.Val) string {
 	case types.Double:
 		return strconv.FormatFloat(float64(it), 'e', -1, 64)
 	case types.String:
-		text, _ := json.Marshal(string(it))
-		return string(text)
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(string(it)) // Strings can always be written.
+		return strings.TrimSuffix(text.String(), "\n")
 	case types.Bytes:
 		return "bytes " + base64.StdEncoding.EncodeToString(it)
 	case types.Timestamp:
