@@ -91,11 +91,8 @@ func shown(value ref.Val) string {
 	case types.Double:
 		return strconv.FormatFloat(float64(it), 'e', -1, 64)
 	case types.String:
-		var text strings.Builder
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(string(it)) // Strings can always be written.
-		return strings.TrimSuffix(text.String(), "\n")
+		text, _ := json.Marshal(string(it))
+		return string(text)
 	case types.Bytes:
 		return "bytes " + base64.StdEncoding.EncodeToString(it)
 	case types.Timestamp:
