@@ -15,7 +15,7 @@ use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, 
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
-use atoll_server::{Limits, Server, listen};
+use atoll_server::{Chain, Limits, Server, listen};
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_watch::Cache;
@@ -38,6 +38,7 @@ pub fn run(options: StartOptions) -> Result<(), String> {
 
 async fn serve(options: StartOptions) -> Result<(), String> {
     let directory = &options.data_dir;
+    let admission = Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?;
     let sqlite =
         SqliteStore::open(directory, atoll_sqlite::Options::default()).map_err(|error| error.to_string())?;
     let sqlite = Arc::new(sqlite);
@@ -59,6 +60,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
         registry(metrics.measured(sqlite.clone()), profile, advertised, &authority, &options).await?;
     let (authenticator, limits) = (authenticator(&options)?, limits(&options));
     let mut server = Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
+    server.admission = admission;
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
     server.token_key = Some(TokenKey::open(directory).map_err(|error| error.to_string())?);
     let server = Arc::new(server);

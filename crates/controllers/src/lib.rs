@@ -5,7 +5,8 @@
 //!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
 //!                                                        │        └── both: emptying (list, delete, what is left)
 //!                                                        ├─► belongings: what every namespace has
-//!   /clusters/* watch of ClusterRoles ───────────────────┴─► roles: what roles gather from others
+//!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
+//!   /clusters/* watch of volumes, claims ────────────────┴─► protection: let go what is to go and not used
 //! ```
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
@@ -13,6 +14,7 @@
 mod belongings;
 mod emptying;
 mod namespace;
+mod protection;
 mod resources;
 mod retry;
 mod roles;
@@ -36,6 +38,7 @@ pub async fn run(client: Client, authority: String) {
         workspace::run(client.clone(), tree.clone()),
         namespace::run(client.clone(), tree.clone()),
         roles::run(client.clone(), tree.clone()),
+        protection::run(client.clone(), tree.clone()),
         belongings::run(client, tree, authority),
     );
 }

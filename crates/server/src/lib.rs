@@ -41,13 +41,13 @@ mod workspace;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_admission::Chain;
 use atoll_authn::Authenticator;
 use atoll_authn::service_account::TokenKey;
 use atoll_authz::Policies;
 use atoll_registry::Registry;
 use tokio::sync::watch;
 
+pub use atoll_admission::Chain;
 pub use body::Body;
 pub use request::RequestInfo;
 pub use workspace::resolve;
