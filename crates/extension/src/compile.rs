@@ -1,7 +1,7 @@
 //! From the JSON of a schema to nodes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ pub(crate) fn schema(source: Option<&Value>, preserves: bool, dialect: Dialect) 
     if dialect == Dialect::Served {
         cut_defaults(&mut nodes);
     }
-    Schema { nodes, root, preserves }
+    Schema { nodes, root, preserves, rules: OnceLock::new() }
 }
 
 fn cut_defaults(nodes: &mut [Node]) {

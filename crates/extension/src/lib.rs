@@ -7,7 +7,8 @@
 //! request ─ Schema::read ─ Schema::fill ─ registry ─ Schema::validate_create / validate_update ─ store
 //!           │ prune          defaults                 │ check       keywords of the schema
 //!           │ nulls                                   │ embedded    metadata inside of objects
-//!           └ metadata                                └ lists       sets and maps have no item twice
+//!           └ metadata                                ├ lists       sets and maps have no item twice
+//!                                                     └ rules       expressions, under a budget
 //! answer ── Version::cells, Scale::read, Definition::convert
 //! publish   OpenAPI from the definition's own JSON: a compiled schema holds no descriptions
 //! ```
@@ -32,6 +33,7 @@ mod path;
 mod pattern;
 mod prune;
 pub mod publish;
+pub mod rules;
 mod scale;
 mod schema;
 mod validate;

@@ -115,7 +115,13 @@ func decodeDefinition(scheme *runtime.Scheme, text json.RawMessage) (*apiextensi
 	return &internal, nil
 }
 
-func definition(scheme *runtime.Scheme, asked question) (answer, error) {
+// definition may find that upstream's code does not survive a question; nor does it then say anything.
+func definition(scheme *runtime.Scheme, asked question) (given answer, err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			err = fmt.Errorf("%v", found)
+		}
+	}()
 	internal, err := decodeDefinition(scheme, asked.Definition)
 	if err != nil {
 		return answer{}, err
