@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use atoll_meta::{Status, json};
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
@@ -140,7 +140,9 @@ async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
     if code.is_success() {
         return Ok(value);
     }
-    Err(Status::from_value(&value).unwrap_or_else(|| {
-        Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim()))
+    Err(Status::from_value(&value).unwrap_or_else(|| match code {
+        // A path that means nothing is answered with a page.
+        StatusCode::NOT_FOUND => Status::not_found_generic(),
+        _ => Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim())),
     }))
 }

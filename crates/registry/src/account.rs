@@ -36,7 +36,7 @@ impl Registry {
         let snapshot = self.snapshot();
         let existing = snapshot.get(key)?;
         let expect = Condition::At(snapshot.stored_revision(key)?);
-        let (value, memo) = self.encode_stored(row, &mut parse(&existing.json).ok()?);
+        let (value, memo) = self.encode_stored(row, &mut parse(&existing.json()).ok()?);
         let write =
             Write { key: key.clone(), expect, value: Some(value), guards: Vec::new(), memo: Some(memo) };
         let store = self.store.clone();

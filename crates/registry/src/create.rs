@@ -6,6 +6,7 @@ use atoll_meta::{Status, id, object};
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::Context;
 use crate::{Admission, Answer, Refused, Registry, Written, parse, random, resets, services};
@@ -26,8 +27,12 @@ impl Registry {
         dry_run: bool,
         admission: &A,
     ) -> Result<Answer, Status> {
+        if row.custom.as_ref().is_some_and(|custom| custom.is_terminating) {
+            let message = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&row.group, &row.resource, object::name(&object), message));
+        }
         let labelled = object::labels(&object).next().is_some();
-        row.defaults.apply(&mut object);
+        row.fill_defaults(&mut object);
         let fields = object::metadata_mut(&mut object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
@@ -44,7 +49,7 @@ impl Registry {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             // Some things follow from the name.
-            row.defaults.apply(&mut candidate);
+            row.fill_defaults(&mut candidate);
             match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
@@ -97,9 +102,12 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
-        let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
+        let mut errors = row.strategy.check_create(&object, row.namespaced, row.checks);
+        if let Some(custom) = &row.custom {
+            errors = custom.check_create(row, &object, errors);
+        }
         if !errors.is_empty() {
-            return Err(Status::invalid(row.storage_group(), &row.kind, place.name, errors));
+            return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
         admission.validate(Some(&object), None).await?;
         let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;
@@ -120,7 +128,7 @@ impl Registry {
         let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
-            let status = match parse(&existing.json) {
+            let status = match parse(&existing.json()) {
                 Ok(existing) if object::is_being_deleted(&existing) => {
                     taken().with_message(format!("object is being deleted: {}", taken().message()))
                 }
@@ -141,6 +149,9 @@ impl Registry {
         let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => {
+                if definitions::defines(row) {
+                    self.settle_definition(place.workspace, place.name).await;
+                }
                 let json = Bytes::from(splice_resource_version(&encoded, revision));
                 (Ok(Answer { json: row.shown_json(json) }), Written::At(revision))
             }

@@ -16,6 +16,7 @@ mod binding;
 pub mod bootstrap;
 pub mod catalog;
 mod create;
+pub mod definitions;
 mod delete;
 mod eviction;
 pub mod expiry;
@@ -57,6 +58,8 @@ pub struct Registry {
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
     pub network: Network,
+    /// Held by whoever gives names to definitions.
+    pub naming: tokio::sync::Mutex<()>,
 }
 
 /// Where the time comes from.
@@ -135,13 +138,16 @@ impl Registry {
         if let Some(id) = row.stored_type().filter(|_| !stays_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
+        if let Some(custom) = &row.custom {
+            definitions::to_stored(row, custom, object);
+        }
         // Whatever is read from the store is filled in again.
         row.stored_defaults().apply(object);
         self.encode(row, object)
     }
 
     fn encode(&self, row: &Row, object: &Value) -> (Bytes, Arc<Facts>) {
-        (Bytes::from(atoll_meta::json::encode_object(object)), facts::of(row, object))
+        (Bytes::from(atoll_meta::json::encode_object(object)), facts::of(&self.catalog, row, object))
     }
 }
 

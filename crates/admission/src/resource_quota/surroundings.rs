@@ -17,7 +17,7 @@ impl Around<'_> {
     pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
         let scope = Scope::new(group, resource, Some(self.workspace), Some(namespace));
         let objects = self.snapshot.list(&scope, None);
-        objects.filter_map(|object| json::parse(&object.json).ok()).map(|parsed| parsed.value).collect()
+        objects.filter_map(|object| json::parse(&object.json()).ok()).map(|parsed| parsed.value).collect()
     }
 }
 
@@ -32,7 +32,7 @@ impl Surroundings for Around<'_> {
 
     fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
         let found = self.snapshot.get(&Key::object("", "pods", self.workspace, namespace, name))?;
-        json::parse(&found.json).ok().map(|parsed| parsed.value)
+        json::parse(&found.json()).ok().map(|parsed| parsed.value)
     }
 
     fn device_claims(&self, namespace: &str) -> Vec<Value> {

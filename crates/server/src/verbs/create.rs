@@ -58,5 +58,5 @@ async fn create(
         )
     };
     let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await?;
-    Ok(respond::object(StatusCode::CREATED, created.json, call.output))
+    Ok(respond::of_row(row, StatusCode::CREATED, created.json, call.output))
 }

@@ -26,7 +26,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let options = Arc::new(read_options(call)?);
     let scope = scope(row, call, &list);
     let (snapshot, after) = position(server, &scope, &list).await?;
-    let listing = server.registry.list(&snapshot, &scope, &list.selection, after.as_deref(), list.limit);
+    let listing = server.registry.list(row, &snapshot, &scope, &list.selection, after.as_deref(), list.limit);
     let row = Arc::new(row.clone());
     let asking = Arc::new((call.user.clone(), call.workspace.clone()));
     let mut running = JoinSet::new();

@@ -80,7 +80,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let updated = server.registry.update(row, &place, &update).await;
     let answer = updated.map(|(patched, created)| {
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-        respond::object(code, patched.json, call.output)
+        respond::of_row(row, code, patched.json, call.output)
     });
     Ok(warn(answer, &warnings.take(), call))
 }

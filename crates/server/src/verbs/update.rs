@@ -61,7 +61,7 @@ async fn update(
     };
     let (updated, created) = server.registry.update(row, &place, &update).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(respond::object(code, updated.json, call.output))
+    Ok(respond::of_row(row, code, updated.json, call.output))
 }
 
 /// The object must be the one that the URL names.
