@@ -7,6 +7,8 @@
 mod generator;
 #[path = "upstream/go.rs"]
 mod go;
+#[path = "upstream/rules.rs"]
+mod rules;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
 use atoll_meta::{FieldError, FieldPath, names};
 use generator::Generator;
 use go::ask;
+use rules::{decorate, plain};
 use serde_json::{Value, json};
 
 const SCHEMAS: usize = 1500;
@@ -46,7 +49,7 @@ fn version(schema: &Value) -> Version {
 
 fn texts(errors: &[FieldError]) -> Vec<String> {
     let mut texts: Vec<String> =
-        errors.iter().map(|error| format!("{} {error}", error.kind().reason())).collect();
+        errors.iter().map(|error| plain(&format!("{} {error}", error.kind().reason()))).collect();
     texts.sort();
     texts
 }
@@ -72,6 +75,8 @@ fn ours(case: &Case) -> Value {
     let mut update = Findings::default();
     update.errors = validate_object_meta_update(&object, &old, &path);
     version.validate_update(&object, &old, &mut update);
+    let mut warnings: Vec<String> = update.warnings.iter().map(|text| plain(text)).collect();
+    warnings.sort();
     let mut status = Findings::default();
     status.errors = validate_object_meta_update(&object, &old, &path);
     version.validate_status_update(&object, &old, &mut status);
@@ -80,8 +85,16 @@ fn ours(case: &Case) -> Value {
         serde_json::from_str(&atoll_meta::json::to_string(&object)).expect("what is written is JSON");
     json!({
         "unknown": unknown, "value": value, "create": texts(&create.errors), "update": texts(&update.errors),
-        "status": texts(&status.errors),
+        "status": texts(&status.errors), "warnings": warnings,
     })
+}
+
+/// A list of errors as ours are compared.
+fn sorted(value: &Value) -> Value {
+    let Some(texts) = value.as_array() else { return value.clone() };
+    let mut texts: Vec<String> = texts.iter().map(|text| plain(text.as_str().unwrap_or_default())).collect();
+    texts.sort();
+    json!(texts)
 }
 
 #[test]
@@ -91,7 +104,10 @@ fn random_objects_meet_the_same_fate() {
     let mut generator = Generator::new(seed);
     let mut cases = Vec::new();
     for _ in 0..SCHEMAS {
-        let schema = generator.root();
+        let mut schema = generator.root();
+        if generator.chance(50) {
+            decorate(&mut generator, &mut schema);
+        }
         for _ in 0..OBJECTS {
             let old = generator.object(&schema);
             let object = generator.changed(&old, &schema);
@@ -114,9 +130,9 @@ fn random_objects_meet_the_same_fate() {
         compared += 1;
         let ours = ours(case);
         refused += usize::from(theirs["create"].as_array().is_some_and(|errors| !errors.is_empty()));
-        for part in ["refused", "unknown", "value", "create", "update", "status"] {
+        for part in ["refused", "unknown", "value", "create", "update", "status", "warnings"] {
             let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-            let (ours, theirs) = (&ours[part], &theirs[part]);
+            let (ours, theirs) = (&ours[part], &sorted(&theirs[part]));
             if (empty(ours) && empty(theirs)) || ours == theirs {
                 continue;
             }
