@@ -32,6 +32,13 @@ pub(crate) struct Rules {
     sets: HashMap<(NodeId, bool), Option<RuleSet>>,
 }
 
+impl Rules {
+    /// Whether there is nothing that could be checked.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
+}
+
 /// The compiled rules of one node.
 #[derive(Debug)]
 struct RuleSet {
