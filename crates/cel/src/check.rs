@@ -2,6 +2,7 @@
 
 mod assign;
 mod literals;
+mod templates;
 
 use std::sync::Arc;
 
@@ -155,7 +156,7 @@ impl Checker<'_> {
                 for (item, optional) in items.clone() {
                     self.check(item);
                     let found = self.item_type(item, optional);
-                    kind = Some(self.join(item, kind, found));
+                    kind = Some(self.join(kind, found));
                 }
                 let kind = kind.unwrap_or_else(|| self.unknown());
                 self.types[id] = Type::list(kind);
@@ -165,10 +166,10 @@ impl Checker<'_> {
                 for (key, value, optional) in entries.clone() {
                     self.check(key);
                     let found = self.types[key].clone();
-                    keys = Some(self.join(key, keys, found));
+                    keys = Some(self.join(keys, found));
                     self.check(value);
                     let found = self.item_type(value, optional);
-                    values = Some(self.join(value, values, found));
+                    values = Some(self.join(values, found));
                 }
                 let (keys, values) = match (keys, values) {
                     (Some(keys), Some(values)) => (keys, values),
@@ -206,13 +207,13 @@ impl Checker<'_> {
     }
 
     /// The type of a list's items after another one.
-    fn join(&mut self, id: Id, previous: Option<Type>, current: Type) -> Type {
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else { return current };
         if self.substitutions.assignable(&previous, &current) {
             return most_general(&previous, &current).clone();
         }
-        self.mismatch(id, &previous, &current);
-        Type::Error
+        // Which lists and maps may be mixed is looked at when all types are known.
+        Type::Dyn
     }
 
     /// The type of `operand.field`.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
-use crate::plan::{Base, Call, Matches, Plan, Step};
+use crate::plan::{Base, Call, Find, Matches, Plan, Step};
 use crate::value::{Key, List, Map, Value};
 
 /// Runs a plan.
@@ -113,6 +113,7 @@ impl<'a> Run<'a> {
                 Ok(Value::Bool(found))
             }
             Step::Matches(matches) => self.matches(matches),
+            Step::Find(find) => self.find(find),
             Step::Call(call) => self.call(call),
             Step::List(items) => self.list(items),
             Step::Map(entries) => self.map(entries),
@@ -166,7 +167,11 @@ impl<'a> Run<'a> {
             (Err(error), _) | (_, Err(error)) => Err(error.clone()),
         };
         let arguments = [one.unwrap_or(Value::Null), two.unwrap_or(Value::Null)];
-        self.charge(standard::shorter(&arguments, None))?;
+        self.charge(match &arguments[0] {
+            // The libraries' types cost 1 to compare, but only if asked whether they are equal.
+            Value::Opaque(_) if wanted => 1,
+            _ => standard::shorter(&arguments, None),
+        })?;
         result
     }
 
@@ -181,6 +186,16 @@ impl<'a> Run<'a> {
             false => 1,
         };
         self.charge(cost)?;
+        result
+    }
+
+    fn find(&mut self, find: &'a Find) -> Result_<'a> {
+        let mut arguments = vec![self.step(&find.text)?, find.pattern.clone()];
+        if let Some(limit) = &find.limit {
+            arguments.push(self.step(limit)?);
+        }
+        let result = (find.call)(&find.regex, &arguments);
+        self.charge(crate::library::find_cost(&arguments, None))?;
         result
     }
 
@@ -212,10 +227,11 @@ impl<'a> Run<'a> {
             None => self.dispatch(call, &mut arguments),
         };
         let single = call.overloads.len() == 1;
-        let cost = match chosen.and_then(|chosen| chosen.cost.filter(|_| single || !chosen.standard)) {
-            Some(cost) => cost(&arguments, result.as_ref().ok()),
-            None => 1,
-        };
+        let cost = chosen.and_then(|chosen| match chosen.overload.ambiguous {
+            Some(cost) if !single => Some(cost),
+            _ => chosen.cost.filter(|_| single || !chosen.standard),
+        });
+        let cost = cost.map_or(1, |cost| cost(&arguments, result.as_ref().ok()));
         self.charge(cost)?;
         result
     }

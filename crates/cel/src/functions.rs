@@ -35,14 +35,37 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// Whether values can be passed to it, by their types without parameters.
+    /// Whether values can be passed to it.
     pub fn takes(&self, arguments: &[Value<'_>]) -> bool {
         self.signature.arguments.len() == arguments.len()
-            && self.signature.arguments.iter().zip(arguments).all(|(wanted, given)| match wanted {
-                Type::Dyn | Type::Parameter(_) => true,
-                wanted => wanted.name() == given.type_name(),
-            })
+            && self.signature.arguments.iter().zip(arguments).all(|(wanted, given)| fits(wanted, given))
     }
+}
+
+/// Whether a value is of a type. Lists and maps are judged by the first thing that is in them.
+fn fits(wanted: &Type, given: &Value<'_>) -> bool {
+    match (wanted, given) {
+        (Type::Dyn | Type::Parameter(_), _) => true,
+        (Type::List(items), Value::List(list)) => match list.get(0) {
+            Some(Ok(first)) => fits(items, &first),
+            _ => true,
+        },
+        (Type::Map(both), Value::Map(map)) if !is_open(&both[0]) || !is_open(&both[1]) => {
+            map.keys().first().is_none_or(|key| {
+                fits(&both[0], key) && map.find(key).ok().flatten().is_none_or(|value| fits(&both[1], &value))
+            })
+        }
+        (Type::Opaque(_, parameters), Value::Optional(inside)) => {
+            wanted.name() == given.type_name()
+                && parameters.first().zip(inside.as_ref()).is_none_or(|(wanted, inside)| fits(wanted, inside))
+        }
+        (wanted, given) => wanted.name() == given.type_name(),
+    }
+}
+
+/// Whether any value is of the type.
+fn is_open(kind: &Type) -> bool {
+    matches!(kind, Type::Dyn | Type::Parameter(_))
 }
 
 static FUNCTIONS: LazyLock<HashMap<&'static str, Declaration>> = LazyLock::new(|| {

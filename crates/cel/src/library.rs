@@ -1,5 +1,30 @@
 //! How libraries declare functions, and which libraries there are.
 
+mod address;
+mod arguments;
+mod authorizer;
+mod cidr;
+mod costs;
+mod decimal;
+mod format;
+mod ip;
+mod lists;
+mod location;
+mod named;
+mod quantity;
+mod regex;
+mod semver;
+mod sequences;
+mod sets;
+mod strings;
+pub(crate) mod template;
+mod text;
+mod urls;
+mod version;
+
+pub(crate) use costs::find as find_cost;
+pub(crate) use regex::{Search, search_all, search_first};
+
 use crate::cost::{CallEstimate, Node, Sizes};
 use crate::error::Error;
 use crate::value::Value;
@@ -46,6 +71,8 @@ pub struct Overload {
     pub cost: Option<RuntimeCost>,
     /// What a call may cost.
     pub estimate: Option<Estimate>,
+    /// What a call has cost where only the values told which of several overloads was meant; as `cost` without it.
+    pub ambiguous: Option<RuntimeCost>,
     /// Whether it looks at the types of its arguments itself and is called with whatever comes.
     pub unguarded: bool,
 }
@@ -53,12 +80,18 @@ pub struct Overload {
 impl Overload {
     /// A form that costs 1.
     pub const fn new(id: &'static str, signature: &'static str, call: Implementation) -> Overload {
-        Overload { id, signature, call, cost: None, estimate: None, unguarded: false }
+        Overload { id, signature, call, cost: None, estimate: None, ambiguous: None, unguarded: false }
     }
 
     /// The same, but it looks at the types of its arguments itself.
     pub const fn unguarded(mut self) -> Overload {
         self.unguarded = true;
+        self
+    }
+
+    /// The same with another cost where only the values tell which overload is meant.
+    pub const fn ambiguously(mut self, cost: RuntimeCost) -> Overload {
+        self.ambiguous = Some(cost);
         self
     }
 
@@ -71,4 +104,20 @@ impl Overload {
 }
 
 /// All libraries beside the language's own functions.
-pub static LIBRARIES: &[&Library] = &[];
+pub static LIBRARIES: &[&Library] = &[
+    &urls::LIBRARY,
+    &regex::LIBRARY,
+    &lists::LIBRARY,
+    &authorizer::LIBRARY,
+    &quantity::LIBRARY,
+    &strings::LIBRARY,
+    &sets::LIBRARY,
+    &ip::LIBRARY,
+    &cidr::LIBRARY,
+    &format::LIBRARY,
+    &semver::LIBRARY,
+    &sequences::LIBRARY,
+];
+
+#[cfg(test)]
+mod tests;

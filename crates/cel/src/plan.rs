@@ -10,6 +10,7 @@ use crate::check::{Checked, Meaning};
 use crate::error::Error;
 use crate::evaluate::fold;
 use crate::functions::Declared;
+use crate::library::{Search, search_all, search_first};
 use crate::regexp;
 use crate::syntax::tree::{ACCUMULATOR, Id, Node};
 use crate::value::{Text, Value};
@@ -31,6 +32,8 @@ pub enum Step {
     Member(Box<(Step, Value<'static>)>),
     /// `matches` with a constant pattern.
     Matches(Box<Matches>),
+    /// `find` or `findAll` with a constant pattern.
+    Find(Box<Find>),
     Call(Box<Call>),
     List(Box<[(Step, bool)]>),
     Map(Box<[(Step, Step, bool)]>),
@@ -101,6 +104,16 @@ pub struct Matches {
     pub regex: Regex,
     /// Whether it was called as a method, and costs accordingly.
     pub method: bool,
+}
+
+/// `find` or `findAll` with a pattern that was compiled.
+#[derive(Clone, Debug)]
+pub struct Find {
+    pub text: Step,
+    pub pattern: Value<'static>,
+    pub limit: Option<Step>,
+    pub regex: Regex,
+    pub call: Search,
 }
 
 /// A loop. Its variables have places of their own.
@@ -297,6 +310,14 @@ impl Planner<'_> {
                 let (text, pattern) = (take(text), pattern.clone());
                 let method = single == Some("matches_string");
                 return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, method })));
+            }
+            ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..])
+                if pattern.as_str().is_some() =>
+            {
+                let regex = regexp::compile(pattern.as_str().unwrap_or_default())?;
+                let call = if declaration.name == "find" { search_first } else { search_all };
+                let (text, pattern, limit) = (take(text), pattern.clone(), limit.first_mut().map(take));
+                return Ok(Step::Find(Box::new(Find { text, pattern, limit, regex, call })));
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! What can be known to be wrong before there are values: literals of times, spans and patterns, and mixed lists and maps.
 
-use super::Checked;
+use super::{Checked, templates};
 use crate::regexp;
 use crate::source::{Issues, Place};
 use crate::standard;
@@ -19,6 +19,7 @@ pub fn check(text: &str, checked: &Checked) -> Issues {
     }
     walker.mixed(checked.tree.root, false, true);
     walker.mixed(checked.tree.root, false, false);
+    walker.templates(checked.tree.root);
     walker.issues
 }
 
@@ -61,6 +62,16 @@ impl Walker<'_> {
         }
         for child in self.children(id) {
             self.calls(child, function);
+        }
+    }
+
+    /// Templates that do not fit their arguments.
+    fn templates(&mut self, id: Id) {
+        if let Some((at, message)) = templates::check(self.checked, id) {
+            self.issues.add(Place::of(self.text, self.checked.tree.offsets[at]), message);
+        }
+        for child in self.children(id) {
+            self.templates(child);
         }
     }
 

@@ -40,9 +40,6 @@ fn in_list(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
 
 /// Equality and order look no further than the shorter one goes.
 pub fn shorter(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
-    if let Some(Value::Opaque(_)) = arguments.first() {
-        return 1;
-    }
     charge(size(arguments, 0).min(size(arguments, 1)), STRING_TRAVERSAL)
 }
 

@@ -185,14 +185,7 @@ pub fn write_double(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if !(-4..21).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{digits}e{sign}{:02}", exponent.abs());
-    }
-    format!("{number}")
+    atoll_meta::quote::print_float(number)
 }
 
 fn to_string<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {

@@ -3,7 +3,7 @@
 use super::special;
 use crate::error::Error;
 use crate::library::Overload;
-use crate::value::Value;
+use crate::value::{List, Map, Value};
 
 pub static OF: &[Overload] = &[Overload::new("optional_of", "(V) -> optional(V)", of)];
 pub static OF_NON_ZERO: &[Overload] =
@@ -36,7 +36,8 @@ fn of_non_zero<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         Some(Value::Double(it)) => *it == 0.0,
         Some(Value::Duration(it)) => *it == 0,
         Some(Value::Timestamp(it)) => it.is_zero(),
-        Some(Value::Optional(it)) => it.is_none(),
+        // Lists and maps with a schema are never zero to upstream, even if they are empty.
+        Some(Value::List(List::Json(..) | List::Kept(..)) | Value::Map(Map::Json(..))) => false,
         Some(sized @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))) => {
             sized.size() == Some(0)
         }

@@ -30,7 +30,11 @@ impl<'a> Value<'a> {
                 _ => false,
             },
             (Value::Unknown(one), Value::Unknown(two)) => one == two,
-            (Value::Opaque(one), Value::Opaque(two)) => one.equals(&**two),
+            (Value::Opaque(one), Value::Opaque(two)) if one.type_name() == two.type_name() => {
+                one.equals(&**two)
+            }
+            // The libraries' types refuse to be compared with any other.
+            (Value::Opaque(_), _) => return Err(Error::NoSuchOverload),
             (Value::List(one), Value::List(two)) => lists(one, two)?,
             (Value::Map(one), Value::Map(two)) => maps(one, two)?,
             (Value::List(List::Json(..) | List::Kept(..)) | Value::Map(Map::Json(..)), _) => {

@@ -26,7 +26,8 @@ pub fn shape(schema: &Json, name: &str) -> (Arc<Shape>, u64) {
                 Some("date-time") => (ShapeKind::DateTime, 32, 21),
                 _ => {
                     let longest = schema["enum"].as_array().map(|values| {
-                        values.iter().filter_map(|value| value.as_str().map(str::len)).max().unwrap_or(0) as u64
+                        values.iter().filter_map(|value| value.as_str().map(str::len)).max().unwrap_or(0)
+                            as u64
                     });
                     let max = bound("maxLength").map(|length| length * 4).or(longest).unwrap_or(REQUEST - 2);
                     (ShapeKind::String, max, 2)
