@@ -8,8 +8,10 @@ pub use translate::PatternError;
 
 use crate::error::Error;
 
-/// The most memory that a compiled pattern may take.
-const SIZE: usize = 4 << 20;
+/// The most memory that a compiled pattern may take. Classes of letters take some kilobytes each time they are repeated.
+const SIZE: usize = 32 << 20;
+/// The most memory that running one may take.
+const CACHE: usize = 4 << 20;
 
 /// Compiles a pattern.
 ///
@@ -20,9 +22,14 @@ pub fn compile(pattern: &str) -> Result<Regex, Error> {
     compiled(pattern).map_err(|error| Error::new(error.to_string()))
 }
 
-fn compiled(pattern: &str) -> Result<Regex, PatternError> {
+/// The same with an error of its own.
+///
+/// # Errors
+///
+/// If it is none, in Go's words.
+pub fn compiled(pattern: &str) -> Result<Regex, PatternError> {
     let translated = translate::translate(pattern)?;
-    let built = RegexBuilder::new(&translated).size_limit(SIZE).dfa_size_limit(SIZE).build();
+    let built = RegexBuilder::new(&translated).size_limit(SIZE).dfa_size_limit(CACHE).build();
     built.map_err(|_| PatternError::too_large(pattern))
 }
 

@@ -188,10 +188,10 @@ impl<'s> Walk<'s, '_> {
                 continue;
             }
             let evaluation = run(program, set, value, old, optional);
-            self.charge(evaluation.cost).map_err(|spent| {
+            if self.charge(evaluation.cost).is_err() {
                 self.refuse(node, place, SPENT);
-                spent
-            })?;
+                return Err(Spent);
+            }
             match evaluation.result {
                 Ok(Seen::Bool(true)) => {}
                 Ok(_) => self.failed(node, set, rule, source, (value, old, before), place)?,
