@@ -1,8 +1,12 @@
 //! The user that a client certificate names: the common name, and a group for every organization.
 
+use base64::Engine;
+use rustls::pki_types::CertificateSigningRequestDer;
+use rustls::pki_types::pem::PemObject;
 use x509_cert::Certificate;
 use x509_cert::der::asn1::{Ia5StringRef, PrintableStringRef, TeletexStringRef, Utf8StringRef};
 use x509_cert::der::{Any, Decode, Tag, Tagged};
+use x509_cert::request::CertReq;
 
 use crate::User;
 
@@ -22,6 +26,17 @@ pub fn user(der: &[u8]) -> Option<User> {
     }
     let name = name.filter(|name| !name.is_empty())?;
     Some(User::authenticated(name, String::new(), groups))
+}
+
+/// The groups that a request for a certificate, PEM in base64 as it stands in objects, asks for.
+pub fn requested_groups(encoded: &str) -> Result<Vec<String>, &'static str> {
+    let unreadable = "PEM block type must be CERTIFICATE REQUEST";
+    let pem = base64::engine::general_purpose::STANDARD.decode(encoded).map_err(|_| unreadable)?;
+    let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| unreadable)?;
+    let request = CertReq::from_der(&der).map_err(|_| "it is no certificate request")?;
+    let subject = request.info.subject.iter();
+    let organizations = subject.filter(|attribute| attribute.oid.to_string() == ORGANIZATION);
+    Ok(organizations.filter_map(|attribute| text(&attribute.value)).collect())
 }
 
 fn text(value: &Any) -> Option<String> {

@@ -14,6 +14,8 @@ pub mod certificate;
 pub mod service_account;
 pub mod token_file;
 
+use std::collections::BTreeMap;
+
 use token_file::TokenFile;
 
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -29,6 +31,8 @@ pub struct User {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
+    /// What else is known of them, by key.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The credential is not one of ours.
@@ -42,7 +46,12 @@ pub struct Authenticator {
 
 impl User {
     pub fn anonymous() -> Self {
-        User { name: ANONYMOUS.into(), uid: String::new(), groups: vec![UNAUTHENTICATED.into()] }
+        User {
+            name: ANONYMOUS.into(),
+            uid: String::new(),
+            groups: vec![UNAUTHENTICATED.into()],
+            extra: BTreeMap::new(),
+        }
     }
 
     /// A user that has proven who they are.
@@ -50,7 +59,7 @@ impl User {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.into());
         }
-        User { name, uid, groups }
+        User { name, uid, groups, extra: BTreeMap::new() }
     }
 
     pub fn is_in(&self, group: &str) -> bool {

@@ -4,7 +4,9 @@
 //!   /clusters/* watch of Workspaces ─► Tree (id → path) ─┬─► workspace: empty it, children first, then let it go
 //!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
 //!                                                        │        └── both: emptying (list, delete, what is left)
-//!                                                        └─► belongings: what every namespace has
+//!                                                        ├─► belongings: what every namespace has
+//!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
+//!   /clusters/* watch of volumes, claims ────────────────┴─► protection: let go what is to go and not used
 //! ```
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
@@ -12,8 +14,10 @@
 mod belongings;
 mod emptying;
 mod namespace;
+mod protection;
 mod resources;
 mod retry;
+mod roles;
 mod tree;
 mod watching;
 mod workspace;
@@ -33,6 +37,8 @@ pub async fn run(client: Client, authority: String) {
     tokio::join!(
         workspace::run(client.clone(), tree.clone()),
         namespace::run(client.clone(), tree.clone()),
+        roles::run(client.clone(), tree.clone()),
+        protection::run(client.clone(), tree.clone()),
         belongings::run(client, tree, authority),
     );
 }

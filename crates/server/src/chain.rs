@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use atoll_authn::User;
-use atoll_authz::Attributes;
 use atoll_meta::Status;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
@@ -18,7 +17,7 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, impersonation, openapi, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, openapi, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -106,21 +105,19 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let workspace = workspace::resolve(&server.registry, info.workspace.as_deref());
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let user = server.identify(peer.certificate.as_deref(), authorization);
-    let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
-    let user = match impersonation::acting_as(user, request.headers()) {
+    let asked_in = workspace.as_ref().ok().and_then(Workspace::scope);
+    let caller = server.identify(peer.certificate.as_deref(), authorization, asked_in);
+    let caller = caller.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let user = match server.admit(caller, request.headers(), info, &workspace) {
         Ok(user) => user,
-        Err(status) if status.code() == 403 => {
+        Err(status) if matches!(status.code(), 400 | 403) => {
             return Ok(respond::forbidden(&status, Output::of_error(request.headers(), &query)));
         }
         Err(status) => return Err(status),
     };
-    let attributes = Attributes { user: &user, verb: info.verb, target: info.target() };
-    if let Err(status) = atoll_authz::authorize(&attributes) {
-        let output = Output::of_error(request.headers(), &query);
-        return Ok(respond::forbidden(&status, output));
-    }
+    let workspace = workspace?;
     if info.is_malformed {
         let known = info.is_resource
             && !info.path.starts_with("//")
@@ -128,7 +125,6 @@ where
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let _place = server.inflight.enter(info)?;
-    let workspace = workspace::resolve(&server.registry, info.workspace.as_deref())?;
     let (parts, body) = request.into_parts();
     if info.is_resource {
         let body = read(body).await?;
@@ -141,6 +137,8 @@ where
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => version::answer(&parts.headers),
+        // What is about the whole server is the root's.
+        "/metrics" | snapshot::PATH if !workspace.is_root() => Ok(respond::not_found_page()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => openapi::answer(server, info, query, parts.headers).await,

@@ -7,15 +7,27 @@ use atoll_registry::Place;
 use serde_json::Value;
 
 use crate::Server;
+use crate::access::Caller;
 
 impl Server {
-    /// The user behind a verified client certificate or an `Authorization` header.
-    pub fn identify(&self, certificate: Option<&User>, header: Option<&str>) -> Result<User, Unauthorized> {
+    /// The user behind a verified client certificate or an `Authorization` header, for a request in `workspace`, if that exists.
+    pub fn identify(
+        &self,
+        certificate: Option<&User>,
+        header: Option<&str>,
+        workspace: Option<&str>,
+    ) -> Result<Caller, Unauthorized> {
         let known = self.authenticator.authenticate(certificate, header);
-        let (Err(Unauthorized), Some(token)) = (&known, header.and_then(bearer_token)) else { return known };
+        let (Err(Unauthorized), Some(token)) = (&known, header.and_then(bearer_token)) else {
+            return known.map(|user| Caller { user, at_home: false });
+        };
         let key = self.token_key.as_ref().ok_or(Unauthorized)?;
         let verified = key.verify(token, self.registry.clock.now())?;
-        if self.still_exists(&verified) { Ok(verified.user) } else { Err(Unauthorized) }
+        let at_home = workspace == Some(&*verified.workspace);
+        match at_home && self.still_exists(&verified) {
+            true => Ok(Caller { user: verified.user, at_home }),
+            false => Err(Unauthorized),
+        }
     }
 
     fn still_exists(&self, verified: &Verified) -> bool {

@@ -9,6 +9,7 @@
 //! `chain` shows the way of a request in one function. Every answer that is not a success is a Status, made
 //! from an error in one place. The same handler serves the socket and the in-process client.
 
+mod access;
 pub mod body;
 pub mod chain;
 mod decode;
@@ -40,12 +41,13 @@ mod workspace;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_admission::Chain;
 use atoll_authn::Authenticator;
 use atoll_authn::service_account::TokenKey;
+use atoll_authz::Policies;
 use atoll_registry::Registry;
 use tokio::sync::watch;
 
+pub use atoll_admission::Chain;
 pub use body::Body;
 pub use request::RequestInfo;
 pub use workspace::resolve;
@@ -86,6 +88,8 @@ impl Default for Limits {
 pub struct Server {
     pub registry: Arc<Registry>,
     pub authenticator: Authenticator,
+    /// Who may do what, in every workspace.
+    pub policies: Arc<Policies>,
     /// Signs tokens of ServiceAccounts.
     pub token_key: Option<TokenKey>,
     pub admission: Chain,
@@ -106,6 +110,7 @@ impl Server {
     pub fn new(
         registry: Arc<Registry>,
         authenticator: Authenticator,
+        policies: Arc<Policies>,
         limits: Limits,
         advertised: String,
         metrics: Metrics,
@@ -120,6 +125,7 @@ impl Server {
             stopping: watch::channel(false).0,
             registry,
             authenticator,
+            policies,
             limits,
             advertised,
             metrics,

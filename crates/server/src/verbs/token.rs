@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_authn::AUDIENCE;
 use atoll_authn::service_account::Subject;
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
-use atoll_registry::{Place, Row};
+use atoll_registry::{Admission, Place, Row};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admit, place, warn};
+use super::gate::Gate;
+use super::patch::Warnings;
+use super::{place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -31,12 +33,31 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         &call.body,
         options.field_validation,
     )?;
-    let Decoded { object: request, warnings } = decoded;
-    Ok(warn(issue(server, row, call, request), &warnings, call))
+    let Decoded { object: request, mut warnings } = decoded;
+    let remarks = Warnings::default();
+    let issued = issue(server, row, call, request, &options, &remarks).await;
+    warnings.extend(remarks.take());
+    Ok(warn(issued, &warnings, call))
 }
 
-fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<Response<Body>, Status> {
-    let place = place(row, call)?;
+async fn issue(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    mut request: Value,
+    options: &WriteOptions,
+    warnings: &Warnings,
+) -> Result<Response<Body>, Status> {
+    let (place, manager) = (place(row, call)?, options.manager(&call.headers));
+    let gate = Gate::of(
+        server,
+        row,
+        call,
+        place,
+        Options::Write { manager: &manager, dry_run: options.dry_run },
+        warnings,
+    );
+    gate.mutate(&mut request, None).await?;
     check_names(&request, &place)?;
     let account = parse(&server.registry.get(row, &place)?.json)?;
     let uid = object::uid(&account);
@@ -53,7 +74,7 @@ fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
     }
-    admit(server, row, call, &place, Operation::Create, place.name, None)?;
+    gate.validate(Some(&request), None).await?;
     let bound = bound(server, &request, &place)?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let audiences: Vec<String> = texts(&request["spec"]["audiences"]).map(String::from).collect();
