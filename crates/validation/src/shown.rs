@@ -189,8 +189,7 @@ fn one(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
 
 /// What can be a schema or something else is both in upstream's own types, and one of them empty.
 fn schema_or(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
-    let mut schema = |value: &Value, out: &mut String| match types.by_key("apiextensions/v1.JSONSchemaProps")
-    {
+    let schema = |value: &Value, out: &mut String| match types.by_key("apiextensions/v1.JSONSchemaProps") {
         Some(id) if value.is_object() => structure(types, id, value, out),
         _ => out.push_str("null"),
     };
