@@ -21,7 +21,7 @@ use go::ask;
 use rules::{decorate, plain};
 use serde_json::{Value, json};
 
-const SCHEMAS: usize = 1500;
+const SCHEMAS: usize = 1000;
 const OBJECTS: usize = 6;
 /// Of a thousand objects at least so many meet the same fate, word for word.
 const FLOOR: usize = 998;

@@ -22,7 +22,7 @@ use go::ask;
 use rules::plain;
 use serde_json::{Value, json};
 
-const DEFINITIONS: usize = 4000;
+const DEFINITIONS: usize = 2500;
 /// Of a thousand definitions at least so many meet the same fate, word for word.
 const FLOOR: usize = 995;
 
