@@ -72,7 +72,8 @@ fn cells_are_what_upstream_shows() {
         cells(json!({"spec": {"replicas": 2.7}, "status": status})),
         [json!(2), json!(null), json!(null), json!(null), json!("<invalid>"), json!("<no value>")]
     );
-    let mut described = version.columns.iter().map(|column| column.description.as_deref().unwrap_or_default());
+    let mut described =
+        version.columns.iter().map(|column| column.description.as_deref().unwrap_or_default());
     let first = "Custom resource definition column (in JSONPath format): .spec.replicas";
     assert_eq!(described.next(), Some(first));
     assert_eq!(described.next_back(), Some("everything"));
