@@ -174,7 +174,7 @@ impl Stored {
     fn find(registry: &Registry, place: &Place<'_>) -> Option<Stored> {
         let row = quotas(registry)?;
         let found = registry.snapshot().get(&row.key(place))?;
-        atoll_meta::json::parse(&found.json).ok().map(|parsed| Stored::read(parsed.value))
+        atoll_meta::json::parse(&found.json()).ok().map(|parsed| Stored::read(parsed.value))
     }
 
     /// Writes what is used, on condition that nobody has written the quota since it was read.

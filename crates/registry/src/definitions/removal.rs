@@ -148,7 +148,7 @@ impl Registry {
             if new == old {
                 return Ok(Definition::of(&existing));
             }
-            match self.write_status(&snapshot, key, &old, new).await {
+            match self.write_settled(&snapshot, key, &old, new).await {
                 Ok(()) => return Ok(Definition::of(&existing)),
                 Err(Refused::Changed) => {}
                 Err(Refused::Status(status)) => return Err(status),

@@ -40,7 +40,7 @@ impl Registry {
             if new == old {
                 return;
             }
-            match self.write_status(&snapshot, &key, &old, new).await {
+            match self.write_settled(&snapshot, &key, &old, new).await {
                 Ok(()) => return,
                 Err(Refused::Changed) => {}
                 Err(Refused::Status(status)) => {
@@ -52,7 +52,7 @@ impl Registry {
     }
 
     /// Writes a definition whose status, or finalizers, the system has changed.
-    pub(super) async fn write_status(
+    pub(super) async fn write_settled(
         &self,
         snapshot: &Snapshot,
         key: &Key,
