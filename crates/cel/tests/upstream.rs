@@ -47,7 +47,11 @@ fn shown(value: &Value<'_>) -> String {
             let exponent: i32 = exponent.parse().expect("it is a number");
             format!("{digits}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
         }
-        Value::String(text) => Json::from(&**text).to_string(),
+        // Go escapes these.
+        Value::String(text) => {
+            let text = Json::from(&**text).to_string();
+            text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+        }
         Value::Bytes(bytes) => format!("bytes {}", base64::engine::general_purpose::STANDARD.encode(bytes)),
         Value::Timestamp(at) => format!("timestamp {}", atoll_cel::time::format_timestamp(*at)),
         Value::Duration(nanos) => format!("duration {nanos}"),

@@ -193,7 +193,11 @@ impl Compiler {
             checks.push(Check::Pattern(self.pattern(pattern)));
         }
         let format = text(fields, "format");
-        let known = Format::named(format, types);
+        let mut known = Format::named(format, types);
+        if known == Format::Unknown && self.dialect == Dialect::Defaults {
+            // Texts are checked against the format whatever they should have been.
+            known = Format::named(format, Types::STRING);
+        }
         if !format.is_empty() && (known != Format::Unknown || self.dialect == Dialect::Defaults) {
             checks.push(Check::Format(known, self.name(format)));
         }

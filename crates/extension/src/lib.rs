@@ -40,9 +40,10 @@ mod validate;
 
 pub use columns::Column;
 pub use definition::{Definition, Names, Selectable, Version};
+pub use formats::knows_format;
 pub use node::{Additional, ListType, Shape};
 pub use path::JsonPath;
-pub use pattern::{Pattern, PatternError};
+pub use pattern::Pattern;
 pub use scale::{Scale, ScaleError};
 pub use schema::{Origin, Schema};
 pub use validate::Findings;

@@ -16,17 +16,27 @@ use atoll_cel::Program;
 
 use crate::node::NodeId;
 
+pub(crate) use compile::compile_from;
 pub use compile::{Report, reports};
+pub(crate) use evaluate::{Spent, check_alone};
 
 /// What one expression may cost.
 const CALL_LIMIT: u64 = 1_000_000;
 /// What all rules of an object may cost.
-const BUDGET: i64 = 10_000_000;
+pub(crate) const BUDGET: i64 = 10_000_000;
 
 /// The compiled rules of a schema, by the node that has them and whether that is a whole object.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    sets: HashMap<(NodeId, bool), RuleSet>,
+    /// Nothing for rules about what expressions cannot see.
+    sets: HashMap<(NodeId, bool), Option<RuleSet>>,
+}
+
+impl Rules {
+    /// Whether there is nothing that could be checked.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
 }
 
 /// The compiled rules of one node.

@@ -102,7 +102,7 @@ impl Version {
     }
 
     fn validate_rules(&self, new: &Value, old: Option<&Value>, findings: &mut Findings) {
-        if !self.schema.has_rules() {
+        if !self.schema.has_rules() || self.schema.rules().is_empty() {
             return;
         }
         if findings.errors.iter().any(is_blocking) {

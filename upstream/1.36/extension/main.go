@@ -104,15 +104,20 @@ func decodeDefinition(scheme *runtime.Scheme, text json.RawMessage) (*apiextensi
 	if err := scheme.Convert(&external, &internal, nil); err != nil {
 		return nil, err
 	}
-	for _, version := range internal.Spec.Versions {
+	store(&internal)
+	return &internal, nil
+}
+
+// store remembers the version that is stored, as strategies do.
+func store(definition *apiextensions.CustomResourceDefinition) {
+	for _, version := range definition.Spec.Versions {
 		if version.Storage {
-			if !apiextensions.IsStoredVersion(&internal, version.Name) {
-				internal.Status.StoredVersions = append(internal.Status.StoredVersions, version.Name)
+			if !apiextensions.IsStoredVersion(definition, version.Name) {
+				definition.Status.StoredVersions = append(definition.Status.StoredVersions, version.Name)
 			}
-			break
+			return
 		}
 	}
-	return &internal, nil
 }
 
 // definition may find that upstream's code does not survive a question; nor does it then say anything.
@@ -134,7 +139,8 @@ func definition(scheme *runtime.Scheme, asked question) (given answer, err error
 	if err != nil {
 		return answer{}, err
 	}
-	internal.Status = before.Status
+	internal.Status = *before.Status.DeepCopy()
+	store(internal)
 	return answer{Definition: texts(validation.ValidateCustomResourceDefinitionUpdate(ctx, internal, before))}, nil
 }
 

@@ -21,13 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(8);
 pub struct Counter {
     client: Client,
     tree: Arc<Tree>,
-    /// What every workspace serves.
-    builtin: Served,
+    served: Served,
 }
 
 impl Counter {
     pub fn new(client: Client, tree: Arc<Tree>) -> Self {
-        Counter { client, tree, builtin: Served::default() }
+        Counter { client, tree, served: Served::default() }
     }
 
     pub async fn count(&self, target: &Target) -> Outcome {
@@ -111,25 +110,9 @@ impl Counter {
         workspace: &str,
         (group, resource): &GroupResource,
     ) -> Result<Option<String>, Status> {
-        let builtin = self.builtin.of(&self.client, workspace).await?;
-        let known = builtin.iter().find(|known| known.group == *group && known.name == *resource);
-        if let Some(known) = known {
-            return Ok(known.namespaced.then(|| known.base.clone()));
-        }
-        if group.is_empty() {
-            return Ok(None);
-        }
-        let root = format!("/clusters/{workspace}");
-        let described = match self.client.get(&format!("{root}/apis/{group}")).await {
-            Err(status) if status.reason() == "NotFound" => return Ok(None),
-            described => described?,
-        };
-        let Some(version) = described["preferredVersion"]["groupVersion"].as_str() else { return Ok(None) };
-        let base = format!("/apis/{version}");
-        let served = self.client.get(&format!("{root}{base}")).await?;
-        let mut served = served["resources"].as_array().into_iter().flatten();
-        let own = served.any(|own| own["name"] == resource.as_str() && own["namespaced"] == true);
-        Ok(own.then_some(base))
+        let served = self.served.of(&self.client, workspace).await?;
+        let own = served.iter().find(|own| own.group == *group && own.name == *resource && own.namespaced);
+        Ok(own.map(|own| own.base.clone()))
     }
 
     async fn list(&self, workspace: &str, path: &str) -> Result<Vec<Value>, Status> {

@@ -55,35 +55,38 @@ pub fn reports(schema: &Value, is_object: bool) -> Option<Vec<Report>> {
 impl Schema {
     /// The compiled rules, made when they are first needed.
     pub(crate) fn rules(&self) -> &Rules {
-        self.rules.get_or_init(|| {
-            let mut rules = Rules::default();
-            gather(&self.nodes, self.root, true, &mut rules);
-            rules
-        })
+        self.rules.get_or_init(|| compile_from(&self.nodes, (self.root, true)))
     }
+}
+
+/// The compiled rules of a part of a schema.
+pub(crate) fn compile_from(nodes: &[Node], (id, is_object): (NodeId, bool)) -> Rules {
+    let mut rules = Rules::default();
+    gather(nodes, id, is_object, &mut rules);
+    rules
 }
 
 /// Compiles the rules of a node and of all below that expressions can see.
 fn gather(nodes: &[Node], id: NodeId, is_object: bool, rules: &mut Rules) {
     let node = &nodes[id.0 as usize];
-    if !node.is(Flags::HOLDS_RULES)
-        || rules.sets.contains_key(&(id, is_object))
-        || !shapes::is_visible(nodes, node)
-    {
+    if !node.is(Flags::HOLDS_RULES) || rules.sets.contains_key(&(id, is_object)) {
         return;
     }
     let own = node.extra.as_ref().map_or(&[][..], |extra| &extra.rules);
-    if !own.is_empty()
-        && let Some(sized) = shape(nodes, node, is_object, TYPE_NAME)
-    {
-        let environments = Environments::new(&sized.shape);
-        let compiled: Box<[CompiledRule]> =
-            own.iter().map(|rule| one(nodes, node, rule, &environments, &sized.shape).0).collect();
-        let uses_old = compiled.iter().any(|rule| rule.uses_old);
-        rules.sets.insert((id, is_object), RuleSet { shape: sized.shape, rules: compiled, uses_old });
+    let visible = shapes::is_visible(nodes, node);
+    if !own.is_empty() {
+        let set = shape(nodes, node, is_object, TYPE_NAME).map(|sized| {
+            let environments = Environments::new(&sized.shape);
+            let compiled: Box<[CompiledRule]> =
+                own.iter().map(|rule| one(nodes, node, rule, &environments, &sized.shape).0).collect();
+            let uses_old = compiled.iter().any(|rule| rule.uses_old);
+            RuleSet { shape: sized.shape, rules: compiled, uses_old }
+        });
+        rules.sets.insert((id, is_object), set);
     }
-    let children = node.properties.iter().map(|property| property.node);
-    for child in children.chain(node.items).chain(node.rest.node()) {
+    let seen = |child: &NodeId| visible && shapes::is_visible(nodes, &nodes[child.0 as usize]);
+    let properties = node.properties.iter().map(|property| property.node).filter(seen);
+    for child in properties.chain(node.items).chain(node.rest.node()) {
         gather(nodes, child, nodes[child.0 as usize].is(Flags::EMBEDS), rules);
     }
 }

@@ -23,17 +23,34 @@ impl Schema {
         let root = self.root();
         let current = old.map(|old| Correlated { nodes: &self.nodes, node: root, new, old });
         let mut walk = Walk { nodes: &self.nodes, rules: self.rules(), budget: BUDGET, findings };
+        let root = FieldPath::nil();
         // Whether all was checked does not matter any more.
-        let _ = walk.value(self.root, true, new, old, Ratchet { current, parent: None }, &Place::Root);
+        let _ = walk.value(self.root, true, new, old, Ratchet { current, parent: None }, &Place::Root(&root));
     }
 }
 
+/// Checks the rules of a value that stands somewhere in a definition. A budget that is spent is less than nothing.
+pub(crate) fn check_alone(
+    (nodes, rules, (id, is_object)): (&[Node], &Rules, (NodeId, bool)),
+    value: &Value,
+    old: Option<&Value>,
+    path: &FieldPath,
+    budget: &mut i64,
+) -> Vec<FieldError> {
+    let mut findings = Findings::default();
+    let mut walk = Walk { nodes, rules, budget: *budget, findings: &mut findings };
+    let before = Ratchet { current: None, parent: None };
+    let spent = walk.value(id, is_object, value, old, before, &Place::Root(path)).is_err();
+    *budget = if spent { -1 } else { walk.budget };
+    findings.errors
+}
+
 /// The budget is spent: nothing more is checked.
-struct Spent;
+pub(crate) struct Spent;
 
 /// Where the walk is, as a chain on the stack.
 enum Place<'p> {
-    Root,
+    Root(&'p FieldPath),
     Field(&'p Place<'p>, &'p str),
     Key(&'p Place<'p>, &'p str),
     Index(&'p Place<'p>, usize),
@@ -42,7 +59,7 @@ enum Place<'p> {
 impl Place<'_> {
     fn path(&self) -> FieldPath {
         match self {
-            Place::Root => FieldPath::nil(),
+            Place::Root(path) => (*path).clone(),
             Place::Field(before, name) => before.path().child((*name).to_owned()),
             Place::Key(before, key) => before.path().key(key),
             Place::Index(before, index) => before.path().index(*index),
@@ -94,8 +111,13 @@ impl<'s> Walk<'s, '_> {
             return Ok(());
         }
         let old = old.filter(|old| !old.is_null());
-        if let Some(set) = self.rules.sets.get(&(id, is_object)) {
-            self.set(node, set, value, old, before, place)?;
+        match self.rules.sets.get(&(id, is_object)) {
+            Some(Some(set)) => self.set(node, set, value, old, before, place)?,
+            Some(None) => {
+                let detail = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+                self.refuse(node, place, detail);
+            }
+            None => {}
         }
         let nodes = self.nodes;
         let embeds = |id: NodeId| nodes[id.0 as usize].is(Flags::EMBEDS);
@@ -166,10 +188,10 @@ impl<'s> Walk<'s, '_> {
                 continue;
             }
             let evaluation = run(program, set, value, old, optional);
-            self.charge(evaluation.cost).map_err(|spent| {
+            if self.charge(evaluation.cost).is_err() {
                 self.refuse(node, place, SPENT);
-                spent
-            })?;
+                return Err(Spent);
+            }
             match evaluation.result {
                 Ok(Seen::Bool(true)) => {}
                 Ok(_) => self.failed(node, set, rule, source, (value, old, before), place)?,
@@ -297,15 +319,18 @@ fn run<'a>(
     optional: bool,
 ) -> Evaluation<'a> {
     let failed = |error| Evaluation { result: Err(error), cost: 0 };
-    let seen = match Seen::from_json(value, &set.shape) {
-        Ok(seen) => seen,
+    // What a rule does not look at may be anything.
+    let uses = |name: &str| program.variables().iter().any(|variable| &**variable == name);
+    let seen = |value: &'a Value| Seen::from_json(value, &set.shape);
+    let now = match uses("self").then(|| seen(value)).transpose() {
+        Ok(now) => now,
         Err(error) => return failed(error),
     };
-    let old = match old.filter(|_| set.uses_old).map(|old| Seen::from_json(old, &set.shape)).transpose() {
+    let old = match old.filter(|_| set.uses_old && uses("oldSelf")).map(seen).transpose() {
         Ok(old) => old,
         Err(error) => return failed(error),
     };
-    let mut variables = vec![("self", seen)];
+    let mut variables: Vec<(&str, Seen<'a>)> = now.map(|now| ("self", now)).into_iter().collect();
     if optional {
         variables.push(("oldSelf", Seen::optional(old)));
     } else if let Some(old) = old {

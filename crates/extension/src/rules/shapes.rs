@@ -47,7 +47,7 @@ pub(crate) fn shape(nodes: &[Node], node: &Node, is_object: bool, name: &str) ->
     }
     match node.types {
         Types::ARRAY => {
-            let items = inner(node.items?, format!("{name}.@idem"))?;
+            let items = inner(node.items?, format!("{name}.@idx"))?;
             let most = count(node, |check| match check {
                 Check::MaxItems(most) => Some(*most),
                 _ => None,

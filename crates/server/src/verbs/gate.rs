@@ -114,7 +114,8 @@ impl Admission for Gate<'_> {
         if old.is_none() {
             self.workspace.check_create(&self.row.group, &self.row.resource, new)?;
         }
-        self.ask(of_write(old), old, Phase::Mutate(new)).await
+        self.ask(of_write(old), old, Phase::Mutate(new)).await?;
+        self.check_escalation(new, old)
     }
 
     async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {

@@ -277,8 +277,12 @@ fn walk(
         let no_default = if place.in_meta { Some(reason) } else { inner.no_default.clone() };
         walk(errors, expressions, &additional, &Place { no_default, ..inner.clone() }, demands);
     }
+    let map_type = schema.text_of("x-kubernetes-map-type");
     for (name, property) in properties.entries() {
         let mut inner = inner.clone();
+        if !matches!(map_type, "" | "granular" | "atomic") {
+            inner.within.get_or_insert_with(|| schema.path.clone());
+        }
         let embeds = schema.get("x-kubernetes-embedded-resource").flag();
         if (place.is_root || embeds) && matches!(name, "metadata" | "kind" | "apiVersion") {
             inner.in_meta = true;

@@ -3,47 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::generator::Generator;
+use crate::rules::{PATHS, decorate, pick, rule};
 
-const RULES: &[&str] = &[
-    "true",
-    "self.a == self.a",
-    "has(self.name)",
-    "self == oldSelf",
-    "self.spec.x > 1",
-    "size(self) < 10",
-    "self.all(x, x == x)",
-    "self.exists(x, x.name == 'a')",
-    "1",
-    "self.",
-    "self.replicas <= self.maxReplicas",
-    "self.matches('^a')",
-    "oldSelf.hasValue() ? self == oldSelf.value() : true",
-    "self.map(x, x).size() > 0",
-    "self.contains('a')",
-    "self > 1",
-    " ",
-    "true\n|| false",
-];
-const PATHS: &[&str] = &[
-    ".a",
-    ".spec",
-    ".spec.a",
-    "['a']",
-    ".name",
-    "a",
-    ".",
-    ".x['y']",
-    ".metadata.name",
-    ".spec.name",
-    ".status.a",
-    ".spec[0]",
-];
 const COLUMN_PATHS: &[&str] =
     &[".spec.a", "spec", "", ".status.conditions[?(@.type==\"Ready\")].status", "."];
-
-fn pick<'a>(generator: &mut Generator, from: &[&'a str]) -> &'a str {
-    from[generator.below(from.len())]
-}
 
 /// A definition that may be good.
 pub fn definition(generator: &mut Generator) -> Value {
@@ -121,46 +84,6 @@ pub fn changed(generator: &mut Generator, definition: &Value) -> Value {
         }
     }
     copy
-}
-
-/// Adds rules where they may be good.
-fn decorate(generator: &mut Generator, schema: &mut Value) {
-    let Value::Object(fields) = schema else { return };
-    if generator.chance(15) {
-        fields.insert("x-kubernetes-validations".to_owned(), json!([rule(generator)]));
-    }
-    if generator.chance(30) {
-        fields.insert("maxLength".to_owned(), json!(10));
-        fields.insert("maxItems".to_owned(), json!(10));
-    }
-    for part in ["items", "additionalProperties"] {
-        if let Some(part) = fields.get_mut(part) {
-            decorate(generator, part);
-        }
-    }
-    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
-        properties.values_mut().for_each(|property| decorate(generator, property));
-    }
-}
-
-fn rule(generator: &mut Generator) -> Value {
-    let mut rule = json!({"rule": pick(generator, RULES)});
-    if generator.chance(30) {
-        rule["message"] = json!(pick(generator, &["no", " ", "a\nb"]));
-    }
-    if generator.chance(20) {
-        rule["messageExpression"] = json!(pick(generator, &["'a'", "1", "self.", " ", "string(self)"]));
-    }
-    if generator.chance(20) {
-        rule["reason"] = json!(pick(generator, &["FieldValueInvalid", "FieldValueForbidden", "Nope"]));
-    }
-    if generator.chance(20) {
-        rule["fieldPath"] = json!(pick(generator, PATHS));
-    }
-    if generator.chance(15) {
-        rule["optionalOldSelf"] = json!(true);
-    }
-    rule
 }
 
 /// Says something else somewhere.
