@@ -11,7 +11,7 @@ use atoll_authn::{Authenticator, MASTERS};
 use atoll_authz::Policies;
 use atoll_client::Client;
 use atoll_registry::bootstrap::{self, Birth};
-use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, expiry};
+use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
@@ -59,8 +59,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     let (registry, policies) =
         registry(metrics.measured(sqlite.clone()), profile, advertised, &authority, &options).await?;
     let (authenticator, limits) = (authenticator(&options)?, limits(&options));
-    let mut server =
-        Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
+    let mut server = Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
     server.admission = admission;
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
     server.token_key = Some(TokenKey::open(directory).map_err(|error| error.to_string())?);
@@ -71,6 +70,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     if let Some(events) = server.registry.catalog.stored("", "events") {
         tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
     }
+    tokio::spawn(definitions::run(server.registry.clone()));
     if options.controllers {
         let local = Local::new(&server, "system:atoll-controllers");
         let trusted = authority.certificate_pem.clone();
@@ -115,7 +115,8 @@ async fn registry(
     let cache = Cache::open(store.as_ref(), decoder, layer, limits, vec![policies.clone()]).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
-    let registry = Registry { store, cache, catalog, clock: Arc::new(SystemClock), network };
+    let (clock, naming) = (Arc::new(SystemClock), tokio::sync::Mutex::default());
+    let registry = Registry { store, cache, catalog, clock, network, naming };
     Ok((Arc::new(registry), policies))
 }
 

@@ -37,7 +37,7 @@ impl Server {
             let name = claim["name"].as_str().unwrap_or_default();
             let place = Place { workspace: &verified.workspace, namespace, name };
             let Ok(object) = self.registry.get(row, &place) else { return false };
-            let parsed = atoll_meta::json::parse(&object.json);
+            let parsed = atoll_meta::json::parse(&object.json());
             parsed.is_ok_and(|object| object.value["metadata"]["uid"] == claim["uid"])
         };
         let namespace = verified.namespace.as_str();
