@@ -4,22 +4,28 @@
 //!   /clusters/* watch of Workspaces ─► Tree (id → path) ─┬─► workspace: empty it, children first, then let it go
 //!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
 //!                                                        │        └── both: emptying (list, delete, what is left)
-//!                                                        └─► belongings: what every namespace has
+//!                                                        ├─► belongings: what every namespace has
+//!   /clusters/* watch of CertificateSigningRequests ─────┼─► certificates: approve, sign, clean up
+//!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
 mod belongings;
+mod certificates;
 mod emptying;
 mod namespace;
 mod resources;
 mod retry;
+mod tokens;
 mod tree;
 mod watching;
 mod workspace;
 
 use std::sync::Arc;
 
+use atoll_authn::authority::Authority;
+use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
 
 use crate::tree::Tree;
@@ -27,12 +33,22 @@ use crate::tree::Tree;
 /// The annotation by which objects from a list across all workspaces say where they are from.
 pub const WORKSPACE: &str = "atoll.dev/workspace-id";
 
-/// Runs all controllers until their server stops. `authority` is the certificate, in PEM, that clients of this server trust.
-pub async fn run(client: Client, authority: String) {
+/// Who signs what controllers give out.
+pub struct Signers {
+    pub authority: Arc<Authority>,
+    pub tokens: Arc<Tokens>,
+}
+
+/// Runs all controllers until their server stops.
+pub async fn run(client: Client, signers: Signers) {
+    let Signers { authority, tokens } = signers;
+    let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
     tokio::join!(
         workspace::run(client.clone(), tree.clone()),
         namespace::run(client.clone(), tree.clone()),
-        belongings::run(client, tree, authority),
+        belongings::run(client.clone(), tree.clone(), trusted.clone()),
+        certificates::run(client.clone(), tree.clone(), authority),
+        tokens::run(client, tree, tokens, trusted),
     );
 }

@@ -12,21 +12,21 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::body::Body;
+use crate::identity::{Certificate, Identified};
 use crate::negotiate::{Output, wants_pretty};
 use crate::panics::caught;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, impersonation, openapi, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, impersonation, openapi, openid, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What is known of the connection that a request came by.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// The user of the client certificate, if one was presented and verified.
-    pub certificate: Option<Arc<User>>,
+    pub certificate: Certificate,
 }
 
 /// A request that has been read and may be carried out.
@@ -107,8 +107,10 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let user = server.identify(peer.certificate.as_deref(), authorization);
-    let user = user.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let workspace = workspace::resolve(&server.registry, info.workspace.as_deref());
+    let asked_in = workspace.as_ref().ok().and_then(Workspace::scope);
+    let identified = server.identify(&peer.certificate, authorization, asked_in);
+    let Identified { user, home, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
     let user = match impersonation::acting_as(user, request.headers()) {
         Ok(user) => user,
         Err(status) if status.code() == 403 => {
@@ -128,7 +130,7 @@ where
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let _place = server.inflight.enter(info)?;
-    let workspace = workspace::resolve(&server.registry, info.workspace.as_deref())?;
+    let workspace = workspace?;
     let (parts, body) = request.into_parts();
     if info.is_resource {
         let body = read(body).await?;
@@ -141,6 +143,11 @@ where
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => version::answer(&parts.headers),
+        path if openid::is_document(path) => {
+            openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
+        }
+        // What is about the whole server is not for those who are known in one workspace only.
+        "/metrics" | snapshot::PATH if home.is_some() => Ok(respond::not_found_page()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => openapi::answer(server, info, query, parts.headers).await,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
-use crate::respond;
+use crate::{openid, respond};
 
 /// All documents, made once: what is served does not change while the server runs.
 pub struct Documents {
@@ -296,6 +296,7 @@ fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
 fn index(server: &Server) -> Response<Body> {
     let mut paths: Vec<&str> = server.discovery.legacy.keys().map(String::as_str).collect();
     paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
+    paths.extend([openid::CONFIGURATION, openid::KEYS]);
     paths.sort_unstable();
     respond::json(&json!({ "paths": paths }))
 }

@@ -47,7 +47,7 @@ pub fn acting_as(user: User, headers: &HeaderMap) -> Result<User, Status> {
     if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
         groups.push(own.into());
     }
-    Ok(User { name, uid, groups })
+    Ok(User { name, uid, groups, extra: Default::default() })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod discovery;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
-mod identity;
+pub mod identity;
 mod impersonation;
 mod inflight;
 pub mod listen;
@@ -25,6 +25,7 @@ pub mod local;
 pub mod metrics;
 mod negotiate;
 mod openapi;
+mod openid;
 mod options;
 mod paging;
 mod panics;
@@ -42,7 +43,7 @@ use std::time::Duration;
 
 use atoll_admission::Chain;
 use atoll_authn::Authenticator;
-use atoll_authn::service_account::TokenKey;
+use atoll_authn::service_account::Tokens;
 use atoll_registry::Registry;
 use tokio::sync::watch;
 
@@ -86,8 +87,8 @@ impl Default for Limits {
 pub struct Server {
     pub registry: Arc<Registry>,
     pub authenticator: Authenticator,
-    /// Signs tokens of ServiceAccounts.
-    pub token_key: Option<TokenKey>,
+    /// Signs and verifies tokens of ServiceAccounts.
+    pub tokens: Option<Arc<Tokens>>,
     pub admission: Chain,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -115,7 +116,7 @@ impl Server {
             openapi: openapi::Documents::new(&registry.catalog),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
-            token_key: None,
+            tokens: None,
             tracer: None,
             stopping: watch::channel(false).0,
             registry,

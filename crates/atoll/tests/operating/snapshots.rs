@@ -90,7 +90,7 @@ async fn a_snapshot_moves_everything_to_a_fresh_server() {
     let expected = contents(&old.admin()).await;
     let seen = revision(&old.admin().get(CONFIG_MAPS).await.expect(200));
     let said = save(&old, &file);
-    assert!(said.starts_with("Saved ") && said.contains("It contains secrets: keep it private."), "{said}");
+    assert!(said.starts_with("Saved ") && said.contains("Keep encryption.yaml with it"), "{said}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left lying about");
     drop(old);

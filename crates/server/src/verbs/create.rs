@@ -46,8 +46,8 @@ async fn create(
     let name = Some(object::name(&object)).filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
     admit(server, row, call, &place, Operation::Create, &name, Some(&object))?;
-    let User { name, uid, groups } = &call.user;
-    (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
+    let User { name, uid, groups, extra } = &call.user;
+    (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
     let admit = |new: &Value| {
         remarks.remark(row.remarks("", new, None));
         Ok(())

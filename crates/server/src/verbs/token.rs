@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use atoll_admission::Operation;
-use atoll_authn::AUDIENCE;
-use atoll_authn::service_account::Subject;
+use atoll_authn::service_account::{Lifetime, Subject};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
 use atoll_registry::{Place, Row};
 use http::{Response, StatusCode};
@@ -22,6 +21,9 @@ const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
+/// What kubelets ask for where a Pod says nothing: such tokens are good for much longer, and their use is noted.
+const WARNED_SECONDS: i64 = 60 * 60 + 7;
+const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
@@ -48,7 +50,8 @@ fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<
         return Err(Status::conflict(GROUP, "TokenRequest", place.name, message));
     }
     let now = server.registry.clock.now();
-    complete(&mut request, &place, uid, now);
+    let api = server.issuer(place.workspace);
+    complete(&mut request, &place, uid, &api, now);
     let errors = check(&request);
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
@@ -60,10 +63,16 @@ fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<
     let mut random = [0; 16];
     let failed = |cause: String| Status::internal_error(format!("failed to generate token: {cause}"));
     getrandom::fill(&mut random).map_err(|error| failed(error.to_string()))?;
-    let key = server.token_key.as_ref().ok_or_else(|| failed("there is no signing key".into()))?;
+    let tokens = server.tokens.as_ref().ok_or_else(|| failed("there is no signing key".into()))?;
+    let is_for_pod = bound.iter().any(|(kind, _)| *kind == "pod");
+    let extended = is_for_pod && seconds == WARNED_SECONDS && audiences.iter().all(|own| *own == api);
+    let lifetime = match extended {
+        true => Lifetime { from: now, until: now + EXTENDED_SECONDS, warn_after: Some(now + seconds) },
+        false => Lifetime { from: now, until: now + seconds, warn_after: None },
+    };
     let subject =
         Subject { workspace: place.workspace, namespace: place.namespace, name: place.name, uid, bound };
-    let issued = key.issue(&subject, &audiences, &id::uuid_v4(random), now, now + seconds);
+    let issued = tokens.issue(&subject, &audiences, &id::uuid_v4(random), lifetime);
     let token = issued.map_err(|_| failed("it cannot be signed".into()))?;
     request["status"] =
         json!({ "token": token, "expirationTimestamp": atoll_meta::time::format(now + seconds) });
@@ -96,14 +105,14 @@ fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
 }
 
 /// What the request leaves open.
-fn complete(request: &mut Value, place: &Place<'_>, uid: &str, now: i64) {
+fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i64) {
     let fields = object::metadata_mut(request);
     fields.insert("name".into(), place.name.into());
     fields.insert("namespace".into(), place.namespace.into());
     fields.insert("uid".into(), uid.into());
     fields.insert("creationTimestamp".into(), atoll_meta::time::format(now).into());
     if texts(&request["spec"]["audiences"]).next().is_none() {
-        request["spec"]["audiences"] = json!([AUDIENCE]);
+        request["spec"]["audiences"] = json!([api]);
     }
     if request["spec"]["expirationSeconds"].as_i64().is_none() {
         request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
@@ -133,12 +142,17 @@ fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'s
         return Ok(Vec::new());
     };
     let text = |field: &str| wanted[field].as_str().unwrap_or_default();
-    let (claim, resource, namespace) = match (text("apiVersion"), text("kind")) {
-        ("v1", "Pod") => ("pod", "pods", place.namespace),
-        ("v1", "Secret") => ("secret", "secrets", place.namespace),
-        ("v1", "Node") => ("node", "nodes", ""),
-        (version, kind) => {
-            let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+    let (group, version) = match text("apiVersion").matches('/').count() {
+        0 => ("", text("apiVersion")),
+        1 => text("apiVersion").split_once('/').unwrap_or_default(),
+        // What cannot be read is nothing.
+        _ => ("", ""),
+    };
+    let (claim, resource, namespace) = match (group, text("kind")) {
+        ("", "Pod") => ("pod", "pods", place.namespace),
+        ("", "Secret") => ("secret", "secrets", place.namespace),
+        ("", "Node") => ("node", "nodes", ""),
+        (group, kind) => {
             let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
             return Err(Status::bad_request(message));
         }
