@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::{Status, json};
-use atoll_store::{Condition, Key, Range, Store, Write, WriteError};
+use atoll_store::{Condition, Key, Range, Store, Unavailable, Write, WriteError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -178,9 +178,7 @@ where
                     (Some(key), _) => {
                         let key = Key::from(key);
                         let stored = match value.get("sealed") {
-                            Some(sealed) => {
-                                unsealed(store, &key, sealed).map_err(|problem| wrong(&problem))?
-                            }
+                            Some(sealed) => unsealed(store, &key, sealed)?,
                             None => encode(&value["value"]),
                         };
                         copy.entries.insert(key, stored);
@@ -201,9 +199,13 @@ fn head(value: &Value) -> Option<Copy> {
 }
 
 /// What was encrypted, if the key is there.
-fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, String> {
-    let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
-    store.open(key, &Bytes::from(sealed)).map_err(|error| error.to_string())
+fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
+    let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default());
+    let sealed = sealed.map_err(|error| Status::bad_request(format!("{key} is not base64: {error}")))?;
+    store.open(key, &Bytes::from(sealed)).map_err(|problem| match problem {
+        Unavailable::Failed(cause) => Status::bad_request(cause),
+        other => Status::bad_request(other.to_string()),
+    })
 }
 
 /// The canonical encoding again, or a tombstone.
