@@ -76,7 +76,7 @@ impl fmt::Display for Civil {
 
 /// The date of a day counted from 1970. Years are counted from March, so that the leap day comes last and months
 /// before it have a regular pattern; eras are the 400 years after which the calendar repeats.
-fn date_of(day: i64) -> (i64, i64, i64) {
+pub fn date_of(day: i64) -> (i64, i64, i64) {
     let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -89,7 +89,7 @@ fn date_of(day: i64) -> (i64, i64, i64) {
 }
 
 /// The inverse of [`date_of`].
-fn day_of(year: i64, month: i64, day: i64) -> i64 {
+pub fn day_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

@@ -1,5 +1,4 @@
-//! CustomResourceDefinitions. Expressions are not compiled, patterns are not read, and defaults are not compared with
-//! the schemas that they stand in.
+//! CustomResourceDefinitions. Expressions are not compiled yet.
 //!
 //! ```text
 //! definitions ─ names, versions, conversion
@@ -54,7 +53,7 @@ fn create(definition: &Value) -> Errors {
 fn update(new: &Value, old: &Value) -> Errors {
     let mut errors = Errors::new();
     let (spec, before) = (At::field(new, "spec"), At::field(old, "spec"));
-    let demands = Demands::beside(&before);
+    let demands = Demands::beside(&spec, &before);
     let reviews = before.get("conversion").get("webhook").get("conversionReviewVersions");
     let known = reviews.is_empty() || reviews.texts().any(|version| REVIEWS.contains(&version));
     self::spec(&mut errors, &spec, &demands, known);
@@ -197,7 +196,7 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
         let detail = "must be false in order to use defaults in the schema";
         errors.push(spec.get("preserveUnknownFields").invalid(detail));
     }
-    let structural = demands.structural || !preserves;
+    let structural = demands.structural || !preserves || schema::any(spec, &schema::needs_structure);
     let mut seen = HashSet::new();
     let mut unique = true;
     for version in versions.items() {
@@ -239,7 +238,7 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
     if !fields.is_empty() && !shared.is_set() {
         errors.push(fields.invalid_as("", "may only be set when validations.schema is included"));
     } else {
-        schema::selectable(errors, &fields, shared.get("openAPIV3Schema").value);
+        schema::selectable(errors, &fields, shared.get("openAPIV3Schema").value, demands, "");
     }
     conversion(errors, &spec.get("conversion"), known_reviews, preserves);
 }
@@ -280,7 +279,7 @@ fn version(
     if !fields.is_empty() {
         let schema = schema.get("openAPIV3Schema");
         if schema.is_set() {
-            schema::selectable(errors, &fields, schema.value);
+            schema::selectable(errors, &fields, schema.value, demands, version.text_of("name"));
         } else {
             let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
             errors.push(fields.invalid_as("", detail));

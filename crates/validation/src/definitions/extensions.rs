@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use atoll_extension::field_path;
 use atoll_meta::FieldError;
 use serde_json::Value;
 
 use super::schema::{Demands, text};
+use super::structural;
 use crate::at::{At, Errors};
 
 const REASONS: &[&str] =
@@ -137,8 +139,8 @@ pub(super) fn keys_and_null(errors: &mut Errors, schema: &At<'_>) {
     }
 }
 
-pub(super) fn rules(errors: &mut Errors, rules: &At<'_>) {
-    for rule in rules.items() {
+pub(super) fn rules(errors: &mut Errors, schema: &At<'_>) {
+    for rule in schema.get("x-kubernetes-validations").items() {
         let (text, message, computed, path) =
             (rule.get("rule"), rule.get("message"), rule.get("messageExpression"), rule.get("fieldPath"));
         let breaks = |text: &str| text.contains(['\n', '\r']);
@@ -164,6 +166,13 @@ pub(super) fn rules(errors: &mut Errors, rules: &At<'_>) {
         }
         if breaks(path.text()) {
             errors.push(path.invalid("must not contain line breaks"));
+        }
+        // Whether a path leads somewhere can only be said in a schema that can be read.
+        if !path.is_empty()
+            && structural::is_supported(schema.value)
+            && field_path::find(schema.value, path.text(), true).is_err()
+        {
+            errors.push(path.invalid("must be a valid path"));
         }
     }
 }

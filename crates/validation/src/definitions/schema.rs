@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use atoll_extension::{defaults, field_path};
 use atoll_meta::FieldError;
 use serde_json::Value;
 
 use super::extensions::{extensions, keys_and_null, rules, set_fault};
+use super::hoisted::Hoisted;
 use super::structural;
 use crate::at::{At, Errors};
 use crate::shown;
@@ -20,13 +22,23 @@ pub(super) struct Demands {
     pub types: bool,
     pub atomic_sets: bool,
     pub list_keys: bool,
+    pub pruned: bool,
+    /// The versions, or all of them together, that may select on more fields than usual.
+    pub many_fields: Vec<String>,
 }
 
 impl Demands {
-    pub const ALL: Demands =
-        Demands { schemas: true, structural: true, types: true, atomic_sets: true, list_keys: true };
+    pub const ALL: Demands = Demands {
+        schemas: true,
+        structural: true,
+        types: true,
+        atomic_sets: true,
+        list_keys: true,
+        pruned: true,
+        many_fields: Vec::new(),
+    };
 
-    pub fn beside(old: &At<'_>) -> Demands {
+    pub fn beside(new: &At<'_>, old: &At<'_>) -> Demands {
         let is_whole = |schema: &Value| {
             let mut errors = Errors::new();
             let at = At { value: schema, path: old.path.clone() };
@@ -47,8 +59,34 @@ impl Demands {
                 keys_and_null(&mut errors, &At { value: schema, path: old.path.clone() });
                 !errors.is_empty()
             }),
+            pruned: !roots.iter().any(|schema| is_whole(schema) && defaults::has_unpruned(schema)),
+            many_fields: many_fields(new, old),
         }
     }
+}
+
+/// Who selects on more fields than is allowed, and did so before.
+fn many_fields(new: &At<'_>, old: &At<'_>) -> Vec<String> {
+    let (now, before) = (Hoisted::of(new), Hoisted::of(old));
+    let many = |fields: Option<&Value>| {
+        fields.and_then(Value::as_array).is_some_and(|fields| fields.len() > MOST_SELECTABLE)
+    };
+    let mut allowed = Vec::new();
+    if many(before.fields) && before.fields == now.fields {
+        allowed.push(String::new());
+    }
+    for version in new.get("versions").list() {
+        let name = text(version, "name");
+        let same = old.get("versions").list().iter().rfind(|other| text(other, "name") == name);
+        let fields = |version: &Value, hoisted: &Hoisted<'_>| {
+            version.get("selectableFields").filter(|_| hoisted.fields.is_none()).cloned()
+        };
+        let was = same.and_then(|same| fields(same, &before));
+        if many(was.as_ref()) && was == fields(version, &now) {
+            allowed.push(name.to_owned());
+        }
+    }
+    allowed
 }
 
 pub(super) fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
@@ -63,6 +101,20 @@ fn roots<'a>(spec: &At<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
 /// Whether any schema of a definition, however deep, is so.
 pub(super) fn any(spec: &At<'_>, predicate: &dyn Fn(&Value) -> bool) -> bool {
     roots(spec).any(|schema| has(schema, predicate))
+}
+
+/// Whether a schema says something that only makes sense if the whole is structural.
+pub(super) fn needs_structure(schema: &Value) -> bool {
+    let extensions = [
+        "default",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-validations",
+    ];
+    extensions.iter().any(|field| schema.get(field).is_some())
 }
 
 fn has(schema: &Value, predicate: &dyn Fn(&Value) -> bool) -> bool {
@@ -130,7 +182,11 @@ pub(super) fn check(
         errors.push(at.forbidden("nullable cannot be true at the root"));
     }
     if structural {
+        let before = errors.len();
         structural::check(errors, &schema);
+        if errors.len() == before && structural::is_supported(schema.value) {
+            errors.extend(defaults::validate(schema.value, &schema.path, demands.pruned));
+        }
     }
     walk(errors, &schema, &Place { is_root: true, in_meta: false, no_default: None }, demands);
     // All else that is not supported has been named by now.
@@ -214,7 +270,7 @@ fn walk(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) 
         walk(errors, &part, &inner, demands);
     }
     extensions(errors, schema, demands);
-    rules(errors, &schema.get("x-kubernetes-validations"));
+    rules(errors, schema);
 }
 
 fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) {
@@ -242,8 +298,8 @@ fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &De
     }
 }
 
-/// Checks the fields that lists can select on.
-pub(super) fn selectable(errors: &mut Errors, fields: &At<'_>, schema: &Value) {
+/// Checks the fields that lists can select on; `version` is the one they belong to, or none.
+pub(super) fn selectable(errors: &mut Errors, fields: &At<'_>, schema: &Value, demands: &Demands, version: &str) {
     let mut seen = HashSet::new();
     for field in fields.items() {
         let path = field.get("jsonPath");
@@ -251,46 +307,25 @@ pub(super) fn selectable(errors: &mut Errors, fields: &At<'_>, schema: &Value) {
             errors.push(path.required(""));
             continue;
         }
-        let found = match find(path.text(), schema) {
-            Ok(found) => found,
+        let (found, kind) = match field_path::find(schema, path.text(), false) {
+            Ok((found, kind)) => (found.to_string(), kind),
             Err(fault) => {
                 errors.push(path.invalid(format!("is an invalid path: {fault}")));
                 continue;
             }
         };
-        if path.text() == ".metadata" || path.text().starts_with(".metadata.") {
+        if found == "metadata" || found.starts_with("metadata.") || found.starts_with("metadata[") {
             errors.push(path.invalid("must not point to fields in metadata"));
         }
-        if !matches!(text(found, "type"), "string" | "boolean" | "integer") {
+        if !matches!(kind, Some("string" | "boolean" | "integer")) {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
             errors.push(path.invalid(detail));
         }
-        if !seen.insert(path.text()) {
+        if !seen.insert(found) {
             errors.push(path.duplicate());
         }
     }
-    if seen.len() > MOST_SELECTABLE {
+    if seen.len() > MOST_SELECTABLE && !demands.many_fields.iter().any(|allowed| allowed == version) {
         errors.push(FieldError::too_many(&fields.path, seen.len(), MOST_SELECTABLE));
     }
-}
-
-/// The schema that a path with dots leads to.
-fn find<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
-    let unknown = || "does not refer to a valid field".to_owned();
-    if path.contains(['[', ']']) {
-        return Err("array notation is not allowed".to_owned());
-    }
-    let Some(steps) = path.strip_prefix('.') else {
-        return Err(format!("expected [ or . but got: {}", path.split('.').next().unwrap_or(path)));
-    };
-    if steps.is_empty() || steps.ends_with('.') {
-        return Err("unexpected end of JSON path".to_owned());
-    }
-    steps.split('.').try_fold(schema, |schema, step| {
-        match (schema.get("properties"), schema.get("additionalProperties").filter(|rest| rest.is_object())) {
-            (Some(properties), _) => properties.get(step).ok_or_else(unknown),
-            (None, Some(rest)) => Ok(rest),
-            _ => Err(unknown()),
-        }
-    })
 }

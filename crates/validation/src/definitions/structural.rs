@@ -1,5 +1,6 @@
 //! Whether a schema is structural: each field has one type, said in one place, and conditions add nothing to that.
 
+use atoll_extension::Pattern;
 use serde_json::Value;
 
 use crate::at::{At, Errors};
@@ -157,6 +158,12 @@ fn conditions(errors: &mut Errors, schema: &At<'_>, skip_any: bool, skip_first: 
     let not = schema.get("not");
     if not.is_set() {
         nested(errors, &not, false);
+    }
+    let pattern = schema.get("pattern");
+    if let (false, compiled) = (pattern.is_empty(), Pattern::new(pattern.text()))
+        && let Some(fault) = compiled.fault()
+    {
+        errors.push(pattern.invalid(format!("must be a valid regular expression, but isn't: {fault}")));
     }
 }
 

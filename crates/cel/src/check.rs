@@ -1,0 +1,435 @@
+//! Types of expressions: every part gets one, calls find their overloads, and what does not fit is said.
+
+mod assign;
+mod literals;
+mod templates;
+
+use std::sync::Arc;
+
+use assign::{Substitutions, most_general};
+
+use crate::environment::Environment;
+use crate::functions::{self, Declaration, Declared};
+use crate::source::{Issues, Place};
+use crate::syntax::tree::{Id, Loop, Node, Tree};
+use crate::types::Type;
+use crate::value::Value;
+
+/// What a node means.
+#[derive(Clone, Debug)]
+pub enum Meaning {
+    /// Nothing but itself.
+    Itself,
+    /// A variable, or a loop's.
+    Variable(Arc<str>),
+    /// A type's name.
+    TypeName(Arc<str>),
+    /// A function, and the overloads it can be.
+    Function(&'static Declaration, Vec<&'static Declared>),
+}
+
+/// An expression with its types.
+#[derive(Debug)]
+pub struct Checked {
+    /// The expression. Names in it are resolved.
+    pub tree: Tree,
+    /// The type of each node.
+    pub types: Vec<Type>,
+    /// What each node means.
+    pub meanings: Vec<Meaning>,
+}
+
+/// Gives types to an expression, or says what is wrong.
+pub fn check(environment: &Environment, text: &str, tree: Tree) -> Result<Checked, Issues> {
+    let count = tree.nodes.len();
+    let mut checker = Checker {
+        environment,
+        text,
+        issues: Issues::new(text),
+        types: vec![Type::Error; count],
+        meanings: vec![Meaning::Itself; count],
+        tree,
+        substitutions: Substitutions::default(),
+        locals: Vec::new(),
+        free: 0,
+    };
+    checker.check(checker.tree.root);
+    let Checker { issues, mut types, meanings, tree, substitutions, .. } = checker;
+    if !issues.is_empty() {
+        return Err(issues);
+    }
+    for kind in &mut types {
+        *kind = substitutions.applied(kind, true);
+    }
+    let checked = Checked { tree, types, meanings };
+    let issues = literals::check(text, &checked);
+    match issues.is_empty() {
+        true => Ok(checked),
+        false => Err(issues),
+    }
+}
+
+struct Checker<'a> {
+    environment: &'a Environment,
+    text: &'a str,
+    issues: Issues,
+    tree: Tree,
+    types: Vec<Type>,
+    meanings: Vec<Meaning>,
+    substitutions: Substitutions,
+    /// Variables of loops, innermost last.
+    locals: Vec<(Arc<str>, Type)>,
+    free: usize,
+}
+
+impl Checker<'_> {
+    fn blame(&mut self, id: Id, message: String) {
+        self.issues.add(Place::of(self.text, self.tree.offsets[id]), message);
+    }
+
+    fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
+        self.blame(id, format!("expected type '{expected}' but found '{found}'"));
+    }
+
+    fn undeclared(&mut self, id: Id, name: &str) {
+        self.blame(id, format!("undeclared reference to '{name}' (in container '')"));
+        self.types[id] = Type::Error;
+    }
+
+    /// A type that is yet to be found out.
+    fn unknown(&mut self) -> Type {
+        self.free += 1;
+        Type::Parameter(format!("_var{}", self.free - 1).into())
+    }
+
+    /// What a name stands for.
+    fn lookup(&self, name: &str) -> Option<(Type, Meaning)> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let local = self.locals.iter().rev().find(|(local, _)| &**local == name);
+        if let Some((name, kind)) = local.or_else(|| self.environment.variable_named(name)) {
+            return Some((kind.clone(), Meaning::Variable(name.clone())));
+        }
+        let kind = functions::type_named(name)?;
+        Some((Type::Type(Some(Arc::new(kind))), Meaning::TypeName(name.into())))
+    }
+
+    fn check(&mut self, id: Id) {
+        match &self.tree.nodes[id] {
+            Node::Literal(value) => {
+                self.types[id] = match value {
+                    Value::Null => Type::Null,
+                    Value::Bool(_) => Type::Bool,
+                    Value::Int(_) => Type::Int,
+                    Value::Uint(_) => Type::Uint,
+                    Value::Double(_) => Type::Double,
+                    Value::Bytes(_) => Type::Bytes,
+                    _ => Type::String,
+                }
+            }
+            Node::Name(name) => {
+                let name = name.clone();
+                match self.lookup(&name) {
+                    Some((kind, meaning)) => {
+                        self.types[id] = kind;
+                        self.meanings[id] = meaning;
+                    }
+                    None => self.undeclared(id, &name),
+                }
+            }
+            Node::Select { operand, field, test } => {
+                let (operand, field, test) = (*operand, field.clone(), *test);
+                if !test
+                    && let Some(name) = self.tree.qualified_name(id)
+                    && let Some((kind, meaning)) = self.lookup(&name)
+                {
+                    self.types[id] = kind;
+                    self.meanings[id] = meaning;
+                    self.tree.nodes[id] = Node::Name(name.into());
+                    return;
+                }
+                let kind = self.field(id, operand, &field, false);
+                self.types[id] = if test { Type::Bool } else { self.substitutions.applied(&kind, false) };
+            }
+            Node::Call { .. } => self.call(id),
+            Node::List { items } => {
+                let mut kind = None;
+                for (item, optional) in items.clone() {
+                    self.check(item);
+                    let found = self.item_type(item, optional);
+                    kind = Some(self.join(kind, found));
+                }
+                let kind = kind.unwrap_or_else(|| self.unknown());
+                self.types[id] = Type::list(kind);
+            }
+            Node::Map { entries } => {
+                let (mut keys, mut values) = (None, None);
+                for (key, value, optional) in entries.clone() {
+                    self.check(key);
+                    let found = self.types[key].clone();
+                    keys = Some(self.join(keys, found));
+                    self.check(value);
+                    let found = self.item_type(value, optional);
+                    values = Some(self.join(values, found));
+                }
+                let (keys, values) = match (keys, values) {
+                    (Some(keys), Some(values)) => (keys, values),
+                    _ => (self.unknown(), self.unknown()),
+                };
+                self.types[id] = Type::map(keys, values);
+            }
+            Node::Message { name, .. } => {
+                let name = name.clone();
+                self.message(id, &name);
+            }
+            Node::Loop(it) => {
+                let it = (**it).clone();
+                self.repeat(id, &it);
+            }
+            Node::Wrong => {}
+        }
+    }
+
+    /// The type of an item or a value: what is in it, if it is optional.
+    fn item_type(&mut self, id: Id, optional: bool) -> Type {
+        let kind = self.types[id].clone();
+        if !optional {
+            return kind;
+        }
+        match kind.unwrapped() {
+            Some(inside) => inside.clone(),
+            None => {
+                if kind != Type::Dyn {
+                    self.mismatch(id, &Type::optional(kind.clone()), &kind);
+                }
+                kind
+            }
+        }
+    }
+
+    /// The type of a list's items after another one.
+    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
+        let Some(previous) = previous else { return current };
+        if self.substitutions.assignable(&previous, &current) {
+            return most_general(&previous, &current).clone();
+        }
+        // Which lists and maps may be mixed is looked at when all types are known.
+        Type::Dyn
+    }
+
+    /// The type of `operand.field`.
+    fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
+        self.check(operand);
+        let operand_type = self.substitutions.applied(&self.types[operand], false);
+        let target = operand_type.unwrapped().unwrap_or(&operand_type).clone();
+        let result = match &target {
+            Type::Map(both) => both[1].clone(),
+            Type::Object(name, shape) => self.field_of(id, name, shape.as_deref(), field),
+            Type::Parameter(_) => {
+                self.substitutions.assignable(&Type::Dyn, &target);
+                Type::Dyn
+            }
+            Type::Dyn | Type::Error => Type::Dyn,
+            other => {
+                self.blame(id, format!("type '{other}' does not support field selection"));
+                Type::Dyn
+            }
+        };
+        match optional || operand_type.unwrapped().is_some() {
+            true => Type::optional(result),
+            false => result,
+        }
+    }
+
+    fn field_of(&mut self, id: Id, name: &str, shape: Option<&crate::shape::Shape>, field: &str) -> Type {
+        let Some(crate::shape::ShapeKind::Object(object)) = shape.map(|shape| &shape.kind) else {
+            self.blame(id, format!("unexpected failed resolution of '{name}'"));
+            return Type::Error;
+        };
+        match object.field(field) {
+            Some(field) => field.type_of.clone(),
+            None => {
+                self.blame(id, format!("undefined field '{field}'"));
+                Type::Error
+            }
+        }
+    }
+
+    fn call(&mut self, id: Id) {
+        let Node::Call { target, function, arguments } = self.tree.nodes[id].clone() else { return };
+        if &*function == "_?._" {
+            let Node::Literal(Value::String(field)) = self.tree.nodes[arguments[1]].clone() else { return };
+            let kind = self.field(id, arguments[0], &field, true);
+            self.types[arguments[1]] = Type::String;
+            self.types[id] = self.substitutions.applied(&kind, false);
+            if let Some(declaration) = functions::find("_?._") {
+                self.meanings[id] = Meaning::Function(declaration, declaration.overloads.iter().collect());
+            }
+            return;
+        }
+        for argument in &arguments {
+            self.check(*argument);
+        }
+        let Some(target) = target else {
+            let name = function.strip_prefix('.').unwrap_or(&function);
+            return match functions::find(name) {
+                Some(declaration) => self.resolve(id, declaration, None, &arguments),
+                None => self.undeclared(id, &function),
+            };
+        };
+        // `a.b.f(x)` may be a function of a namespace.
+        if let Some(prefix) = self.tree.qualified_name(target) {
+            let name = format!("{}.{function}", prefix.strip_prefix('.').unwrap_or(&prefix));
+            if let Some(declaration) = functions::find(&name) {
+                self.tree.nodes[id] = Node::Call {
+                    target: None,
+                    function: declaration.name.into(),
+                    arguments: arguments.clone(),
+                };
+                return self.resolve(id, declaration, None, &arguments);
+            }
+        }
+        self.check(target);
+        match functions::find(&function) {
+            Some(declaration) => self.resolve(id, declaration, Some(target), &arguments),
+            None => self.undeclared(id, &function),
+        }
+    }
+
+    /// Finds the overloads that fit.
+    fn resolve(&mut self, id: Id, declaration: &'static Declaration, target: Option<Id>, arguments: &[Id]) {
+        if let "_&&_" | "_||_" = declaration.name {
+            let mut right = true;
+            for argument in arguments {
+                let kind = self.types[*argument].clone();
+                if !self.substitutions.assignable(&kind, &Type::Bool) {
+                    self.mismatch(*argument, &Type::Bool, &kind);
+                    right = false;
+                }
+            }
+            self.types[id] = if right { Type::Bool } else { Type::Error };
+            self.meanings[id] = Meaning::Function(declaration, declaration.overloads.iter().collect());
+            return;
+        }
+        let given: Vec<Type> =
+            target.iter().chain(arguments).map(|argument| self.types[*argument].clone()).collect();
+        let (mut result, mut fitting) = (None, Vec::new());
+        for declared in &declaration.overloads {
+            if declared.signature.receiver != target.is_some()
+                || declared.signature.arguments.len() != given.len()
+            {
+                continue;
+            }
+            let mut fresh = Substitutions::default();
+            for name in &declared.parameters {
+                let unknown = self.unknown();
+                fresh.assignable(&unknown, &Type::Parameter(name.clone()));
+            }
+            let wanted: Vec<Type> =
+                declared.signature.arguments.iter().map(|kind| fresh.applied(kind, false)).collect();
+            if !self.substitutions.all_assignable(&given, &wanted) {
+                continue;
+            }
+            fitting.push(declared);
+            let own = self.substitutions.applied(&fresh.applied(&declared.signature.result, false), false);
+            result = Some(match result {
+                None => own,
+                Some(Type::Dyn) => Type::Dyn,
+                Some(before) if before == own => before,
+                Some(_) => Type::Dyn,
+            });
+        }
+        match result {
+            Some(result) => {
+                self.types[id] = result;
+                self.meanings[id] = Meaning::Function(declaration, fitting);
+            }
+            None => {
+                let given: Vec<String> =
+                    given.iter().map(|kind| self.substitutions.applied(kind, true).to_string()).collect();
+                let signature = match target {
+                    Some(_) => format!("{}.({})", given[0], given[1..].join(", ")),
+                    None => format!("({})", given.join(", ")),
+                };
+                let name = declaration.name;
+                self.blame(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
+                self.types[id] = Type::Error;
+            }
+        }
+    }
+
+    fn message(&mut self, id: Id, name: &str) {
+        let Some((kind, _)) = self.lookup(name) else { return self.undeclared(id, name) };
+        let Node::Message { fields, .. } = self.tree.nodes[id].clone() else { return };
+        let made = match &kind {
+            Type::Type(Some(of)) => match &**of {
+                Type::Object(..) => (**of).clone(),
+                other => {
+                    self.blame(id, format!("'{}' is not a message type", other.name()));
+                    Type::Error
+                }
+            },
+            other => {
+                self.blame(id, format!("'{}' is not a type", other.name()));
+                Type::Error
+            }
+        };
+        self.types[id] = made.clone();
+        for (field, value, optional, offset) in fields {
+            self.check(value);
+            let wanted = match &made {
+                Type::Object(name, shape) => self.field_of(id, name, shape.as_deref(), &field),
+                _ => Type::Error,
+            };
+            let found = self.item_type(value, optional);
+            if !self.substitutions.assignable(&wanted, &found) {
+                let message =
+                    format!("expected type of field '{field}' is '{wanted}' but provided type is '{found}'");
+                self.issues.add(Place::of(self.text, offset), message);
+            }
+        }
+    }
+
+    fn repeat(&mut self, id: Id, it: &Loop) {
+        self.check(it.range);
+        self.check(it.start);
+        let range = self.substitutions.applied(&self.types[it.range], false);
+        let so_far = self.types[it.start].clone();
+        let (first, second) = match &range {
+            Type::List(items) if it.second.is_some() => (Type::Int, (**items).clone()),
+            Type::List(items) => ((**items).clone(), Type::Dyn),
+            Type::Map(both) => (both[0].clone(), both[1].clone()),
+            Type::Dyn | Type::Error | Type::Parameter(_) => {
+                self.substitutions.assignable(&Type::Dyn, &range);
+                (Type::Dyn, Type::Dyn)
+            }
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.blame(it.range, message);
+                (Type::Error, Type::Error)
+            }
+        };
+        let outside = self.locals.len();
+        self.locals.push((it.accumulator.clone(), so_far.clone()));
+        self.locals.push((it.variable.clone(), first));
+        if let Some(name) = &it.second {
+            self.locals.push((name.clone(), second));
+        }
+        self.check(it.condition);
+        self.expect(it.condition, &Type::Bool);
+        self.check(it.step);
+        self.expect(it.step, &so_far);
+        self.locals.truncate(outside + 1);
+        self.check(it.result);
+        self.locals.truncate(outside);
+        self.types[id] = self.substitutions.applied(&self.types[it.result], false);
+    }
+
+    fn expect(&mut self, id: Id, wanted: &Type) {
+        let found = self.types[id].clone();
+        if !self.substitutions.assignable(wanted, &found) {
+            self.mismatch(id, wanted, &found);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What calls of the language's own functions have cost.
+
+use super::{REGEX_LENGTH, STRING_TRAVERSAL, actual_size, charge};
+use crate::library::RuntimeCost;
+use crate::value::Value;
+
+/// What a call of an overload has cost; 1 without one.
+pub fn runtime(overload: &str) -> Option<RuntimeCost> {
+    Some(match overload {
+        "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" => first,
+        "in_list" => in_list,
+        "less_string"
+        | "greater_string"
+        | "less_equals_string"
+        | "greater_equals_string"
+        | "less_bytes"
+        | "greater_bytes"
+        | "less_equals_bytes"
+        | "greater_equals_bytes"
+        | "equals"
+        | "not_equals" => shorter,
+        "add_string" | "add_bytes" => both,
+        "matches_string" => matches,
+        "contains_string" => contains,
+        _ => return None,
+    })
+}
+
+fn size(arguments: &[Value<'_>], place: usize) -> u64 {
+    arguments.get(place).map_or(1, actual_size)
+}
+
+fn first(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
+    charge(size(arguments, 0), STRING_TRAVERSAL)
+}
+
+fn in_list(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
+    size(arguments, 1)
+}
+
+/// Equality and order look no further than the shorter one goes.
+pub fn shorter(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
+    charge(size(arguments, 0).min(size(arguments, 1)), STRING_TRAVERSAL)
+}
+
+fn both(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
+    charge(size(arguments, 0) + size(arguments, 1), STRING_TRAVERSAL)
+}
+
+/// One more than the text, for a pattern costs something even on nothing.
+pub fn matches(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
+    charge(1 + size(arguments, 0), STRING_TRAVERSAL) * charge(size(arguments, 1), REGEX_LENGTH)
+}
+
+fn contains(arguments: &[Value<'_>], _: Option<&Value<'_>>) -> u64 {
+    charge(size(arguments, 0), STRING_TRAVERSAL) * charge(size(arguments, 1), STRING_TRAVERSAL)
+}

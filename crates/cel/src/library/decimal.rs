@@ -1,0 +1,408 @@
+//! Amounts with Go's two representations, because expressions can tell them apart: only one of them is ever an integer.
+
+use std::cmp::Ordering;
+
+use atoll_meta::quantity::QuantityError;
+
+/// More digits than this are not spelled out; what would need them is too large or too small to matter to the other
+/// side of an addition.
+const MOST_DIGITS: i64 = 10_000;
+/// Parts smaller than a billionth are rounded up.
+const SCALE: i64 = 9;
+
+/// An amount of a resource.
+#[derive(Clone, Debug)]
+pub enum Amount {
+    /// A number of 64 bits and a power of ten.
+    Small {
+        /// The number.
+        value: i64,
+        /// The power.
+        power: i32,
+    },
+    /// Any number.
+    Large(Decimal),
+}
+
+/// A number of any size: its digits, and how many of them are behind the point.
+#[derive(Clone, Debug)]
+pub struct Decimal {
+    negative: bool,
+    /// From the most significant one; none for zero.
+    digits: Vec<u8>,
+    scale: i64,
+}
+
+impl Amount {
+    /// Reads an amount as upstream reads quantities.
+    pub fn parse(text: &str) -> Result<Amount, QuantityError> {
+        let parts = Parts::split(text)?;
+        let (base, exponent) = suffix(parts.suffix).ok_or(QuantityError::Suffix)?;
+        if let Some(small) = parts.small(base, exponent) {
+            return Ok(small);
+        }
+        Ok(Amount::Large(parts.large(base, exponent)?))
+    }
+
+    /// A whole number.
+    pub fn whole(value: i64) -> Amount {
+        Amount::Small { value, power: 0 }
+    }
+
+    /// The amount as an integer, if upstream takes it for one: the way it was written counts.
+    pub fn as_integer(&self) -> Option<i64> {
+        match *self {
+            Amount::Small { value, power } if power >= 0 => raise(value, i64::from(power)),
+            _ => None,
+        }
+    }
+
+    /// The amount as a floating point number, with upstream's rounding.
+    pub fn approximate(&self) -> f64 {
+        let (base, exponent) = match self {
+            Amount::Small { value, power } => (*value as f64, i64::from(*power)),
+            Amount::Large(decimal) => (decimal.unscaled(), -decimal.scale),
+        };
+        if exponent == 0 { base } else { base * power_of_ten(exponent) }
+    }
+
+    /// -1, 0 or 1.
+    pub fn sign(&self) -> i64 {
+        match self {
+            Amount::Small { value, .. } => value.signum(),
+            Amount::Large(decimal) if decimal.digits.is_empty() => 0,
+            Amount::Large(decimal) if decimal.negative => -1,
+            Amount::Large(_) => 1,
+        }
+    }
+
+    /// The sum.
+    pub fn plus(&self, other: &Amount) -> Amount {
+        self.add_small(other, false)
+            .unwrap_or_else(|| Amount::Large(self.decimal().plus(&other.decimal(), false)))
+    }
+
+    /// The difference.
+    pub fn minus(&self, other: &Amount) -> Amount {
+        self.add_small(other, true)
+            .unwrap_or_else(|| Amount::Large(self.decimal().plus(&other.decimal(), true)))
+    }
+
+    fn add_small(&self, other: &Amount, negate: bool) -> Option<Amount> {
+        let (&Amount::Small { value, power }, &Amount::Small { value: added, power: scale }) = (self, other)
+        else {
+            return None;
+        };
+        let added = if negate { added.wrapping_neg() } else { added };
+        if added == 0 {
+            return Some(self.clone());
+        }
+        if value == 0 {
+            return Some(Amount::Small { value: added, power: scale });
+        }
+        let least = power.min(scale);
+        let value = raise(value, i64::from(power) - i64::from(least))?;
+        let added = raise(added, i64::from(scale) - i64::from(least))?;
+        Some(Amount::Small { value: value.checked_add(added)?, power: least })
+    }
+
+    fn decimal(&self) -> Decimal {
+        match self {
+            Amount::Small { value, power } => {
+                let digits = value.unsigned_abs().to_string().into_bytes();
+                let digits = digits.into_iter().map(|digit| digit - b'0').collect();
+                Decimal::new(*value < 0, digits, -i64::from(*power))
+            }
+            Amount::Large(decimal) => decimal.clone(),
+        }
+    }
+}
+
+impl PartialEq for Amount {
+    fn eq(&self, other: &Amount) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Amount {}
+
+impl PartialOrd for Amount {
+    fn partial_cmp(&self, other: &Amount) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Amount {
+    fn cmp(&self, other: &Amount) -> Ordering {
+        match (self, other) {
+            (Amount::Small { value, power }, Amount::Small { value: second, power: scale })
+                if power == scale =>
+            {
+                value.cmp(second)
+            }
+            _ => self.decimal().compare(&other.decimal()),
+        }
+    }
+}
+
+impl Decimal {
+    fn new(negative: bool, mut digits: Vec<u8>, scale: i64) -> Decimal {
+        let zeros = digits.iter().take_while(|&&digit| digit == 0).count();
+        digits.drain(..zeros);
+        Decimal { negative: negative && !digits.is_empty(), digits, scale }
+    }
+
+    fn compare(&self, other: &Decimal) -> Ordering {
+        match (self.negative, other.negative) {
+            (false, true) => Ordering::Greater,
+            (true, false) => Ordering::Less,
+            (false, false) => self.compare_size(other),
+            (true, true) => other.compare_size(self),
+        }
+    }
+
+    fn compare_size(&self, other: &Decimal) -> Ordering {
+        // Where the first digit stands, from the point; zero has none.
+        let place = |decimal: &Decimal| match decimal.digits.len() {
+            0 => i64::MIN,
+            length => length as i64 - decimal.scale,
+        };
+        place(self).cmp(&place(other)).then_with(|| {
+            let length = self.digits.len().max(other.digits.len());
+            let digit = |decimal: &Decimal, index: usize| decimal.digits.get(index).copied().unwrap_or(0);
+            (0..length)
+                .map(|index| digit(self, index).cmp(&digit(other, index)))
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal)
+        })
+    }
+
+    /// The digits as if there were no point.
+    fn unscaled(&self) -> f64 {
+        let text: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+        let size = if text.is_empty() { 0.0 } else { text.parse().unwrap_or(f64::INFINITY) };
+        if self.negative { -size } else { size }
+    }
+
+    fn plus(&self, other: &Decimal, negate: bool) -> Decimal {
+        let mut other = other.clone();
+        other.negative ^= negate && !other.digits.is_empty();
+        let scale = self.scale.max(other.scale);
+        let (Some(first), Some(second)) = (self.with_scale(scale), other.with_scale(scale)) else {
+            // One of them is beyond all measure of the other.
+            return if self.compare_size(&other).is_ge() { self.clone() } else { other };
+        };
+        if first.negative == second.negative {
+            return Decimal::new(first.negative, add(&first.digits, &second.digits), scale);
+        }
+        let (larger, smaller) =
+            if first.compare_size(&second).is_ge() { (first, second) } else { (second, first) };
+        Decimal::new(larger.negative, subtract(&larger.digits, &smaller.digits), scale)
+    }
+
+    /// The same number with more digits behind the point, if these can be written down.
+    fn with_scale(&self, scale: i64) -> Option<Decimal> {
+        let zeros = if self.digits.is_empty() { 0 } else { scale - self.scale };
+        if zeros > MOST_DIGITS {
+            return None;
+        }
+        let mut digits = self.digits.clone();
+        digits.resize(digits.len() + usize::try_from(zeros).ok()?, 0);
+        Some(Decimal { negative: self.negative, digits, scale })
+    }
+
+    /// Exactly as many digits behind the point as there are billionths; what is smaller is rounded up in size.
+    fn rounded(self) -> Decimal {
+        if self.scale <= SCALE {
+            return self.with_scale(SCALE).unwrap_or(self);
+        }
+        let dropped = usize::try_from(self.scale - SCALE).unwrap_or(usize::MAX).min(self.digits.len());
+        let (kept, rest) = self.digits.split_at(self.digits.len() - dropped);
+        let has_rest = rest.iter().any(|&digit| digit != 0);
+        let digits = if has_rest { add(kept, &[1]) } else { kept.to_vec() };
+        Decimal::new(self.negative, digits, SCALE)
+    }
+}
+
+fn add(first: &[u8], second: &[u8]) -> Vec<u8> {
+    let mut digits = Vec::with_capacity(first.len().max(second.len()) + 1);
+    let mut carry = 0;
+    let (mut first, mut second) = (first.iter().rev(), second.iter().rev());
+    loop {
+        let (one, two) = (first.next(), second.next());
+        if one.is_none() && two.is_none() && carry == 0 {
+            break;
+        }
+        let sum = one.unwrap_or(&0) + two.unwrap_or(&0) + carry;
+        digits.push(sum % 10);
+        carry = sum / 10;
+    }
+    digits.reverse();
+    digits
+}
+
+/// The difference to a number that is not larger.
+fn subtract(larger: &[u8], smaller: &[u8]) -> Vec<u8> {
+    let mut digits = larger.to_vec();
+    let mut borrow = 0;
+    let mut smaller = smaller.iter().rev();
+    for digit in digits.iter_mut().rev() {
+        let taken = smaller.next().unwrap_or(&0) + borrow;
+        borrow = u8::from(*digit < taken);
+        *digit = *digit + 10 * borrow - taken;
+    }
+    digits
+}
+
+fn times(digits: &[u8], factor: u64) -> Vec<u8> {
+    let mut product = Vec::with_capacity(digits.len() + 20);
+    let mut carry: u128 = 0;
+    for &digit in digits.iter().rev() {
+        carry += u128::from(digit) * u128::from(factor);
+        product.push((carry % 10) as u8);
+        carry /= 10;
+    }
+    while carry > 0 {
+        product.push((carry % 10) as u8);
+        carry /= 10;
+    }
+    product.reverse();
+    product
+}
+
+/// Multiplies by a power of ten that is not negative, if the product fits.
+fn raise(value: i64, power: i64) -> Option<i64> {
+    if value == 0 {
+        return Some(0);
+    }
+    value.checked_mul(10i64.checked_pow(u32::try_from(power).ok()?)?)
+}
+
+/// Powers of ten, made from two factors as Go makes them: the last bit depends on it.
+fn power_of_ten(power: i64) -> f64 {
+    const LOW: [f64; 32] = [
+        1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+        1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31,
+    ];
+    const HIGH: [f64; 10] = [1e0, 1e32, 1e64, 1e96, 1e128, 1e160, 1e192, 1e224, 1e256, 1e288];
+    const TINY: [f64; 11] =
+        [1e0, 1e-32, 1e-64, 1e-96, 1e-128, 1e-160, 1e-192, 1e-224, 1e-256, 1e-288, 1e-320];
+    let size = power.unsigned_abs() as usize;
+    match power {
+        0..=308 => HIGH[size / 32] * LOW[size % 32],
+        -323..=-1 => TINY[size / 32] / LOW[size % 32],
+        1.. => f64::INFINITY,
+        _ => 0.0,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Base {
+    Two,
+    Ten,
+}
+
+struct Parts<'a> {
+    negative: bool,
+    /// Sign, digits and point as written.
+    number: &'a str,
+    /// The digits before the point without leading zeros, but at least one.
+    whole: &'a str,
+    fraction: &'a str,
+    suffix: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn split(text: &'a str) -> Result<Parts<'a>, QuantityError> {
+        if text.is_empty() {
+            return Err(QuantityError::Format);
+        }
+        let negative = text.starts_with('-');
+        let rest = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
+        let (whole, rest) = split_digits(rest);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(rest) => split_digits(rest),
+            None => ("", rest),
+        };
+        let after_letters = suffix.trim_start_matches(|letter| "eEinumkKMGTP".contains(letter));
+        let after_sign = after_letters.strip_prefix(['-', '+']).unwrap_or(after_letters);
+        if !split_digits(after_sign).1.is_empty() {
+            return Err(QuantityError::Format);
+        }
+        let number = &text[..text.len() - suffix.len()];
+        let whole = if whole.is_empty() { "0" } else { whole };
+        Ok(Parts { negative, number, whole, fraction, suffix })
+    }
+
+    /// The amount, if upstream reads it with machine integers.
+    fn small(&self, base: Base, exponent: i32) -> Option<Amount> {
+        let digits = self.whole.len() + self.fraction.len();
+        let (factor, power) = match base {
+            Base::Ten => {
+                let power = exponent.wrapping_sub(self.fraction.len() as i32);
+                (1, (digits <= 18 && power >= -9).then_some(power)?)
+            }
+            Base::Two => {
+                // A power of two has three decimal digits for ten binary ones.
+                let room = 14 - self.whole.len() as i64 - i64::from(exponent) * 3 / 10;
+                (1 << exponent, (self.fraction.is_empty() && room >= 0).then_some(0)?)
+            }
+        };
+        let value = format!("{}{}", self.whole, self.fraction).parse::<i64>().ok()?.checked_mul(factor)?;
+        Some(Amount::Small { value: if self.negative { -value } else { value }, power })
+    }
+
+    fn large(&self, base: Base, exponent: i32) -> Result<Decimal, QuantityError> {
+        if !self.number.contains(|digit: char| digit.is_ascii_digit()) {
+            return Err(QuantityError::Number);
+        }
+        let digits: Vec<u8> =
+            self.whole.bytes().chain(self.fraction.bytes()).map(|digit| digit - b'0').collect();
+        let scale = self.fraction.len() as i64;
+        let decimal = match base {
+            Base::Ten => Decimal::new(self.negative, digits, scale - i64::from(exponent)),
+            Base::Two => Decimal::new(self.negative, times(&digits, 1 << exponent), scale),
+        };
+        if decimal.digits.is_empty() {
+            return Ok(decimal);
+        }
+        let decimal = decimal.rounded();
+        let most = Amount::whole(i64::MAX).decimal();
+        if base == Base::Two && decimal.compare_size(&most).is_gt() {
+            return Ok(Decimal { negative: decimal.negative, ..most });
+        }
+        Ok(decimal)
+    }
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
+}
+
+fn suffix(suffix: &str) -> Option<(Base, i32)> {
+    let ten = |power| Some((Base::Ten, power));
+    let two = |power| Some((Base::Two, power));
+    match suffix {
+        "n" => ten(-9),
+        "u" => ten(-6),
+        "m" => ten(-3),
+        "" => ten(0),
+        "k" => ten(3),
+        "M" => ten(6),
+        "G" => ten(9),
+        "T" => ten(12),
+        "P" => ten(15),
+        "E" => ten(18),
+        "Ki" => two(10),
+        "Mi" => two(20),
+        "Gi" => two(30),
+        "Ti" => two(40),
+        "Pi" => two(50),
+        "Ei" => two(60),
+        _ => {
+            let exponent = suffix.strip_prefix(['e', 'E'])?;
+            // Upstream reads 64 bits and keeps 32 of them.
+            Some((Base::Ten, exponent.parse::<i64>().ok()? as i32))
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! When values are equal and which comes first.
+
+use std::cmp::Ordering;
+
+use serde_json::Value as Json;
+
+use super::{List, Map, Value};
+use crate::error::Error;
+use crate::shape::{ListKind, Shape, ShapeKind};
+
+impl<'a> Value<'a> {
+    /// Whether two values are equal. Values of different types are not, but for numbers; lists and maps with a schema
+    /// refuse to be compared with anything else.
+    pub fn equals(&self, other: &Value<'a>) -> Result<bool, Error> {
+        Ok(match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(one), Value::Bool(two)) => one == two,
+            (
+                Value::Int(_) | Value::Uint(_) | Value::Double(_),
+                Value::Int(_) | Value::Uint(_) | Value::Double(_),
+            ) => self.compare_numbers(other) == Some(Ordering::Equal),
+            (Value::String(one), Value::String(two)) => **one == **two,
+            (Value::Bytes(one), Value::Bytes(two)) => one == two,
+            (Value::Timestamp(one), Value::Timestamp(two)) => one == two,
+            (Value::Duration(one), Value::Duration(two)) => one == two,
+            (Value::Type(one), Value::Type(two)) => one == two,
+            (Value::Optional(one), Value::Optional(two)) => match (one, two) {
+                (None, None) => true,
+                (Some(one), Some(two)) => one.equals(two)?,
+                _ => false,
+            },
+            (Value::Unknown(one), Value::Unknown(two)) => one == two,
+            (Value::Opaque(one), Value::Opaque(two)) if one.type_name() == two.type_name() => {
+                one.equals(&**two)
+            }
+            // The libraries' types refuse to be compared with any other.
+            (Value::Opaque(_), _) => return Err(Error::NoSuchOverload),
+            (Value::List(one), Value::List(two)) => lists(one, two)?,
+            (Value::Map(one), Value::Map(two)) => maps(one, two)?,
+            (Value::List(List::Json(..) | List::Kept(..)) | Value::Map(Map::Json(..)), _) => {
+                return Err(Error::NoSuchOverload);
+            }
+            _ => false,
+        })
+    }
+
+    /// The order of two numbers of any type; nothing if one is not a number.
+    pub(crate) fn compare_numbers(&self, other: &Value<'_>) -> Option<Ordering> {
+        fn whole(number: i128, double: f64) -> Option<Ordering> {
+            if double.is_nan() {
+                return None;
+            }
+            // Beyond what the integers hold the double decides; within, the integer part does and then the fraction.
+            if double >= 18_446_744_073_709_551_616.0 {
+                return Some(Ordering::Less);
+            }
+            if double < -9_223_372_036_854_775_808.0 {
+                return Some(Ordering::Greater);
+            }
+            // As upstream: the integer becomes a double.
+            (number as f64).partial_cmp(&double)
+        }
+        match (self, other) {
+            (Value::Int(one), Value::Int(two)) => Some(one.cmp(two)),
+            (Value::Uint(one), Value::Uint(two)) => Some(one.cmp(two)),
+            (Value::Double(one), Value::Double(two)) => one.partial_cmp(two),
+            (Value::Int(one), Value::Uint(two)) => Some(i128::from(*one).cmp(&i128::from(*two))),
+            (Value::Uint(one), Value::Int(two)) => Some(i128::from(*one).cmp(&i128::from(*two))),
+            (Value::Int(one), Value::Double(two)) => whole(i128::from(*one), *two),
+            (Value::Uint(one), Value::Double(two)) => whole(i128::from(*one), *two),
+            (Value::Double(one), Value::Int(two)) => whole(i128::from(*two), *one).map(Ordering::reverse),
+            (Value::Double(one), Value::Uint(two)) => whole(i128::from(*two), *one).map(Ordering::reverse),
+            _ => None,
+        }
+    }
+
+    /// The order of two values, as `<` sees it.
+    pub fn compare(&self, other: &Value<'a>) -> Result<Ordering, Error> {
+        Ok(match (self, other) {
+            (Value::Bool(one), Value::Bool(two)) => one.cmp(two),
+            (Value::String(one), Value::String(two)) => (**one).cmp(&**two),
+            (Value::Bytes(one), Value::Bytes(two)) => one.cmp(two),
+            (Value::Timestamp(one), Value::Timestamp(two)) => one.cmp(two),
+            (Value::Duration(one), Value::Duration(two)) => one.cmp(two),
+            (Value::Double(one), _) if one.is_nan() => {
+                return Err(Error::new("NaN values cannot be ordered"));
+            }
+            (_, Value::Double(two)) if two.is_nan() => {
+                return Err(Error::new("NaN values cannot be ordered"));
+            }
+            _ => self.compare_numbers(other).ok_or(Error::NoSuchOverload)?,
+        })
+    }
+}
+
+fn lists<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error> {
+    if one.len() != two.len() {
+        return Ok(false);
+    }
+    match one.kind() {
+        Some((ListKind::Set, _)) => return set(one, two),
+        Some((ListKind::Map(keys), shape)) => return keyed(one, two, keys, shape),
+        _ => {}
+    }
+    for (left, right) in one.iter().zip(two.iter()) {
+        if !left?.equals(&right?)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether all of the second are in the first. Upstream looks at the raw data here, not at values.
+fn set<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error> {
+    for item in two.iter() {
+        let item = item?;
+        let found = match one {
+            List::Json(raw, ..) => raw.iter().any(|raw| is_raw(raw, &item)),
+            _ => one.iter().any(|own| own.is_ok_and(|own| own.equals(&item) == Ok(true))),
+        };
+        if !found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a value is this piece of data, type and all.
+fn is_raw(raw: &Json, value: &Value<'_>) -> bool {
+    match (raw, value) {
+        (Json::String(raw), Value::String(text)) => raw.as_str() == &**text,
+        (Json::Bool(raw), Value::Bool(value)) => raw == value,
+        (Json::Number(raw), Value::Int(value)) => raw.as_i64() == Some(*value),
+        (Json::Number(raw), Value::Double(value)) => raw.is_f64() && raw.as_f64() == Some(*value),
+        _ => false,
+    }
+}
+
+/// Whether items with the same keys are the same.
+fn keyed<'a>(one: &List<'a>, two: &List<'a>, keys: &[String], shape: &'a Shape) -> Result<bool, Error> {
+    for item in two.iter() {
+        let item = item?;
+        let Some(place) = place_of(one, &item, keys) else { return Ok(false) };
+        let own = match one {
+            List::Json(raw, ..) => Value::from_json(&raw[place], shape)?,
+            _ => one.get(place).unwrap_or(Err(Error::NoSuchOverload))?,
+        };
+        if !own.equals(&item)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Where in a keyed list the item with the same keys is; of several the last.
+pub(crate) fn place_of<'a>(list: &List<'a>, item: &Value<'a>, keys: &[String]) -> Option<usize> {
+    let Value::Map(Map::Json(wanted, _)) = item else { return None };
+    let same =
+        |members: &serde_json::Map<String, Json>| keys.iter().all(|key| members.get(key) == wanted.get(key));
+    (0..list.len()).rev().find(|place| match list {
+        List::Json(raw, ..) => raw[*place].as_object().is_some_and(same),
+        _ => match list.get(*place) {
+            Some(Ok(Value::Map(Map::Json(members, _)))) => same(members),
+            _ => false,
+        },
+    })
+}
+
+fn maps<'a>(one: &Map<'a>, two: &Map<'a>) -> Result<bool, Error> {
+    if one.len() != two.len() {
+        return Ok(false);
+    }
+    let Map::Json(members, shape) = one else {
+        for key in one.keys() {
+            match (one.find(&key)?, two.find(&key)?) {
+                (Some(left), Some(right)) if left.equals(&right)? => {}
+                _ => return Ok(false),
+            }
+        }
+        return Ok(true);
+    };
+    for (name, raw) in *members {
+        let known = match &shape.kind {
+            ShapeKind::Map(_) => true,
+            ShapeKind::Object(object) => object.fields.contains_key(name),
+            _ => false,
+        };
+        if known {
+            // The name in JSON is taken for an escaped one here, as upstream does.
+            match (one.member(name)?, two.find(&Value::from(name.as_str()))?) {
+                (None, None) => {}
+                (Some(left), Some(right)) if left.equals(&right)? => {}
+                _ => return Ok(false),
+            }
+            continue;
+        }
+        let Map::Json(others, _) = two else { return Err(Error::NoSuchOverload) };
+        if others.get(name).is_some_and(|other| other != raw) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

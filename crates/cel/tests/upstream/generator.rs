@@ -1,0 +1,294 @@
+//! Random expressions from a grammar that knows types, and sometimes forgets them.
+
+pub struct Generator(u64);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Bool,
+    Int,
+    Double,
+    Text,
+    Numbers,
+    Texts,
+    Items,
+    Map,
+}
+
+const KINDS: [Kind; 8] =
+    [Kind::Bool, Kind::Int, Kind::Double, Kind::Text, Kind::Numbers, Kind::Texts, Kind::Items, Kind::Map];
+
+impl Generator {
+    pub fn new(seed: u64) -> Generator {
+        Generator(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// An expression of any type.
+    pub fn expression(&mut self) -> String {
+        let depth = 1 + self.below(4);
+        let kind = if self.below(2) == 0 { Kind::Bool } else { self.pick(&KINDS) };
+        let text = self.of(kind, depth, &mut Vec::new());
+        if self.below(20) > 0 {
+            return text;
+        }
+        // Damaged.
+        let mut characters: Vec<char> = text.chars().collect();
+        let place = self.below(characters.len());
+        match self.below(3) {
+            0 => {
+                characters.remove(place);
+            }
+            1 => characters.insert(
+                place,
+                self.pick(&['(', ')', ',', '.', '+', '\'', '[', '}', '$', '?', ':', 'x', '1']),
+            ),
+            _ => characters.truncate(place),
+        }
+        characters.into_iter().collect()
+    }
+
+    fn of(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
+        // Now and then something of another type.
+        let kind = if self.below(60) == 0 { self.pick(&KINDS) } else { kind };
+        let known: Vec<String> =
+            scope.iter().filter(|(_, own)| *own == kind).map(|(name, _)| name.clone()).collect();
+        if !known.is_empty() && self.below(3) == 0 {
+            let place = self.below(known.len());
+            return known[place].clone();
+        }
+        if depth == 0 {
+            return self.leaf(kind);
+        }
+        let deeper = depth - 1;
+        if self.below(12) == 0 {
+            let (condition, yes, no) = (
+                self.of(Kind::Bool, deeper, scope),
+                self.of(kind, deeper, scope),
+                self.of(kind, deeper, scope),
+            );
+            return format!("({condition} ? {yes} : {no})");
+        }
+        match kind {
+            Kind::Bool => self.condition(deeper, scope),
+            Kind::Int => match self.below(8) {
+                0 => self.leaf(kind),
+                1 => format!(
+                    "size({})",
+                    self.any_of(&[Kind::Text, Kind::Numbers, Kind::Texts, Kind::Map], deeper, scope)
+                ),
+                2 => {
+                    format!("{}.size()", self.any_of(&[Kind::Text, Kind::Texts, Kind::Items], deeper, scope))
+                }
+                3 => format!("{}[{}]", self.of(Kind::Numbers, deeper, scope), self.below(3)),
+                4 => format!("int({})", self.any_of(&[Kind::Double, Kind::Int], deeper, scope)),
+                5 => format!("{}[0].port", self.of(Kind::Items, deeper, scope)),
+                _ => {
+                    let operator = self.pick(&["+", "-", "*", "/", "%"]);
+                    format!("({} {operator} {})", self.of(kind, deeper, scope), self.of(kind, deeper, scope))
+                }
+            },
+            Kind::Double => match self.below(3) {
+                0 => format!("double({})", self.of(Kind::Int, deeper, scope)),
+                1 => self.leaf(kind),
+                _ => {
+                    let operator = self.pick(&["+", "-", "*", "/"]);
+                    format!("({} {operator} {})", self.of(kind, deeper, scope), self.of(kind, deeper, scope))
+                }
+            },
+            Kind::Text => match self.below(6) {
+                0 => format!(
+                    "string({})",
+                    self.any_of(&[Kind::Int, Kind::Bool, Kind::Double, Kind::Text], deeper, scope)
+                ),
+                1 => format!("{}[{}]", self.of(Kind::Texts, deeper, scope), self.below(3)),
+                2 => {
+                    format!("{}['{}']", self.of(Kind::Map, deeper, scope), self.pick(&["app", "tier", "no"]))
+                }
+                3 => format!(
+                    "{}[?'{}'].orValue({})",
+                    self.of(Kind::Map, deeper, scope),
+                    self.pick(&["app", "no"]),
+                    self.of(kind, deeper, scope)
+                ),
+                4 => self.leaf(kind),
+                _ => format!("({} + {})", self.of(kind, deeper, scope), self.of(kind, deeper, scope)),
+            },
+            Kind::Numbers | Kind::Texts => self.list(kind, deeper, scope),
+            Kind::Items => match self.below(2) {
+                0 => self.leaf(kind),
+                _ => {
+                    let range = self.of(kind, deeper, scope);
+                    let name = format!("i{}", scope.len());
+                    scope.push((format!("{name}.port"), Kind::Int));
+                    scope.push((format!("{name}.name"), Kind::Text));
+                    let predicate = self.of(Kind::Bool, deeper, scope);
+                    scope.truncate(scope.len() - 2);
+                    format!("{range}.filter({name}, {predicate})")
+                }
+            },
+            Kind::Map => match self.below(3) {
+                0 => self.leaf(kind),
+                1 => format!(
+                    "{{'app': {}, 'x': {}}}",
+                    self.of(Kind::Text, deeper, scope),
+                    self.of(Kind::Text, deeper, scope)
+                ),
+                _ => {
+                    let range = self.of(kind, deeper, scope);
+                    let (key, value) = (format!("k{}", scope.len()), format!("v{}", scope.len()));
+                    scope.push((key.clone(), Kind::Text));
+                    scope.push((value.clone(), Kind::Text));
+                    let transform = self.of(Kind::Text, deeper, scope);
+                    scope.truncate(scope.len() - 2);
+                    format!("{range}.transformMap({key}, {value}, {transform})")
+                }
+            },
+        }
+    }
+
+    fn any_of(&mut self, kinds: &[Kind], depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
+        let kind = self.pick(kinds);
+        self.of(kind, depth, scope)
+    }
+
+    fn list(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
+        let item = if kind == Kind::Numbers { Kind::Int } else { Kind::Text };
+        match self.below(5) {
+            0 => self.leaf(kind),
+            1 => format!("[{}, {}]", self.of(item, depth, scope), self.of(item, depth, scope)),
+            2 => format!("({} + {})", self.of(kind, depth, scope), self.of(kind, depth, scope)),
+            choice => {
+                let range = self.of(kind, depth, scope);
+                let name = format!("x{}", scope.len());
+                scope.push((name.clone(), item));
+                let text = match choice {
+                    3 => format!("{range}.map({name}, {})", self.of(item, depth, scope)),
+                    _ => format!("{range}.filter({name}, {})", self.of(Kind::Bool, depth, scope)),
+                };
+                scope.pop();
+                text
+            }
+        }
+    }
+
+    fn condition(&mut self, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
+        match self.below(13) {
+            0 => format!("!{}", self.of(Kind::Bool, depth, scope)),
+            1 => format!("({} && {})", self.of(Kind::Bool, depth, scope), self.of(Kind::Bool, depth, scope)),
+            2 => format!("({} || {})", self.of(Kind::Bool, depth, scope), self.of(Kind::Bool, depth, scope)),
+            3 | 4 => {
+                let kind = self.pick(&[Kind::Int, Kind::Double, Kind::Text]);
+                let operator = self.pick(&["<", "<=", ">", ">=", "==", "!="]);
+                format!("{} {operator} {}", self.of(kind, depth, scope), self.of(kind, depth, scope))
+            }
+            5 => {
+                let kind = self.pick(&KINDS);
+                let operator = self.pick(&["==", "!="]);
+                format!("({} {operator} {})", self.of(kind, depth, scope), self.of(kind, depth, scope))
+            }
+            6 => {
+                let function = self.pick(&["startsWith", "endsWith", "contains", "matches"]);
+                format!("{}.{function}({})", self.of(Kind::Text, depth, scope), self.of(Kind::Text, 0, scope))
+            }
+            7 => format!(
+                "({} in {})",
+                self.of(Kind::Text, depth, scope),
+                self.any_of(&[Kind::Texts, Kind::Map], depth, scope)
+            ),
+            8 => {
+                format!("({} in {})", self.of(Kind::Int, depth, scope), self.of(Kind::Numbers, depth, scope))
+            }
+            9 => self
+                .pick(&[
+                    "has(self.maybe)",
+                    "has(self.spec.inner)",
+                    "has(self.labels.app)",
+                    "has(self.labels.none)",
+                ])
+                .to_owned(),
+            10 => self.leaf(Kind::Bool),
+            11 => {
+                let range = self.of(Kind::Items, depth, scope);
+                let (name, quantifier) =
+                    (format!("e{}", scope.len()), self.pick(&["all", "exists", "exists_one"]));
+                scope.push((format!("{name}.port"), Kind::Int));
+                scope.push((format!("{name}.name"), Kind::Text));
+                let predicate = self.of(Kind::Bool, depth, scope);
+                scope.truncate(scope.len() - 2);
+                format!("{range}.{quantifier}({name}, {predicate})")
+            }
+            _ => {
+                let kind = self.pick(&[Kind::Numbers, Kind::Texts]);
+                let range = self.of(kind, depth, scope);
+                let (name, quantifier) =
+                    (format!("e{}", scope.len()), self.pick(&["all", "exists", "exists_one"]));
+                scope.push((name.clone(), if kind == Kind::Numbers { Kind::Int } else { Kind::Text }));
+                let predicate = self.of(Kind::Bool, depth, scope);
+                scope.pop();
+                format!("{range}.{quantifier}({name}, {predicate})")
+            }
+        }
+    }
+
+    fn leaf(&mut self, kind: Kind) -> String {
+        match kind {
+            Kind::Bool => self.pick(&["true", "false", "self.enabled", "any == 7", "self.port == '80%'"]),
+            Kind::Int => self.pick(&[
+                "0",
+                "1",
+                "-2",
+                "5",
+                "self.replicas",
+                "self.minReplicas",
+                "self.list[1]",
+                "any",
+                "self.spec.count",
+                "self.bounds['x'].low",
+            ]),
+            Kind::Double => self.pick(&["0.5", "-1.0", "2e3", "self.ratio"]),
+            Kind::Text => self.pick(&[
+                "''",
+                "'a'",
+                "'web'",
+                "\"two\"",
+                "self.name",
+                "self.free",
+                "self.mode",
+                "self.spec.inner.deep",
+                "self.words[0]",
+                "self.labels.app",
+                "self.a__dot__b__dash__c__slash__d",
+            ]),
+            Kind::Numbers => {
+                self.pick(&["[1, 2, 3]", "self.list", "[self.replicas]", "self.nested[0]", "[7]"])
+            }
+            Kind::Texts => self.pick(&[
+                "['a', 'b']",
+                "self.set",
+                "self.words",
+                "self.other",
+                "[self.name]",
+                "self.spec.inner.list",
+            ]),
+            Kind::Items => self.pick(&["self.items", "self.items"]),
+            Kind::Map => self.pick(&["self.labels", "{'app': 'x'}", "self.labels"]),
+        }
+        .to_owned()
+    }
+}

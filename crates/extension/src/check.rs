@@ -1,0 +1,172 @@
+//! Whether a value is what a schema says.
+//!
+//! ```text
+//! is_valid   yes or no, for every request, without a single allocation
+//! failures   what is wrong, asked only after a no: upstream's validator step by step, with its words and its order
+//! numbers    what both say about numbers
+//! ```
+
+mod failures;
+mod numbers;
+
+use atoll_meta::quote::print_float;
+use serde_json::{Number, Value};
+
+use crate::node::{Check, Flags, Node, NodeId, Rest, Types};
+
+pub(crate) use failures::failures;
+
+/// A number as Go's untyped objects have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Numeric {
+    Integer(i64),
+    Float(f64),
+}
+
+impl Numeric {
+    pub fn of(number: &Number) -> Numeric {
+        match number.as_i64() {
+            Some(integer) => Numeric::Integer(integer),
+            None => Numeric::Float(number.as_f64().unwrap_or(f64::INFINITY)),
+        }
+    }
+
+    pub fn float(self) -> f64 {
+        match self {
+            Numeric::Integer(integer) => integer as f64,
+            Numeric::Float(float) => float,
+        }
+    }
+
+    pub fn value(self) -> Value {
+        match self {
+            Numeric::Integer(integer) => Value::from(integer),
+            Numeric::Float(float) => Value::from(float),
+        }
+    }
+
+    /// A bound as it is shown after it was compared with this number: as a number of the same sort.
+    pub fn print(self, bound: f64) -> String {
+        match self {
+            Numeric::Integer(_) => numbers::go_integer(bound).to_string(),
+            Numeric::Float(_) => print_float(bound),
+        }
+    }
+}
+
+/// Whether the value is valid.
+pub(crate) fn is_valid(nodes: &[Node], node: &Node, value: &Value) -> bool {
+    let at = |id: NodeId| &nodes[id.0 as usize];
+    if !is_type(node, value) {
+        return false;
+    }
+    for check in &node.checks {
+        if !passes(nodes, node, check, value) {
+            return false;
+        }
+    }
+    match value {
+        Value::Object(fields) => fields.iter().all(|(key, value)| match (node.property(key), node.rest) {
+            (Some(id), _) | (None, Rest::Node(id)) => is_valid(nodes, at(id), value),
+            (None, Rest::Forbidden) => false,
+            (None, Rest::Unsaid | Rest::Allowed) => true,
+        }),
+        Value::Array(items) => match node.items.map(at) {
+            Some(node) => items.iter().all(|item| is_valid(nodes, node, item)),
+            None => true,
+        },
+        Value::Number(number) => numbers::in_range(node, Numeric::of(number)),
+        _ => true,
+    }
+}
+
+/// Upstream's check of the type, with all that it lets pass because of a format.
+fn is_type(node: &Node, value: &Value) -> bool {
+    let types = node.types;
+    let format = node.checks.iter().any(|check| matches!(check, Check::Format(..)));
+    if types.is_empty() && !format {
+        return true;
+    }
+    match value {
+        Value::Null => types.is_empty() || node.is(Flags::NULLABLE),
+        Value::Bool(_) => types.has(Types::BOOLEAN),
+        Value::Object(_) => types.has(Types::OBJECT),
+        // A text or a list is not looked at again where there is a format that is not one of numbers.
+        Value::String(_) => {
+            types.has(Types::STRING) || (format && !types.has(Types::NUMBER) && !types.has(Types::INTEGER))
+        }
+        Value::Array(_) => {
+            types.has(Types::ARRAY) || (format && !types.has(Types::NUMBER) && !types.has(Types::INTEGER))
+        }
+        Value::Number(number) => match Numeric::of(number) {
+            Numeric::Integer(_) => types.has(Types::INTEGER) || types.has(Types::NUMBER),
+            Numeric::Float(float) => {
+                types.has(Types::NUMBER) || (types.has(Types::INTEGER) && numbers::is_json_integer(float))
+            }
+        },
+    }
+}
+
+fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value) -> bool {
+    let valid = |id: &NodeId| is_valid(nodes, &nodes[id.0 as usize], value);
+    // Null is asked for its type and whether it is one of those listed, and for nothing else.
+    if value.is_null() && !matches!(check, Check::Enum(_)) {
+        return true;
+    }
+    match (check, value) {
+        (Check::AnyOf(parts), _) => parts.iter().any(valid),
+        (Check::OneOf(parts), _) => parts.iter().filter(|part| valid(part)).count() == 1,
+        (Check::AllOf(parts), _) => parts.iter().all(valid),
+        (Check::Not(part), _) => !valid(part),
+        (Check::MaxLength(most), Value::String(text)) => length(text) <= *most,
+        (Check::MinLength(least), Value::String(text)) => length(text) >= *least,
+        (Check::Pattern(pattern), Value::String(text)) => pattern.is_match(text),
+        (Check::Format(format, _), Value::String(text)) => format.accepts(text),
+        (Check::MultipleOf(factor), Value::Number(number)) => {
+            numbers::is_multiple(node, Numeric::of(number), *factor)
+        }
+        (Check::Minimum { bound, exclusive }, Value::Number(number)) => {
+            numbers::is_at_least(node, Numeric::of(number), *bound, *exclusive)
+        }
+        (Check::Maximum { bound, exclusive }, Value::Number(number)) => {
+            numbers::is_at_most(node, Numeric::of(number), *bound, *exclusive)
+        }
+        (Check::MinItems(least), Value::Array(items)) => items.len() as i64 >= *least,
+        (Check::MaxItems(most), Value::Array(items)) => items.len() as i64 <= *most,
+        (Check::UniqueItems, Value::Array(items)) => {
+            items.iter().enumerate().all(|(index, item)| !items[..index].contains(item))
+        }
+        (Check::Enum(values), value) => values.iter().any(|known| is_same(value, known)),
+        (Check::MinProperties(least), Value::Object(fields)) => fields.len() as i64 >= *least,
+        (Check::MaxProperties(most), Value::Object(fields)) => fields.len() as i64 <= *most,
+        (Check::Required(names), Value::Object(fields)) => {
+            names.iter().all(|name| fields.contains_key(name.as_ref()))
+        }
+        _ => true,
+    }
+}
+
+pub(crate) fn length(text: &str) -> i64 {
+    text.chars().count() as i64
+}
+
+/// Whether a value, converted to the type of a known one as Go converts, is that one.
+pub(crate) fn is_same(value: &Value, known: &Value) -> bool {
+    match (value, known) {
+        (Value::Null, _) | (_, Value::Null) => false,
+        (Value::Number(number), Value::Number(known)) => match (Numeric::of(number), Numeric::of(known)) {
+            (Numeric::Integer(number), Numeric::Integer(known)) => number == known,
+            (Numeric::Float(number), Numeric::Float(known)) => number == known,
+            (Numeric::Integer(number), Numeric::Float(known)) => number as f64 == known,
+            // Go cuts off what is behind the point.
+            (Numeric::Float(number), Numeric::Integer(known)) => numbers::go_integer(number) == known,
+        },
+        // Go takes a number for that of a character.
+        (Value::Number(number), Value::String(known)) => number.as_i64().is_some_and(|code| {
+            let character = u32::try_from(code).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
+            let mut characters = known.chars();
+            characters.next() == Some(character) && characters.next().is_none()
+        }),
+        _ => value == known,
+    }
+}

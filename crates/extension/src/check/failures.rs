@@ -1,0 +1,538 @@
+//! What exactly is wrong: upstream's validator step by step.
+//!
+//! Where one of several schemas has to fit and none does, upstream shows the failures of the one that got furthest, and
+//! counts for that every step that was taken; so steps are counted here too. A message that is there is not repeated.
+
+use std::collections::HashSet;
+
+use atoll_meta::quote::quote;
+use atoll_meta::{FieldError, FieldPath, json};
+use serde_json::{Map, Value};
+
+use super::{Numeric, is_same, length, numbers};
+use crate::correlate::Correlated;
+use crate::formats::Format;
+use crate::node::{Check, Flags, Node, NodeId, Rest, Types};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// Where, from the root of what was checked.
+    name: String,
+    message: String,
+    cause: Cause,
+}
+
+#[derive(Clone, Debug)]
+enum Cause {
+    Required,
+    Unsupported {
+        value: Value,
+        known: Vec<String>,
+    },
+    TooLong(i64),
+    TooMany {
+        actual: usize,
+        most: i64,
+    },
+    Type(Value),
+    Invalid(Value),
+    /// Not about one value: upstream says neither where nor what.
+    Whole,
+}
+
+impl Failure {
+    /// The error as clients see it, below `path`.
+    pub fn into_error(self, path: &FieldPath) -> FieldError {
+        let place = if self.name.is_empty() || self.name == "." {
+            path.clone()
+        } else {
+            path.child(self.name.strip_prefix('.').unwrap_or(&self.name).to_owned())
+        };
+        let size = |number: i64| usize::try_from(number).unwrap_or_default();
+        match self.cause {
+            Cause::Required => FieldError::required(&place, ""),
+            Cause::Unsupported { value, known } => FieldError::not_supported(&place, value, &known),
+            Cause::TooLong(most) => FieldError::too_long(&place, size(most)),
+            Cause::TooMany { actual, most } => FieldError::too_many(&place, actual, size(most)),
+            Cause::Type(value) => FieldError::type_invalid(&place, value, self.message),
+            Cause::Invalid(value) => FieldError::invalid(&place, value, self.message),
+            Cause::Whole => FieldError::invalid(path, "", self.message),
+        }
+    }
+}
+
+/// Everything that is wrong with a value. With what it was before, what has not changed is not wrong.
+pub(crate) fn failures<'v>(
+    nodes: &[Node],
+    node: &Node,
+    value: &'v Value,
+    before: Option<Correlated<'v>>,
+) -> Vec<Failure> {
+    let walk = Walk { nodes };
+    walk.correlated(node, value, "", before).failures
+}
+
+#[derive(Default)]
+struct Outcome {
+    failures: Vec<Failure>,
+    /// The messages, once there are too many to look through.
+    seen: HashSet<String>,
+    matches: usize,
+}
+
+const MANY: usize = 16;
+
+impl Outcome {
+    fn push(&mut self, failure: Failure) {
+        if self.failures.len() < MANY {
+            if self.failures.iter().any(|known| known.message == failure.message) {
+                return;
+            }
+        } else {
+            if self.seen.is_empty() {
+                self.seen.extend(self.failures.iter().map(|known| known.message.clone()));
+            }
+            if !self.seen.insert(failure.message.clone()) {
+                return;
+            }
+        }
+        self.failures.push(failure);
+    }
+
+    fn add(&mut self, name: &str, message: String, cause: Cause) {
+        self.push(Failure { name: name.to_owned(), message, cause });
+    }
+
+    fn merge(&mut self, other: Outcome) {
+        self.matches += other.matches;
+        other.failures.into_iter().for_each(|failure| self.push(failure));
+    }
+
+    fn is_valid(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+struct Walk<'n> {
+    nodes: &'n [Node],
+}
+
+impl<'n> Walk<'n> {
+    fn at(&self, id: NodeId) -> &'n Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// A value beside what it was: if it is the same, nothing is wrong with it.
+    fn correlated<'v>(
+        &self,
+        node: &Node,
+        value: &'v Value,
+        path: &str,
+        before: Option<Correlated<'v>>,
+    ) -> Outcome {
+        let mut outcome = self.value(node, value, path, before);
+        if !outcome.is_valid() && before.is_some_and(|before| before.is_equal()) {
+            outcome.failures.clear();
+            outcome.seen.clear();
+        }
+        outcome
+    }
+
+    fn value<'v>(
+        &self,
+        node: &Node,
+        value: &'v Value,
+        path: &str,
+        before: Option<Correlated<'v>>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        if value.is_null() {
+            type_of(&mut outcome, node, value, path);
+            listed(&mut outcome, node, value, path);
+            return outcome;
+        }
+        if !node.types.is_empty() || format(node).is_some() {
+            type_of(&mut outcome, node, value, path);
+            outcome.matches += 1;
+        }
+        self.conditions(&mut outcome, node, value, path);
+        // One for conditions, one for those listed, one for the end.
+        outcome.matches += 3;
+        match value {
+            Value::String(text) => {
+                string(&mut outcome, node, text, path);
+                outcome.matches += 1;
+                if let Some((format, name)) = format(node).filter(|(format, _)| format.is_of_text()) {
+                    if !format.accepts(text) {
+                        wrong_type(&mut outcome, path, name, text);
+                    }
+                    outcome.matches += 1;
+                }
+            }
+            Value::Number(number) => {
+                self::number(&mut outcome, node, Numeric::of(number), path);
+                outcome.matches += 2;
+            }
+            Value::Array(items) => {
+                self.list(&mut outcome, node, items, path, before);
+                outcome.matches += 2;
+            }
+            _ => {}
+        }
+        listed(&mut outcome, node, value, path);
+        if let Value::Object(fields) = value {
+            self.object(&mut outcome, node, fields, path, before);
+            outcome.matches += 1;
+        }
+        outcome
+    }
+
+    fn parts(&self, parts: &[NodeId], value: &Value, path: &str) -> impl Iterator<Item = Outcome> {
+        parts.iter().map(move |part| self.value(self.at(*part), value, path, None))
+    }
+
+    fn conditions(&self, outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
+        let whole = |outcome: &mut Outcome, rest: &str| {
+            outcome.add("", format!("{} {rest}", quote(path)), Cause::Whole);
+        };
+        // Everything is collected apart first: what is found twice in here counts once.
+        let mut found = Outcome { matches: 1, ..Outcome::default() };
+        for check in &node.checks {
+            match check {
+                Check::AnyOf(parts) => {
+                    let mut best: Option<Outcome> = None;
+                    let mut good = None;
+                    for outcome in self.parts(parts, value, path) {
+                        if outcome.is_valid() {
+                            good = Some(outcome);
+                            break;
+                        }
+                        if best.as_ref().is_none_or(|best| outcome.matches > best.matches) {
+                            best = Some(outcome);
+                        }
+                    }
+                    if let Some(good) = good {
+                        found.merge(good);
+                    } else {
+                        whole(&mut found, "must validate at least one schema (anyOf)");
+                        found.merge(best.unwrap_or_default());
+                    }
+                }
+                Check::OneOf(parts) => {
+                    let mut best: Option<Outcome> = None;
+                    let mut good = Vec::new();
+                    for outcome in self.parts(parts, value, path) {
+                        if outcome.is_valid() {
+                            best = None;
+                            good.push(outcome);
+                        } else if good.is_empty()
+                            && best.as_ref().is_none_or(|best| outcome.matches > best.matches)
+                        {
+                            best = Some(outcome);
+                        }
+                    }
+                    if good.len() == 1 {
+                        good.into_iter().for_each(|good| found.merge(good));
+                        continue;
+                    }
+                    let count = match good.len() {
+                        0 => "Found none valid".to_owned(),
+                        many => format!("Found {many} valid alternatives"),
+                    };
+                    whole(&mut found, &format!("must validate one and only one schema (oneOf). {count}"));
+                    best.into_iter().for_each(|best| found.merge(best));
+                }
+                Check::AllOf(parts) => {
+                    let mut good = 0;
+                    for outcome in self.parts(parts, value, path) {
+                        good += usize::from(outcome.is_valid());
+                        found.merge(outcome);
+                    }
+                    if good != parts.len() {
+                        let none = if good == 0 { ". None validated" } else { "" };
+                        whole(&mut found, &format!("must validate all the schemas (allOf){none}"));
+                    }
+                }
+                Check::Not(part) => {
+                    if self.value(self.at(*part), value, path, None).is_valid() {
+                        whole(&mut found, "must not validate the schema (not)");
+                    }
+                }
+                _ => {}
+            }
+        }
+        outcome.merge(found);
+    }
+
+    fn list<'v>(
+        &self,
+        outcome: &mut Outcome,
+        node: &Node,
+        items: &'v [Value],
+        path: &str,
+        before: Option<Correlated<'v>>,
+    ) {
+        let mut found = Outcome::default();
+        if let Some(child) = node.items.map(|id| self.at(id)) {
+            let old = before.map(|before| before.items());
+            for (index, item) in items.iter().enumerate() {
+                let before = old.as_ref().and_then(|old| old.item(item));
+                found.merge(self.correlated(child, item, &format!("{path}[{index}]"), before));
+            }
+        }
+        for check in &node.checks {
+            match check {
+                Check::MinItems(least) if (items.len() as i64) < *least => {
+                    let message = format!("{path} in body should have at least {least} items");
+                    found.add(path, message, Cause::Invalid(Value::from(items.len())));
+                }
+                Check::MaxItems(most) if items.len() as i64 > *most => {
+                    let message = format!("{path} in body should have at most {most} items");
+                    found.add(path, message, Cause::TooMany { actual: items.len(), most: *most });
+                }
+                Check::UniqueItems if items.iter().enumerate().any(|(i, item)| items[..i].contains(item)) => {
+                    let message = format!("{path} in body shouldn't contain duplicates");
+                    found.add(path, message, Cause::Invalid(Value::from("")));
+                }
+                _ => {}
+            }
+        }
+        outcome.merge(found);
+    }
+
+    fn object<'v>(
+        &self,
+        outcome: &mut Outcome,
+        node: &Node,
+        fields: &'v Map<String, Value>,
+        path: &str,
+        before: Option<Correlated<'v>>,
+    ) {
+        let mut found = Outcome::default();
+        for check in &node.checks {
+            match check {
+                Check::MinProperties(least) if (fields.len() as i64) < *least => {
+                    let message = format!("{path} in body should have at least {least} properties");
+                    found.add(path, message, Cause::Invalid(Value::from(fields.len())));
+                }
+                Check::MaxProperties(most) if fields.len() as i64 > *most => {
+                    let message = format!("{path} in body should have at most {most} properties");
+                    found.add(path, message, Cause::TooMany { actual: fields.len(), most: *most });
+                }
+                _ => {}
+            }
+        }
+        for (key, value) in fields.iter().filter(|(key, _)| node.property(key).is_none()) {
+            match node.rest {
+                Rest::Forbidden => {
+                    let message = format!("{path}.{key} in body is a forbidden property");
+                    found.add(path, message, Cause::Invalid(Value::from(key.as_str())));
+                }
+                Rest::Node(id) => {
+                    let before = before.and_then(|before| before.field(path, key));
+                    found.merge(self.correlated(self.at(id), value, &format!("{path}.{key}"), before));
+                }
+                Rest::Unsaid | Rest::Allowed => {}
+            }
+        }
+        for property in &node.properties {
+            let Some(value) = fields.get(property.name.as_ref()) else { continue };
+            let name = &property.name;
+            let place = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+            let before = before.and_then(|before| before.field(path, name));
+            found.merge(self.correlated(self.at(property.node), value, &place, before));
+        }
+        for check in &node.checks {
+            let Check::Required(names) = check else { continue };
+            for name in names.iter().filter(|name| !fields.contains_key(name.as_ref())) {
+                let name = format!("{path}.{name}");
+                found.add(&name, format!("{name} in body is required"), Cause::Required);
+            }
+        }
+        outcome.merge(found);
+    }
+}
+
+fn format(node: &Node) -> Option<(Format, &str)> {
+    node.checks.iter().find_map(|check| match check {
+        Check::Format(format, name) => Some((*format, name.as_ref())),
+        _ => None,
+    })
+}
+
+fn wrong_type(outcome: &mut Outcome, path: &str, wanted: &str, found: &str) {
+    let message = format!("{path} in body must be of type {wanted}: {}", quote(found));
+    outcome.add(path, message, Cause::Type(Value::from(found)));
+}
+
+fn type_of(outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
+    let types = node.types;
+    let (kind, name, precise) = match value {
+        Value::Null => {
+            if !types.is_empty() && !node.is(Flags::NULLABLE) {
+                wrong_type(outcome, path, &types.text(), "null");
+            } else {
+                outcome.matches += 1;
+            }
+            return;
+        }
+        Value::Bool(_) => (Types::BOOLEAN, "boolean", ""),
+        Value::String(_) => (Types::STRING, "string", ""),
+        Value::Array(_) => (Types::ARRAY, "array", ""),
+        Value::Object(_) => (Types::OBJECT, "object", ""),
+        Value::Number(number) => match Numeric::of(number) {
+            Numeric::Integer(_) => (Types::INTEGER, "integer", "int64"),
+            Numeric::Float(_) => (Types::NUMBER, "number", "float64"),
+        },
+    };
+    let converts = match value {
+        Value::Number(number) => match Numeric::of(number) {
+            Numeric::Integer(_) => types.has(Types::NUMBER),
+            Numeric::Float(float) => types.has(Types::INTEGER) && numbers::is_json_integer(float),
+        },
+        _ => false,
+    };
+    let fits = types.has(kind) || converts;
+    let is_row = matches!(value, Value::String(_) | Value::Array(_));
+    if let Some((_, wanted)) = format(node) {
+        if !is_row && !fits && precise != wanted {
+            return wrong_type(outcome, path, wanted, precise);
+        }
+        if is_row && !types.has(Types::NUMBER) && !types.has(Types::INTEGER) {
+            outcome.matches += 1;
+            return;
+        }
+    }
+    if fits {
+        outcome.matches += 1;
+    } else {
+        wrong_type(outcome, path, &types.text(), name);
+    }
+}
+
+fn listed(outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
+    for check in &node.checks {
+        let Check::Enum(known) = check else { continue };
+        if known.iter().any(|known| is_same(value, known)) {
+            continue;
+        }
+        let texts: Vec<String> = known
+            .iter()
+            .map(|known| match known {
+                Value::String(text) => text.clone(),
+                other => json::to_string(other),
+            })
+            .collect();
+        let message = format!("{path} in body should be one of [{}]", texts.join(" "));
+        outcome.add(path, message, Cause::Unsupported { value: value.clone(), known: texts });
+    }
+}
+
+/// Of the conditions on texts upstream shows the first that is broken.
+fn string(outcome: &mut Outcome, node: &Node, text: &str, path: &str) {
+    for check in &node.checks {
+        match check {
+            Check::MaxLength(most) if length(text) > *most => {
+                let message = format!("{path} in body should be at most {most} chars long");
+                return outcome.add(path, message, Cause::TooLong(*most));
+            }
+            Check::MinLength(least) if length(text) < *least => {
+                let message = format!("{path} in body should be at least {least} chars long");
+                return outcome.add(path, message, Cause::Invalid(Value::from(text)));
+            }
+            Check::Pattern(pattern) if !pattern.is_match(text) => {
+                let message = match pattern.fault() {
+                    None => format!("{path} in body should match '{}'", pattern.source()),
+                    Some(fault) => {
+                        format!(
+                            "{path} in body should match '{}, but pattern is invalid: {fault}'",
+                            pattern.source()
+                        )
+                    }
+                };
+                return outcome.add(path, message, Cause::Invalid(Value::from(text)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn number(outcome: &mut Outcome, node: &Node, number: Numeric, path: &str) {
+    let mut found = Outcome::default();
+    let range = |found: &mut Outcome, what: &str| {
+        let single = if node.types == Types::INTEGER { "integer" } else { "number" };
+        let message = match format(node).filter(|_| numbers::format(node).is_some()) {
+            Some((_, format)) => {
+                format!("{what} value must be of type {single} with format {format} in {path}")
+            }
+            None => format!("{what} value must be of type {single} (default format) in {path}"),
+        };
+        found.add("", message, Cause::Whole);
+    };
+    if !numbers::in_range(node, number) {
+        range(&mut found, "Checked");
+    }
+    for check in &node.checks {
+        match check {
+            Check::MultipleOf(factor) => {
+                let fits = numbers::in_range(node, Numeric::Float(*factor));
+                if !fits {
+                    range(&mut found, "MultipleOf");
+                }
+                let number = if fits { number } else { Numeric::Float(number.float()) };
+                multiple(&mut found, number, *factor, path);
+            }
+            Check::Minimum { bound, exclusive } => {
+                let fits = numbers::in_range(node, Numeric::Float(*bound));
+                if !fits {
+                    range(&mut found, "Minimum boundary");
+                }
+                let compared = if fits { number } else { Numeric::Float(number.float()) };
+                if !numbers::is_above(compared, *bound, *exclusive) {
+                    let words = if *exclusive { "greater than" } else { "greater than or equal to" };
+                    let message = format!("{path} in body should be {words} {}", compared.print(*bound));
+                    found.add(path, message, Cause::Invalid(compared.value()));
+                }
+            }
+            Check::Maximum { bound, exclusive } => {
+                let fits = numbers::in_range(node, Numeric::Float(*bound));
+                if !fits {
+                    range(&mut found, "Maximum boundary");
+                }
+                let compared = if fits { number } else { Numeric::Float(number.float()) };
+                if !numbers::is_below(compared, *bound, *exclusive) {
+                    let words = if *exclusive { "less than" } else { "less than or equal to" };
+                    let message = format!("{path} in body should be {words} {}", compared.print(*bound));
+                    found.add(path, message, Cause::Invalid(compared.value()));
+                }
+            }
+            _ => {}
+        }
+    }
+    outcome.merge(found);
+}
+
+fn multiple(found: &mut Outcome, number: Numeric, factor: f64, path: &str) {
+    let (good, positive) = match number {
+        Numeric::Integer(integer) => {
+            let factor = numbers::go_integer(factor);
+            (factor > 0 && integer % factor == 0, factor > 0)
+        }
+        Numeric::Float(float) => (numbers::is_float_multiple(float, factor), factor > 0.0),
+    };
+    if good {
+        return;
+    }
+    let text = number.print(factor);
+    if positive {
+        let message = format!("{path} in body should be a multiple of {text}");
+        return found.add(path, message, Cause::Invalid(number.value()));
+    }
+    let shown = match number {
+        Numeric::Integer(_) => Value::from(numbers::go_integer(factor)),
+        Numeric::Float(_) => Value::from(factor),
+    };
+    let message = format!("factor MultipleOf declared for {path} must be positive: {text}");
+    found.add(path, message, Cause::Invalid(shown));
+}

@@ -1,0 +1,120 @@
+//! Paths in rules and selectable fields: names behind dots, and names in quotes between brackets.
+
+use atoll_meta::FieldPath;
+use serde_json::Value;
+
+use crate::compile::{self, Dialect};
+use crate::node::{Node, Rest};
+
+/// Where a path leads in a schema: how upstream writes it, and the type that is there. `brackets` says whether they are
+/// allowed.
+///
+/// # Errors
+///
+/// Why it leads nowhere, in upstream's words.
+pub fn find(schema: &Value, path: &str, brackets: bool) -> Result<(FieldPath, Option<&'static str>), String> {
+    let schema = compile::schema(Some(schema), false, Dialect::Defaults);
+    let (path, node) = follow(&schema.nodes, schema.root(), path, brackets)?;
+    Ok((path, node.types.single()))
+}
+
+pub(crate) fn follow<'n>(
+    nodes: &'n [Node],
+    node: &'n Node,
+    path: &str,
+    brackets: bool,
+) -> Result<(FieldPath, &'n Node), String> {
+    let mut walk = Follow { nodes, node, path: FieldPath::nil() };
+    let mut tokens = Tokens { rest: path };
+    let ended = || "unexpected end of JSON path".to_owned();
+    while let Some(token) = tokens.next() {
+        match token {
+            "[" if !brackets => return Err("array notation is not allowed".to_owned()),
+            "[" => {
+                let name = tokens.next().ok_or_else(ended)?;
+                let inner = name.strip_prefix('\'').and_then(|name| name.strip_suffix('\''));
+                let Some(inner) = inner.filter(|_| name.len() >= 2) else {
+                    return Err(format!("expected single quoted string but got {name}"));
+                };
+                walk.step(&unescape(inner)?)?;
+                match tokens.next() {
+                    Some("]") => {}
+                    Some(other) => return Err(format!("expected ] but got {other}")),
+                    None => return Err(ended()),
+                }
+            }
+            "." => walk.step(tokens.next().ok_or_else(ended)?)?,
+            other => return Err(format!("expected [ or . but got: {other}")),
+        }
+    }
+    Ok((walk.path, walk.node))
+}
+
+struct Follow<'n> {
+    nodes: &'n [Node],
+    node: &'n Node,
+    path: FieldPath,
+}
+
+impl Follow<'_> {
+    fn step(&mut self, name: &str) -> Result<(), String> {
+        let unknown = || "does not refer to a valid field".to_owned();
+        let next = if self.node.properties.is_empty() {
+            let Rest::Node(rest) = self.node.rest else { return Err(unknown()) };
+            self.path = self.path.key(name);
+            rest
+        } else {
+            self.path = self.path.child(name.to_owned());
+            self.node.property(name).ok_or_else(unknown)?
+        };
+        self.node = &self.nodes[next.0 as usize];
+        Ok(())
+    }
+}
+
+/// Dots and brackets, what stands between them, and texts in quotes.
+struct Tokens<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Tokens<'t> {
+    fn next(&mut self) -> Option<&'t str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let bytes = self.rest.as_bytes();
+        let length = if bytes[0] == b'\'' {
+            let end = (1..bytes.len()).find(|at| bytes[*at] == b'\'' && bytes[*at - 1] != b'\\');
+            end.map_or(bytes.len(), |end| end + 1)
+        } else {
+            self.rest.find(['.', '[', ']']).unwrap_or(bytes.len()).max(1)
+        };
+        let (token, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        Some(token)
+    }
+}
+
+fn unescape(text: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('a') => out.push('\u{7}'),
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('t') => out.push('\t'),
+            Some('v') => out.push('\u{b}'),
+            Some(plain @ ('\'' | '\\')) => out.push(plain),
+            Some(other) => return Err(format!("invalid string literal: invalid escape char \\{other}")),
+            None => out.push('\\'),
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,76 @@
+//! Addresses of machines.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
+
+use crate::pattern::Pattern;
+
+static HOSTNAME: LazyLock<Pattern> = LazyLock::new(|| {
+    let letter = r"[a-zA-Z0-9\p{S}\p{L}]";
+    let inner = r"[a-zA-Z0-9-\p{S}\p{L}]";
+    Pattern::new(&format!(
+        r"^({letter}((-?{letter}{{0,62}})?)|({letter}(({inner}{{0,61}}{letter})?)(\.)){{1,}}([a-zA-Z\p{{L}}]){{2,63}})$"
+    ))
+});
+
+pub(super) fn is_hostname(text: &str) -> bool {
+    text.len() <= 255 && text.split('.').all(|part| part.len() <= 63) && HOSTNAME.is_match(text)
+}
+
+/// Four numbers with any zeros before them.
+fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let significant = part.trim_start_matches('0');
+        *octet = if significant.is_empty() { 0 } else { significant.parse().ok()? };
+    }
+    parts.next().is_none().then(|| Ipv4Addr::from(octets))
+}
+
+/// The same at the end of an address of the newer family.
+fn sloppy_ipv6(text: &str) -> Option<Ipv6Addr> {
+    let Some((head, tail)) = text.rsplit_once(':').filter(|(_, tail)| tail.contains('.')) else {
+        return text.parse().ok();
+    };
+    format!("{head}:{}", sloppy_ipv4(tail)?).parse().ok()
+}
+
+pub(super) fn is_ipv4(text: &str) -> bool {
+    text.contains('.') && (sloppy_ipv4(text).is_some() || sloppy_ipv6(text).is_some())
+}
+
+pub(super) fn is_ipv6(text: &str) -> bool {
+    text.parse::<Ipv6Addr>().is_ok()
+}
+
+pub(super) fn is_cidr(text: &str) -> bool {
+    let Some((address, mask)) = text.split_once('/') else { return false };
+    if mask.is_empty() || mask.len() > 8 || !mask.bytes().all(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    let Ok(mask) = mask.parse::<u32>() else { return false };
+    (sloppy_ipv4(address).is_some() && mask <= 32) || (sloppy_ipv6(address).is_some() && mask <= 128)
+}
+
+/// Six, eight or twenty bytes, each with a separator behind it, or two and two with points between.
+pub(super) fn is_mac(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if bytes.len() < 14 {
+        return false;
+    }
+    let (separator, width, count) = match (bytes[2], bytes[4]) {
+        (separator @ (b':' | b'-'), _) => (separator, 2, (bytes.len() + 1) / 3),
+        (_, b'.') => (b'.', 4, 2 * (bytes.len() + 1) / 5),
+        _ => return false,
+    };
+    (bytes.len() + 1).is_multiple_of(width + 1)
+        && matches!(count, 6 | 8 | 20)
+        && bytes.iter().enumerate().all(|(index, byte)| {
+            if index % (width + 1) == width { *byte == separator } else { byte.is_ascii_hexdigit() }
+        })
+}

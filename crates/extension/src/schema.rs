@@ -1,0 +1,60 @@
+//! A compiled schema.
+
+use serde_json::Value;
+
+use crate::compile::{self, Dialect};
+use crate::node::{Flags, Node, NodeId, Shape};
+
+/// What a version of a definition says about its objects.
+#[derive(Debug)]
+pub struct Schema {
+    pub(crate) nodes: Box<[Node]>,
+    pub(crate) root: NodeId,
+    /// Whether unknown fields are kept everywhere, as definitions of old could say.
+    pub(crate) preserves: bool,
+}
+
+/// Where an object comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A request: what is malformed is refused.
+    Request,
+    /// The store: what is malformed is dropped.
+    Storage,
+}
+
+impl Schema {
+    /// Compiles what stands in `openAPIV3Schema`; nothing there says nothing but that all fields are dropped, unless
+    /// `preserves` is set.
+    pub fn compile(schema: Option<&Value>, preserves: bool) -> Schema {
+        compile::schema(schema, preserves, Dialect::Served)
+    }
+
+    /// The structure: what is a field, a map, a list with keys.
+    pub fn shape(&self) -> Shape<'_> {
+        Shape { nodes: &self.nodes, node: self.node(self.root) }
+    }
+
+    /// Whether there are rules in it.
+    pub fn has_rules(&self) -> bool {
+        self.node(self.root).is(Flags::HOLDS_RULES)
+    }
+
+    /// How many different nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() <= 1
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        self.node(self.root)
+    }
+}
