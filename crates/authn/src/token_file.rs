@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((name("f"), file.user("f").expect("a user").uid.as_str()), ("two\nlines", "6"));
         assert_eq!((name("a"), groups("a").as_str()), ("amy", "system:authenticated"));
         assert!(file.user("").is_none());
-        assert_eq!(file.remarks, [Remark::EmptyToken { line: 9 }, Remark::RepeatedToken { line: 10 }]);
+        assert_eq!(file.remarks, [Remark::EmptyToken { line: 10 }, Remark::RepeatedToken { line: 11 }]);
         let several: TokenFile = "a,ann,1,\"dev,ops\"".parse().expect("a token file");
         assert_eq!(several.user("a").expect("a user").groups, ["dev", "ops", "system:authenticated"]);
     }
