@@ -1,15 +1,17 @@
 //! POST of a TokenRequest to a ServiceAccount.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use atoll_admission::Operation;
 use atoll_authn::service_account::{Lifetime, Subject};
+use atoll_merge::apply::{Author, Kind, Resets};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
 use atoll_registry::{Place, Row};
+use atoll_schema::Types;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admit, place, warn};
+use super::{admit, check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -34,11 +36,21 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         options.field_validation,
     )?;
     let Decoded { object: request, warnings } = decoded;
-    Ok(warn(issue(server, row, call, request), &warnings, call))
+    check_namespace(row, call, &request)?;
+    let manager = options.manager(&call.headers);
+    Ok(warn(issue(server, row, call, request, &manager), &warnings, call))
 }
 
-fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<Response<Body>, Status> {
+fn issue(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    mut request: Value,
+    manager: &str,
+) -> Result<Response<Body>, Status> {
     let place = place(row, call)?;
+    let now = server.registry.clock.now();
+    record(&mut request, manager, now);
     check_names(&request, &place)?;
     let account = parse(&server.registry.get(row, &place)?.json)?;
     let uid = object::uid(&account);
@@ -49,7 +61,6 @@ fn issue(server: &Server, row: &Row, call: &Call, mut request: Value) -> Result<
         );
         return Err(Status::conflict(GROUP, "TokenRequest", place.name, message));
     }
-    let now = server.registry.clock.now();
     let api = server.issuer(place.workspace);
     complete(&mut request, &place, uid, &api, now);
     let errors = check(&request);
@@ -114,9 +125,21 @@ fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i
     if texts(&request["spec"]["audiences"]).next().is_none() {
         request["spec"]["audiences"] = json!([api]);
     }
+}
+
+/// Who has asked for what, as upstream tells it of every object.
+fn record(request: &mut Value, manager: &str, now: i64) {
+    static KIND: LazyLock<Kind> = LazyLock::new(|| {
+        let id = Types::get().by_kind(GROUP, "v1", "TokenRequest");
+        Kind::new(format!("{GROUP}/v1"), "TokenRequest", id)
+    });
+    // What goes without saying counts as said.
     if request["spec"]["expirationSeconds"].as_i64().is_none() {
         request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
     }
+    let time = atoll_meta::time::format(now);
+    let author = Author { manager, subresource: "token", time: &time, resets: Resets::At(&[]) };
+    KIND.record(KIND.empty(), request, &author);
 }
 
 fn check(request: &Value) -> Vec<FieldError> {
