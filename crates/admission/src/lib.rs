@@ -1,60 +1,67 @@
-//! The last word before a write: may this object exist here, now?
+//! The last word before a write: what it still lacks, and whether it may be.
 //!
-//! A plugin looks at one request and lets it pass or refuses it with a Status. They run in a fixed order,
-//! upstream's, and the first refusal ends it.
+//! ```text
+//!  verb ─► registry ─► mutate: each plugin in order ─► [policies, webhooks]            the object changes
+//!                 └──► validate: each plugin in order ─► [policies, webhooks] ─► reserve   it may be refused
+//! ```
+//!
+//! A plugin is a small function on one trait, in a file of its own. To add one: write a type that implements [`Plugin`]
+//! (`handles` says which requests concern it and must be quick; then one of `mutate`, `validate` and `reserve`), and name it
+//! in `plugin` in `chain.rs`, whose table has upstream's names, order and defaults. Plugins see everything through
+//! [`Request`] and refuse with a Status, mostly made by [`Request::forbidden`]. What must be written before the object may be
+//! (a quota's usage) is done by `reserve`, which runs when nothing else has objected.
 
+pub mod amounts;
+mod certificates;
+mod chain;
+mod claim_resize;
+mod default_classes;
+mod limit_ranger;
 mod namespace_lifecycle;
+mod pod_resize;
+mod pod_security;
+mod priority;
+mod request;
 mod runtime_class;
+mod service_account;
+mod storage_protection;
+mod taint_nodes;
+mod tolerations;
+mod topology_labels;
+
+use std::pin::Pin;
 
 use atoll_meta::Status;
-use atoll_registry::Row;
-use atoll_watch::Snapshot;
+use atoll_store::Key;
 use serde_json::Value;
 
-pub use namespace_lifecycle::NamespaceLifecycle;
-pub use runtime_class::RuntimeClass;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-}
-
-/// What is about to happen.
-pub struct Request<'a> {
-    pub operation: Operation,
-    pub row: &'a Row,
-    pub subresource: &'a str,
-    /// Id of the workspace.
-    pub workspace: &'a str,
-    pub namespace: &'a str,
-    /// Empty if it is yet to be generated.
-    pub name: &'a str,
-    /// What is to be created or to take another's place, where that is what is about to happen.
-    pub object: Option<&'a Value>,
-    /// Everything as it stands.
-    pub snapshot: &'a Snapshot,
-}
+pub use chain::Chain;
+pub use request::{Found, Operation, Options, Request};
 
 pub trait Plugin: Send + Sync {
-    fn name(&self) -> &'static str;
-    fn admit(&self, request: &Request<'_>) -> Result<(), Status>;
-}
+    /// Whether such a request concerns it. Asked of every request: no parsing, no allocation.
+    fn handles(&self, request: &Request<'_>) -> bool;
 
-/// All plugins, in order.
-pub struct Chain {
-    plugins: Vec<Box<dyn Plugin>>,
-}
+    /// What somebody else is about to create and `mutate` cannot do without: it is waited for, for a moment.
+    fn awaits(&self, _request: &Request<'_>, _object: &Value) -> Option<Key> {
+        None
+    }
 
-impl Default for Chain {
-    fn default() -> Self {
-        Chain { plugins: vec![Box::new(NamespaceLifecycle), Box::new(RuntimeClass)] }
+    /// Changes what is about to be created or changed, before it is prepared and checked.
+    fn mutate(&self, _request: &Request<'_>, _object: &mut Value) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Judges the finished object; on deletion, what is about to go.
+    fn validate(&self, _request: &Request<'_>, _object: &Value) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Writes what must be written before the object may be, through `request.registry`. `None` if there is nothing.
+    fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<Reservation<'a>> {
+        None
     }
 }
 
-impl Chain {
-    pub fn admit(&self, request: &Request<'_>) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.admit(request))
-    }
-}
+/// A write of a plugin's own. It looks at a snapshot of its own making and holds no lock while it waits.
+pub type Reservation<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;

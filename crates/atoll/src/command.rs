@@ -86,6 +86,14 @@ pub struct StartOptions {
         value_parser = clap::value_parser!(u32).range(3..))]
     pub certificate_lifetime: u32,
 
+    /// Admission plugins to enable besides those that are on by default
+    #[arg(long, env = "ATOLL_ENABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
+    pub enable_admission_plugins: Vec<String>,
+
+    /// Admission plugins to disable although they are on by default
+    #[arg(long, env = "ATOLL_DISABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
+    pub disable_admission_plugins: Vec<String>,
+
     /// Seconds that a request other than a watch may take
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
     pub request_timeout: u64,

@@ -9,6 +9,7 @@ use atoll_authn::Authenticator;
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::{self, KeyRing, Tokens};
 use atoll_authn::token_file::TokenFile;
+use atoll_authz::Policies;
 use atoll_client::Client;
 use atoll_controllers::Signers;
 use atoll_registry::bootstrap::{self, Birth};
@@ -16,7 +17,7 @@ use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, 
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
-use atoll_server::{Limits, Server, listen};
+use atoll_server::{Chain, Limits, Server, listen};
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_watch::Cache;
@@ -38,6 +39,7 @@ pub fn run(options: StartOptions) -> Result<(), String> {
 
 async fn serve(options: StartOptions) -> Result<(), String> {
     let directory = &options.data_dir;
+    let admission = Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?;
     let sqlite =
         SqliteStore::open(directory, atoll_sqlite::Options::default()).map_err(|error| error.to_string())?;
     let sqlite = Arc::new(sqlite);
@@ -64,9 +66,12 @@ async fn serve(options: StartOptions) -> Result<(), String> {
         ProfileName::Minimal => Profile::Minimal,
     };
     let metrics = Metrics::new();
-    let registry = registry(metrics.measured(store), profile, advertised, &authority, &options).await?;
+    let (registry, policies) =
+        registry(metrics.measured(store), profile, advertised, &authority, &options).await?;
+    let (authenticator, limits) = (authenticator(&options)?, limits(&options));
     let mut server =
-        Server::new(registry, authenticator(&options)?, limits(&options), advertised.to_string(), metrics);
+        Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
+    server.admission = admission;
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
     let keys = KeyRing::open(directory).map_err(|error| error.to_string())?;
     let tokens = Arc::new(Tokens::new(&options.service_account_issuer, keys));
@@ -105,7 +110,7 @@ async fn registry(
     endpoint: SocketAddr,
     authority: &Authority,
     options: &StartOptions,
-) -> Result<Arc<Registry>, String> {
+) -> Result<(Arc<Registry>, Arc<Policies>), String> {
     let catalog = Arc::new(Catalog::new(profile));
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     let created = first_start(&options.data_dir)?;
@@ -121,10 +126,12 @@ async fn registry(
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: options.history_size << 20 };
-    let cache = Cache::open(store.as_ref(), decoder, layer, limits).await;
+    let policies = Arc::new(Policies::new(&layer));
+    let cache = Cache::open(store.as_ref(), decoder, layer, limits, vec![policies.clone()]).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
-    Ok(Arc::new(Registry { store, cache, catalog, clock: Arc::new(SystemClock), network }))
+    let registry = Registry { store, cache, catalog, clock: Arc::new(SystemClock), network };
+    Ok((Arc::new(registry), policies))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

@@ -1,7 +1,8 @@
 //! The user that a client certificate names: the common name, and a group for every organization.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls::pki_types::CertificateDer;
+use base64::Engine;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use rustls::pki_types::pem::PemObject;
 use x509_cert::Certificate;
 use x509_cert::der::asn1::{
@@ -9,6 +10,7 @@ use x509_cert::der::asn1::{
 };
 use x509_cert::der::{Any, Decode, Tag, Tagged};
 use x509_cert::name::Name;
+use x509_cert::request::CertReq;
 
 use crate::{Unauthorized, User};
 
@@ -93,6 +95,17 @@ pub fn expiry(pem: &[u8]) -> Option<i64> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     let certificate = Certificate::from_der(&der).ok()?;
     Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs().cast_signed())
+}
+
+/// The groups that a request for a certificate, PEM in base64 as it stands in objects, asks for.
+pub fn requested_groups(encoded: &str) -> Result<Vec<String>, &'static str> {
+    let unreadable = "PEM block type must be CERTIFICATE REQUEST";
+    let pem = base64::engine::general_purpose::STANDARD.decode(encoded).map_err(|_| unreadable)?;
+    let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| unreadable)?;
+    let request = CertReq::from_der(&der).map_err(|_| "it is no certificate request")?;
+    let subject = request.info.subject.iter();
+    let organizations = subject.filter(|attribute| attribute.oid == ORGANIZATION);
+    Ok(organizations.filter_map(|attribute| text(&attribute.value)).collect())
 }
 
 fn text(value: &Any) -> Option<String> {

@@ -40,6 +40,8 @@ pub struct Client {
 pub enum PatchType {
     Json,
     Merge,
+    /// A configuration; the path must say whose it is.
+    Apply,
 }
 
 impl PatchType {
@@ -47,6 +49,7 @@ impl PatchType {
         match self {
             PatchType::Json => "application/json-patch+json",
             PatchType::Merge => "application/merge-patch+json",
+            PatchType::Apply => "application/apply-patch+yaml",
         }
     }
 }

@@ -5,6 +5,8 @@
 //!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
 //!                                                        │        └── both: emptying (list, delete, what is left)
 //!                                                        ├─► belongings: what every namespace has
+//!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
+//!   /clusters/* watch of volumes, claims ────────────────┼─► protection: let go what is to go and not used
 //!   /clusters/* watch of CertificateSigningRequests ─────┼─► certificates: approve, sign, clean up
 //!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
@@ -15,8 +17,10 @@ mod belongings;
 mod certificates;
 mod emptying;
 mod namespace;
+mod protection;
 mod resources;
 mod retry;
+mod roles;
 mod tokens;
 mod tree;
 mod watching;
@@ -47,6 +51,8 @@ pub async fn run(client: Client, signers: Signers) {
     tokio::join!(
         workspace::run(client.clone(), tree.clone()),
         namespace::run(client.clone(), tree.clone()),
+        roles::run(client.clone(), tree.clone()),
+        protection::run(client.clone(), tree.clone()),
         belongings::run(client.clone(), tree.clone(), trusted.clone()),
         certificates::run(client.clone(), tree.clone(), authority),
         tokens::run(client, tree, tokens, trusted),

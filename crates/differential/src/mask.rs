@@ -155,6 +155,24 @@ fn uids(text: &str) -> String {
         }
     }
     masked.push_str(&text[copied..]);
+    token_volumes(masked)
+}
+
+/// Marks what is generated of the names of volumes that Pods get for their tokens.
+fn token_volumes(text: String) -> String {
+    const STEM: &str = "kube-api-access-";
+    let mut parts = text.split(STEM);
+    let mut masked = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        masked.push_str(STEM);
+        match part.split_at_checked(5) {
+            Some((random, rest)) if random.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                masked.push_str(&marked("generated", random));
+                masked.push_str(rest);
+            }
+            _ => masked.push_str(part),
+        }
+    }
     masked
 }
 
@@ -252,6 +270,7 @@ mod tests {
             { "metadata": { "uid": uid, "resourceVersion": "7", "managedFields": managed } },
             { "metadata": { "resourceVersion": "7" }, "items": [{ "metadata": { "resourceVersion": "6" } }] },
             { "metadata": { "name": "b-x7k2p", "generateName": "b-" } },
+            { "name": "kube-api-access-x7k2p" },
             { "message": format!("not {uid}, 9 or 99; current: 12") },
             { "cells": ["12s", "3y12d", "s", 7] },
             { "name": "Age", "format": "", "priority": 0, "description": "words" },
@@ -262,6 +281,7 @@ mod tests {
                 "managedFields": [entry("a", "2001-01-01T00:00:00Z"), entry("b", "<now>")] } },
             { "metadata": { "resourceVersion": "<revision>" }, "items": [{ "metadata": { "resourceVersion": "⟨revision 6⟩" } }] },
             { "metadata": { "name": "b-⟨generated x7k2p⟩", "generateName": "b-" } },
+            { "name": "kube-api-access-⟨generated x7k2p⟩" },
             { "message": format!("not {}, ${{nine}} or 99; current: <revision>", marked("uid", uid)) },
             { "cells": ["<seconds>", "3y12d", "s", 7] },
             { "name": "Age", "format": "", "priority": 0 },

@@ -30,6 +30,9 @@ async fn managers_are_the_same_after_any_sequence_of_writes() {
         for client in [&ours, &theirs] {
             let created = client.post("/api/v1/namespaces", &body).await;
             assert_eq!(created.expect("the server answers").status, 201);
+            let (path, account) = (format!("/api/v1/namespaces/{namespace}/serviceaccounts"), "default");
+            let created = client.post(&path, &json!({ "metadata": { "name": account } })).await;
+            assert_eq!(created.expect("the server answers").status, 201);
         }
         let mut random = Random::new(seed);
         let mut previous = None;

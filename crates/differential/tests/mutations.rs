@@ -19,10 +19,7 @@ const CHANGES: usize = 80;
 const LANES: usize = 12;
 
 /// Admission that is about more than one object.
-const REAL: [&str; 2] = [
-    "--",
-    "--disable-admission-plugins=DefaultIngressClass,DefaultStorageClass,DefaultTolerationSeconds,LimitRanger,Priority,RuntimeClass,ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition",
-];
+const WITHOUT: &str = "--disable-admission-plugins=DefaultIngressClass,DefaultStorageClass,DefaultTolerationSeconds,LimitRanger,NodeDeclaredFeatureValidator,PodResizeValidator,Priority,RuntimeClass,ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition";
 
 fn all_samples() -> Vec<Sample> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("objects");
@@ -74,8 +71,8 @@ fn listing() -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_objects_are_judged_as_kube_apiserver_does() {
-    let Some(real) = Upstream::start(&REAL) else { return };
-    let atoll = Atoll::start_with(&["--controllers=false"]);
+    let Some(real) = Upstream::start(&["--", WITHOUT]) else { return };
+    let atoll = Atoll::start_with(&["--controllers=false", WITHOUT]);
     let amount = amount();
     let whole = std::env::var_os("MUTATIONS_OF").is_none();
     let waiting = Arc::new(Mutex::new(chosen()));

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use atoll_merge::apply::Author;
+use atoll_meta::aggregation::{aggregated, differs};
 use atoll_watch::{Facts, Layer};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub struct Birth<'a> {
     pub network: &'a Network,
     /// The certificate that signs those of clients and of the server, in PEM.
     pub authority: &'a str,
-    /// Whether namespaces get what they all have from here, or from another program's controllers.
+    /// Whether namespaces get what they all have from here, and roles what they gather, or from another program's controllers.
     pub belongings: bool,
 }
 
@@ -36,6 +37,8 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
     let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
     let objects = objects.chain(belongings(birth)).chain(for_programs(birth)).chain(known_to_all());
+    let objects: Vec<Born> = objects.collect();
+    let gathered = if birth.belongings { gather(&objects) } else { Vec::new() };
     for (group, resource, mut object) in objects {
         let Some(row) = catalog.stored(group, resource) else { continue };
         let created = atoll_meta::time::format(birth.created);
@@ -46,6 +49,9 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
         }
         atoll_meta::object::set_type(&mut object, &row.api_version(), &row.kind);
         record(row, &mut object, &created);
+        if let Some((_, rules)) = gathered.iter().find(|(name, _)| is_role(resource, &object, name)) {
+            object = with_rules(row, object, rules, &created);
+        }
         let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
         let facts = facts::of(row, &object);
         let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone() };
@@ -56,6 +62,48 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
 }
 
 type Born = (&'static str, &'static str, Value);
+
+/// The rules of each ClusterRole that gathers its own from others. Some gather from such that gather.
+fn gather(objects: &[Born]) -> Vec<(String, Value)> {
+    let mut roles: Vec<Value> = objects
+        .iter()
+        .filter(|(_, resource, _)| *resource == "clusterroles")
+        .map(|(_, _, object)| object.clone())
+        .collect();
+    let mut gathered: Vec<(String, Value)> = Vec::new();
+    // Each round carries rules one step further, and no way is longer than there are roles.
+    for _ in 0..roles.len() {
+        let mut settled = true;
+        for position in 0..roles.len() {
+            let Ok(Some(rules)) = aggregated(&roles[position], &roles) else { continue };
+            if !differs(&roles[position], &rules) {
+                continue;
+            }
+            settled = false;
+            let name = atoll_meta::object::name(&roles[position]).to_string();
+            roles[position]["rules"] = rules.clone().into();
+            gathered.retain(|(known, _)| *known != name);
+            gathered.push((name, rules.into()));
+        }
+        if settled {
+            break;
+        }
+    }
+    gathered
+}
+
+fn is_role(resource: &str, object: &Value, name: &str) -> bool {
+    resource == "clusterroles" && atoll_meta::object::name(object) == name
+}
+
+/// They are gathered by a controller that applies them.
+fn with_rules(row: &Row, role: Value, rules: &Value, created: &str) -> Value {
+    let (manager, subresource) = ("clusterrole-aggregation-controller", "");
+    let author = Author { manager, subresource, time: created, resets: resets::of(row, subresource) };
+    let mut config = json!({ "metadata": { "name": atoll_meta::object::name(&role) }, "rules": rules });
+    atoll_meta::object::set_type(&mut config, &row.api_version(), &row.kind);
+    row.managed.apply(&role, &config, &author, true).unwrap_or(role)
+}
 
 /// What upstream puts into every cluster, whatever it is called and wherever it runs.
 fn known_to_all() -> impl Iterator<Item = Born> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Answer, Refused, Registry, parse, random, resets, services};
+use crate::{Admission, Answer, Refused, Registry, parse, random, resets, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -16,15 +16,15 @@ const NAME_ATTEMPTS: usize = 8;
 impl Registry {
     /// Creates `object`, whose kind, types and namespace have been checked, in `place` (whose name is not yet
     /// known if it is to be generated). `manager` is who creates it, `None` if the object itself says who manages its
-    /// fields. `admit` has the last word on the finished object.
-    pub async fn create(
+    /// fields.
+    pub async fn create<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
         manager: Option<&str>,
         dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Answer, Status> {
         let labelled = object::labels(&object).next().is_some();
         row.defaults.apply(&mut object);
@@ -35,16 +35,17 @@ impl Registry {
         if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
         }
+        admission.mutate(&mut object, None).await?;
         let base = object::generate_name(&object).to_string();
         if !object::name(&object).is_empty() || base.is_empty() {
-            return self.create_once(row, place, object, labelled, dry_run, admit).await;
+            return self.create_once(row, place, object, labelled, dry_run, admission).await;
         }
         for _ in 0..NAME_ATTEMPTS {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             // Some things follow from the name.
             row.defaults.apply(&mut candidate);
-            match self.create_once(row, place, candidate, labelled, dry_run, admit).await {
+            match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
             }
@@ -59,24 +60,24 @@ impl Registry {
         self.record(row, row.managed.empty(), object, &author);
     }
 
-    async fn create_once(
+    async fn create_once<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
         labelled: bool,
         dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Answer, Status> {
         row.to_stored(&mut object);
         let name = object::name(&object).to_string();
         if !services::is_services(row) {
             let place = Place { name: &name, ..*place };
-            return self.finish_create(row, &place, object, labelled, dry_run, admit).await;
+            return self.finish_create(row, &place, object, labelled, dry_run, admission).await;
         }
         let place = Place { name: &name, ..*place };
         let taken = self.take_for_service(&place, &mut object, None, dry_run).await?;
-        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admit).await;
+        let outcome = self.finish_create(row, &place, object, labelled, dry_run, admission).await;
         match outcome.is_ok() {
             true => self.settle_taken(taken).await,
             false => self.undo_taken(taken).await,
@@ -85,14 +86,14 @@ impl Registry {
     }
 
     /// From an object with its defaults to one that is written.
-    async fn finish_create(
+    async fn finish_create<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         mut object: Value,
         labelled: bool,
         dry_run: bool,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
@@ -100,7 +101,7 @@ impl Registry {
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), &row.kind, place.name, errors));
         }
-        admit(&object)?;
+        admission.validate(Some(&object), None).await?;
         let key = row.key(place);
         let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
-use crate::{Answer, Refused, Registry, parse, services};
+use crate::{Admission, Answer, Refused, Registry, parse, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -41,14 +41,14 @@ pub enum Deleted {
 }
 
 impl Registry {
-    pub async fn delete(
+    pub async fn delete<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         options: &DeleteOptions,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Deleted, Status> {
-        let deleted = self.delete_stored(row, place, options, admit).await?;
+        let deleted = self.delete_stored(row, place, options, admission).await?;
         let shown = |answer: Answer| Answer { json: row.shown_json(answer.json) };
         Ok(match deleted {
             Deleted::Gone(answer) => Deleted::Gone(shown(answer)),
@@ -57,12 +57,12 @@ impl Registry {
         })
     }
 
-    async fn delete_stored(
+    async fn delete_stored<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
         options: &DeleteOptions,
-        admit: &(dyn Fn(&Value) -> Result<(), Status> + Sync),
+        admission: &A,
     ) -> Result<Deleted, Status> {
         let key = row.key(place);
         loop {
@@ -71,7 +71,7 @@ impl Registry {
                 snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
             let old = parse(&existing.json)?;
             check_preconditions(row, &old, options)?;
-            admit(&old)?;
+            admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
                 Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json.clone() })),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::delete::DeleteOptions;
 use crate::modify::{Preconditions, set_condition};
 use crate::row::{Place, Row, SharedRow};
-use crate::{Registry, parse, resets};
+use crate::{Registry, Unasked, parse, resets};
 
 const WOULD_VIOLATE: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const CAUSE: &str = "DisruptionBudget";
@@ -66,7 +66,7 @@ impl Registry {
                 options.resource_version = Some(object::resource_version(&marked).to_string());
             }
         }
-        self.delete(pods, place, &options, &|_| Ok(())).await.map(drop)
+        self.delete(pods, place, &options, &Unasked).await.map(drop)
     }
 
     /// Takes one disruption off the budget of a running Pod.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use atoll_store::{Key, Revision};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{DeleteOptions, Place, Registry, Row, parse};
+use crate::{DeleteOptions, Place, Registry, Row, Unasked, parse};
 
 /// Upstream's default.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -68,7 +68,7 @@ async fn delete(registry: &Registry, row: &Row, key: &Key, revision: Revision) {
     let Some(parts) = key.parts() else { return };
     let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
     let options = DeleteOptions { resource_version: Some(revision.to_string()), ..DeleteOptions::default() };
-    if let Err(status) = registry.delete(row, &place, &options, &|_| Ok(())).await
+    if let Err(status) = registry.delete(row, &place, &options, &Unasked).await
         && !matches!(status.reason(), "NotFound" | "Conflict")
     {
         tracing::warn!(%status, "an expired object could not be deleted");

@@ -13,7 +13,7 @@ use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
-use crate::{Answer, Refused, Registry, parse, resets};
+use crate::{Admission, Answer, Refused, Registry, parse, resets};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -21,19 +21,16 @@ const STALE: &str =
 /// Makes the wanted object from the existing one, `None` if there is none.
 pub type Transform<'a> = dyn Fn(Option<&Value>) -> Result<Value, Status> + Sync + 'a;
 
-/// Judges a finished object beside the old one, `None` if it is being created.
-pub type Admit<'a> = dyn Fn(&Value, Option<&Value>) -> Result<(), Status> + Sync + 'a;
-
 /// How an existing object is to change.
-pub struct Update<'a> {
+pub struct Update<'a, A> {
     /// Empty for the object itself.
     pub subresource: &'a str,
     /// Who updates; `None` if `transform` keeps account of who manages which fields.
     pub manager: Option<&'a str>,
     /// Called as often as it takes.
     pub transform: &'a Transform<'a>,
-    /// Has the last word.
-    pub admit: &'a Admit<'a>,
+    /// Asked as often.
+    pub admission: &'a A,
     /// The uid that the caller's object carries, if it does.
     pub uid: Option<&'a str>,
     /// Creates the object if it is missing, even where a PUT would not.
@@ -50,11 +47,11 @@ enum Step {
 
 impl Registry {
     /// The object as it then is, and whether it was created.
-    pub async fn update(
+    pub async fn update<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
-        update: &Update<'_>,
+        update: &Update<'_, A>,
     ) -> Result<(Answer, bool), Status> {
         let key = row.key(place);
         loop {
@@ -69,13 +66,14 @@ impl Registry {
                 row.to_view(shown.to_mut());
             }
             let mut new = (update.transform)(Some(&shown))?;
-            check_revision(row, place, &new, &existing)?;
             row.defaults.apply(&mut new);
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
                 self.record(row, &shown, &mut new, &author);
             }
+            update.admission.mutate(&mut new, Some(&shown)).await?;
+            check_revision(row, place, &new, &existing)?;
             row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
@@ -103,17 +101,17 @@ impl Registry {
     }
 
     /// One try to write; `None` if somebody else was faster.
-    async fn attempt(
+    async fn attempt<A: Admission>(
         &self,
         row: &Row,
-        update: &Update<'_>,
+        update: &Update<'_, A>,
         existing: &Existing<'_>,
         new: Value,
     ) -> Result<Option<Answer>, Status> {
         let revision = existing.object.revision;
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
-        let (value, answer) = match self.step(row, update, existing.old, new)? {
+        let (value, answer) = match self.step(row, update, existing.old, new).await? {
             Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
             Step::Put(mut new) => {
                 let (encoded, facts) = self.encode_stored(row, &mut new);
@@ -144,11 +142,11 @@ impl Registry {
         }
     }
 
-    async fn create_missing(
+    async fn create_missing<A: Admission>(
         &self,
         row: &Row,
         place: &Place<'_>,
-        update: &Update<'_>,
+        update: &Update<'_, A>,
     ) -> Result<(Answer, bool), Status> {
         let allowed =
             update.create_missing || (row.strategy.create_on_update && update.subresource.is_empty());
@@ -160,23 +158,28 @@ impl Registry {
         }
         let mut new = (update.transform)(None)?;
         object::metadata_mut(&mut new).remove("resourceVersion");
-        let admit = |object: &Value| (update.admit)(object, None);
-        self.create(row, place, new, update.manager, update.dry_run, &admit)
+        self.create(row, place, new, update.manager, update.dry_run, update.admission)
             .await
             .map(|answer| (answer, true))
     }
 
-    fn step(&self, row: &Row, update: &Update<'_>, old: &Value, mut new: Value) -> Result<Step, Status> {
+    async fn step<A: Admission>(
+        &self,
+        row: &Row,
+        update: &Update<'_, A>,
+        old: &Value,
+        mut new: Value,
+    ) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
         if new == *old || differs_in_times_only(&new, old) {
-            (update.admit)(&new, Some(old))?;
+            update.admission.validate(Some(&new), Some(old)).await?;
             return Ok(Step::Unchanged);
         }
         let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), &row.kind, object::name(&new), errors));
         }
-        (update.admit)(&new, Some(old))?;
+        update.admission.validate(Some(&new), Some(old)).await?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
     }
 }

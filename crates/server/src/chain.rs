@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use atoll_authn::User;
-use atoll_authz::Attributes;
 use atoll_meta::Status;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::access::Caller;
 use crate::body::Body;
 use crate::identity::{Certificate, Identified};
 use crate::negotiate::{Output, wants_pretty};
@@ -19,7 +19,7 @@ use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, impersonation, openapi, openid, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, openapi, openid, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -106,23 +106,20 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let workspace = workspace::resolve(&server.registry, info.workspace.as_deref());
+    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let asked_in = workspace.as_ref().ok().and_then(Workspace::scope);
     let identified = server.identify(&peer.certificate, authorization, asked_in);
     let Identified { user, home, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
-    let user = match impersonation::acting_as(user, request.headers()) {
+    let caller = Caller { user, at_home: home.is_some() };
+    let user = match server.admit(caller, request.headers(), info, &workspace) {
         Ok(user) => user,
-        Err(status) if status.code() == 403 => {
+        Err(status) if matches!(status.code(), 400 | 403) => {
             return Ok(respond::forbidden(&status, Output::of_error(request.headers(), &query)));
         }
         Err(status) => return Err(status),
     };
-    let attributes = Attributes { user: &user, verb: info.verb, target: info.target() };
-    if let Err(status) = atoll_authz::authorize(&attributes) {
-        let output = Output::of_error(request.headers(), &query);
-        return Ok(respond::forbidden(&status, output));
-    }
+    let workspace = workspace?;
     if info.is_malformed {
         let known = info.is_resource
             && !info.path.starts_with("//")
@@ -130,7 +127,6 @@ where
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let _place = server.inflight.enter(info)?;
-    let workspace = workspace?;
     let (parts, body) = request.into_parts();
     if info.is_resource {
         let body = read(body).await?;
@@ -146,8 +142,8 @@ where
         path if openid::is_document(path) => {
             openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
-        // What is about the whole server is not for those who are known in one workspace only.
-        "/metrics" | snapshot::PATH if home.is_some() => Ok(respond::not_found_page()),
+        // What is about the whole server is the root's.
+        "/metrics" | snapshot::PATH if !workspace.is_root() => Ok(respond::not_found_page()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => openapi::answer(server, info, query, parts.headers).await,

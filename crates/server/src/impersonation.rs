@@ -1,85 +1,356 @@
 //! Acting as somebody else, for those who may.
+//!
+//! Upstream knows two ways, and so do we. By the older one who may `impersonate` a user, a group, a uid or a value may do so
+//! for whatever that user may do. By the newer ones, which are tried first, somebody may be let act as others only for some requests: with
+//! `impersonate-on:MODE:VERB` on what is asked for and `impersonate:MODE` on whom they want to be. Which mode it is depends on who
+//! that is: a node, the node that the caller runs on, a ServiceAccount, or anybody else.
 
-use atoll_authn::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User};
-use atoll_authz::{Attributes, Target};
-use atoll_meta::Status;
-use http::HeaderMap;
+use std::collections::BTreeMap;
+
+use atoll_authn::{ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User};
+use atoll_authz::{Attributes, Target, refusal};
+use atoll_meta::quote::quote;
+use atoll_meta::{FieldPath, Status, names};
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The user that a request is to be carried out as: whoever sent it, unless its headers say otherwise.
-pub fn acting_as(user: User, headers: &HeaderMap) -> Result<User, Status> {
-    let all = |name: &str| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    let one = |name: &str| all(name).next().unwrap_or_default().to_string();
-    let mut groups: Vec<String> = all(GROUP).map(String::from).collect();
+/// The group of reviews, to which whatever is not a user or a group belongs.
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+const NODE_PREFIX: &str = "system:node:";
+const NODES: &str = "system:nodes";
+/// The extra by which a ServiceAccount is known to run on a node.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// From so many on it is first asked whether all may be impersonated.
+const MANY: usize = 4;
+
+/// Says whether somebody may.
+pub type May<'a> = dyn Fn(&Attributes<'_>) -> Result<(), Status> + 'a;
+
+/// Whom the headers ask to act as, with nothing added.
+pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let all = |name: &str| headers.get_all(name).iter().map(text);
+    let one = |name: &str| all(name).next().unwrap_or_default();
+    let groups: Vec<String> = all(GROUP).collect();
     let (name, uid) = (one(USER), one(UID));
-    let extra = headers.keys().find(|name| name.as_str().starts_with(EXTRA));
-    if name.is_empty() {
-        return match !groups.is_empty() || !uid.is_empty() || extra.is_some() {
-            false => Ok(user),
-            true => Err(Status::bad_request("requested impersonation without impersonating a user")),
-        };
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for header in headers.keys().filter(|name| name.as_str().starts_with(EXTRA)) {
+        let key = header.as_str()[EXTRA.len()..].to_lowercase();
+        let decoded = percent_decode_str(&key).decode_utf8().map(String::from);
+        extra.entry(decoded.unwrap_or(key)).or_default().extend(all(header.as_str()));
     }
-    let may = |group: &str, resource: &str, namespace: &str, name: &str| {
-        let target = Target::Resource { group, resource, subresource: "", namespace, name };
-        atoll_authz::authorize(&Attributes { user: &user, verb: "impersonate", target })
+    let wanted = User { name, uid, groups, extra };
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty() {
+        return Ok(None);
+    }
+    let message = format!("requested {} without impersonating a user name", shown(&wanted));
+    Err(Status::bad_request(message))
+}
+
+/// As Go shows it to programmers.
+fn shown(user: &User) -> String {
+    let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", ");
+    let groups = match user.groups.as_slice() {
+        [] => "[]string(nil)".to_string(),
+        groups => format!("[]string{{{}}}", list(groups)),
     };
-    let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-    match account {
-        Some((namespace, account)) => may("", "serviceaccounts", namespace, account)?,
-        None => may("", "users", "", &name)?,
+    let values = |(key, values): (&String, &Vec<String>)| {
+        format!("{}:[]string{{{}}}", quote(key), list(values))
+    };
+    let extra = match user.extra.is_empty() {
+        true => "map[string][]string(nil)".to_string(),
+        false => {
+            format!("map[string][]string{{{}}}", user.extra.iter().map(values).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let (name, uid) = (quote(&user.name), quote(&user.uid));
+    format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
+}
+
+/// The namespace and the name of a ServiceAccount, if that is whose user name it is.
+pub fn account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix(ACCOUNT_PREFIX)?.split_once(':')?;
+    let good = names::name_is_dns_label(namespace, false).is_empty()
+        && names::name_is_dns_subdomain(name, false).is_empty();
+    good.then_some((namespace, name))
+}
+
+fn node(user: &str) -> Option<&str> {
+    let name = user.strip_prefix(NODE_PREFIX)?;
+    names::name_is_dns_subdomain(name, false).is_empty().then_some(name)
+}
+
+/// The user that a request is to be carried out as. `request` is the request as its sender makes it.
+pub fn acting_as(wanted: User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
+    let mut refused = None;
+    for mode in modes(&wanted, request.user) {
+        match mode.check(&wanted, request, may) {
+            Ok(user) => return Ok(user),
+            Err(status) => refused = refused.or(Some(status)),
+        }
     }
-    groups.iter().try_for_each(|group| may("", "groups", "", group))?;
-    if !uid.is_empty() {
-        may("authentication.k8s.io", "uids", "", &uid)?;
+    Err(refused.unwrap_or_else(|| refusal(request, "")))
+}
+
+/// A way to act as somebody, `None` for the older one.
+struct Mode(Option<&'static str>);
+
+const ASSOCIATED: &str = "associated-node";
+
+/// What could let a caller be this user, in the order in which it is tried.
+fn modes(wanted: &User, caller: &User) -> Vec<Mode> {
+    let only_a_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+    let (node, account_of) = (node(&wanted.name), account(&wanted.name));
+    let runs_on = match caller.extra.get(NODE_NAME).map(Vec::as_slice) {
+        Some([name]) if account(&caller.name).is_some() => Some(name.as_str()),
+        _ => None,
+    };
+    let candidates = [
+        (only_a_name && node.is_some() && node == runs_on, Some(ASSOCIATED)),
+        (only_a_name && node.is_some(), Some("arbitrary-node")),
+        (only_a_name && account_of.is_some(), Some("serviceaccount")),
+        (node.is_none() && account_of.is_none(), Some("user-info")),
+        (true, None),
+    ];
+    candidates.into_iter().filter(|(fits, _)| *fits).map(|(_, mode)| Mode(mode)).collect()
+}
+
+impl Mode {
+    fn check(&self, wanted: &User, request: &Attributes<'_>, may: &May<'_>) -> Result<User, Status> {
+        let user = request.user;
+        if let Some(mode) = self.0 {
+            let verb = format!("impersonate-on:{mode}:{}", request.verb);
+            may(&Attributes { user, verb: &verb, target: request.target })?;
+        }
+        let verb = self.0.map_or("impersonate".to_string(), |mode| format!("impersonate:{mode}"));
+        let group = if self.0.is_some() { AUTHENTICATION } else { "" };
+        let ask = Ask { user, verb: &verb, may, constrained: self.0.is_some() };
+        let mut actual = wanted.clone();
+        match (account(&wanted.name), node(&wanted.name).filter(|_| self.0.is_some())) {
+            (Some((namespace, name)), _) => {
+                if actual.groups.is_empty() {
+                    let own = format!("system:serviceaccounts:{namespace}");
+                    actual.groups = vec!["system:serviceaccounts".into(), own];
+                }
+                ask.resource(group, "serviceaccounts", "", namespace, name)?;
+            }
+            (None, Some(name)) => {
+                actual.groups = vec![NODES.into()];
+                // Whatever node it is: it is the caller's own.
+                let name = if self.0 == Some(ASSOCIATED) { "*" } else { name };
+                ask.resource(group, "nodes", "", "", name)?;
+            }
+            (None, None) => ask.resource(group, "users", "", "", &wanted.name)?,
+        }
+        if !wanted.uid.is_empty() {
+            ask.resource(AUTHENTICATION, "uids", "", "", &wanted.uid)?;
+        }
+        ask.groups(group, &wanted.groups)?;
+        ask.extra(&wanted.extra)?;
+        // Everybody is one or the other.
+        let is_in = |group: &str| actual.groups.iter().any(|own| own == group);
+        if actual.name == ANONYMOUS {
+            if !is_in(UNAUTHENTICATED) {
+                actual.groups.push(UNAUTHENTICATED.into());
+            }
+        } else if !is_in(UNAUTHENTICATED) && !is_in(AUTHENTICATED) {
+            actual.groups.push(AUTHENTICATED.into());
+        }
+        Ok(actual)
     }
-    if let Some(extra) = extra {
-        may("authentication.k8s.io", "userextras", "", extra.as_str())?;
+}
+
+struct Ask<'a> {
+    user: &'a User,
+    verb: &'a str,
+    may: &'a May<'a>,
+    constrained: bool,
+}
+
+impl Ask<'_> {
+    fn attributes<'a>(
+        &'a self,
+        group: &'a str,
+        resource: &'a str,
+        subresource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> Attributes<'a> {
+        let target = Target::Resource { group, resource, subresource, namespace, name };
+        Attributes { user: self.user, verb: self.verb, target }
     }
-    if let (Some((namespace, _)), true) = (account, groups.is_empty()) {
-        groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+
+    fn resource(&self, group: &str, resource: &str, sub: &str, namespace: &str, name: &str) -> Result<(), Status> {
+        (self.may)(&self.attributes(group, resource, sub, namespace, name))
     }
-    // Everybody is one or the other, and nobody is both.
-    let own = if name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
-        groups.push(own.into());
+
+    fn groups(&self, group: &str, wanted: &[String]) -> Result<(), Status> {
+        let refuse = |name: &str, why: &str| Err(refusal(&self.attributes(group, "groups", "", "", name), why));
+        if self.constrained && wanted.iter().any(String::is_empty) {
+            return refuse("", "impersonating the empty string group is not allowed");
+        }
+        if self.constrained && wanted.iter().any(|wanted| wanted == MASTERS) {
+            return refuse(MASTERS, "impersonating the system:masters group is not allowed");
+        }
+        let many = self.constrained && wanted.len() >= MANY;
+        if many && self.resource(group, "groups", "", "", "*").is_ok() {
+            return Ok(());
+        }
+        wanted.iter().try_for_each(|wanted| self.resource(group, "groups", "", "", wanted))
     }
-    Ok(User { name, uid, groups, extra: Default::default() })
+
+    fn extra(&self, wanted: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
+        let resource = "userextras";
+        if self.constrained {
+            wanted.iter().try_for_each(|(key, values)| check_extra(key, values)).map_err(|why| {
+                refusal(&self.attributes(AUTHENTICATION, resource, "", "", ""), &why)
+            })?;
+        }
+        let values: usize = wanted.values().map(Vec::len).sum();
+        let many = self.constrained && values.max(wanted.len()) >= MANY;
+        if many && self.resource(AUTHENTICATION, resource, "*", "", "*").is_ok() {
+            return Ok(());
+        }
+        let mut values = wanted.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+        values.try_for_each(|(key, value)| self.resource(AUTHENTICATION, resource, key, "", value))
+    }
+}
+
+fn check_extra(key: &str, values: &[String]) -> Result<(), String> {
+    if key.is_empty() {
+        return Err("impersonating the empty string key in extra is not allowed".into());
+    }
+    let errors = names::domain_prefixed_path(&FieldPath::new("extra").child("key"), key);
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    match errors.as_slice() {
+        [] => {}
+        [error] => return Err(format!("impersonating an invalid key in extra is not allowed: {error}")),
+        errors => {
+            let errors = errors.join(", ");
+            return Err(format!("impersonating an invalid key in extra is not allowed: [{errors}]"));
+        }
+    }
+    if key != key.to_lowercase() {
+        return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", quote(key)));
+    }
+    if values.iter().any(String::is_empty) {
+        return Err("impersonating the empty string value in extra is not allowed".into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn acted(user: &str, group: &str, headers: &[(&'static str, &'static str)]) -> Result<User, u16> {
+    /// Whom a caller may act as, who is granted lines of `verb group/resource[/subresource] namespace/name`; a star for any name.
+    fn acted(granted: &[&str], headers: &[(&'static str, &'static str)]) -> Result<Option<User>, String> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a header"));
         }
-        let user = User::authenticated(user.into(), String::new(), vec![group.into()]);
-        acting_as(user, &map).map_err(|status| status.code())
+        let caller = User::authenticated("eve".into(), String::new(), Vec::new());
+        let may = |attributes: &Attributes<'_>| {
+            let Target::Resource { group, resource, subresource, namespace, name } = attributes.target else {
+                return Err(refusal(attributes, ""));
+            };
+            let line = |name: &str| {
+                let resource = [resource, subresource].join("/");
+                let resource = resource.trim_end_matches('/');
+                format!("{} {group}/{resource} {namespace}/{name}", attributes.verb)
+            };
+            match granted.iter().any(|own| *own == line(name) || *own == line("*")) {
+                true => Ok(()),
+                false => Err(refusal(attributes, "")),
+            }
+        };
+        let target =
+            Target::Resource { group: "", resource: "pods", subresource: "", namespace: "n", name: "" };
+        let request = Attributes { user: &caller, verb: "list", target };
+        let wanted = wanted(&map).map_err(|status| status.message().to_string())?;
+        let acted = wanted.map(|wanted| acting_as(wanted, &request, &may)).transpose();
+        acted.map_err(|status| status.message().to_string())
     }
 
     #[test]
-    fn administrators_act_as_others_and_nobody_else_does() {
-        let masters = "system:masters";
-        let plain = acted("admin", masters, &[]).expect("nothing asked");
-        assert_eq!(plain.name, "admin");
-        let bob = acted("admin", masters, &[(USER, "bob")]).expect("allowed");
-        assert_eq!((bob.name.as_str(), bob.groups.as_slice()), ("bob", &[AUTHENTICATED.to_string()][..]));
-        let grouped = acted("admin", masters, &[(USER, "bob"), (GROUP, "dev"), (GROUP, "ops"), (UID, "7")]);
-        let grouped = grouped.expect("allowed");
-        assert_eq!(grouped.groups, ["dev", "ops", AUTHENTICATED]);
-        assert_eq!(grouped.uid, "7");
-        let account = acted("admin", masters, &[(USER, "system:serviceaccount:n:a")]).expect("allowed");
+    fn the_older_way_asks_for_each_part() {
+        let all = [
+            "impersonate /users /*",
+            "impersonate /groups /dev",
+            "impersonate authentication.k8s.io/uids /*",
+            "impersonate authentication.k8s.io/userextras/scopes /a",
+            "impersonate /serviceaccounts n/*",
+        ];
+        assert_eq!(acted(&all, &[]), Ok(None));
+        let bob = acted(&all, &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")]);
+        let bob = bob.expect("allowed").expect("somebody");
+        assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "7"));
+        assert_eq!(bob.groups, ["dev", AUTHENTICATED]);
+        assert_eq!(bob.extra["scopes"], ["a"]);
+        let account = acted(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("somebody");
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED]);
-        let nobody = acted("admin", masters, &[(USER, ANONYMOUS)]).expect("allowed");
+        let nobody = acted(&all, &[(USER, ANONYMOUS)]).expect("allowed").expect("somebody");
         assert_eq!(nobody.groups, [UNAUTHENTICATED]);
-        assert_eq!(acted("eve", "dev", &[(USER, "admin"), (GROUP, masters)]), Err(403));
-        assert_eq!(acted("admin", masters, &[(GROUP, "dev")]), Err(400));
-        assert_eq!(acted("admin", masters, &[("impersonate-extra-scopes", "all")]), Err(400));
+        for headers in [
+            &[(USER, "bob"), (GROUP, "ops")][..],
+            &[(USER, "bob"), (GROUP, MASTERS)],
+            &[(USER, "bob"), ("impersonate-extra-scopes", "b")],
+            &[(USER, "bob"), ("impersonate-extra-scopes", "a"), ("impersonate-extra-scopes", "b")],
+            &[(USER, "system:serviceaccount:m:a")],
+        ] {
+            assert!(acted(&all, headers).is_err(), "{headers:?}");
+        }
+        assert!(acted(&[], &[(USER, "bob")]).is_err());
+    }
+
+    #[test]
+    fn the_newer_ways_ask_for_the_request_too() {
+        let group = "authentication.k8s.io";
+        let on = |mode: &str| format!("impersonate-on:{mode}:list /pods n/*");
+        let be = |mode: &str, what: &str| format!("impersonate:{mode} {group}/{what}");
+        let cases: [(&str, &str, &str, &[&str]); 3] = [
+            ("user-info", "users /*", "bob", &[AUTHENTICATED]),
+            (
+                "serviceaccount",
+                "serviceaccounts n/*",
+                "system:serviceaccount:n:a",
+                &["system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED],
+            ),
+            ("arbitrary-node", "nodes /n1", "system:node:n1", &[NODES, AUTHENTICATED]),
+        ];
+        for (mode, what, name, groups) in cases {
+            let (on, be) = (on(mode), be(mode, what));
+            let user = acted(&[&on, &be], &[(USER, name)]).expect("allowed").expect("somebody");
+            assert_eq!(user.groups, groups, "{mode}");
+            let refused = acted(&[&be], &[(USER, name)]).expect_err("not for this request");
+            assert!(refused.contains(&format!("cannot impersonate-on:{mode}:list resource \"pods\"")), "{refused}");
+            let refused = acted(&[&on], &[(USER, name)]).expect_err("not as this one");
+            assert!(refused.contains(&format!("cannot impersonate:{mode} resource")), "{refused}");
+        }
+        let all = [on("user-info"), be("user-info", "users /*"), be("user-info", "groups /*")];
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let refused = acted(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
+        assert!(refused.ends_with(": impersonating the system:masters group is not allowed"), "{refused}");
+        // Whom else a node is with is not the caller's to say.
+        assert!(acted(&[&on("arbitrary-node"), &be("arbitrary-node", "nodes /n1")], &[(USER, "system:node:n1"), (GROUP, "g")]).is_err());
+    }
+
+    #[test]
+    fn somebody_has_to_be_named() {
+        assert_eq!(
+            acted(&[], &[(GROUP, "x"), ("impersonate-extra-a%2fb", "1")]),
+            Err("requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"x\"}, Extra:map[string][]string{\"a/b\":[]string{\"1\"}}} \
+                 without impersonating a user name"
+                .into())
+        );
     }
 }

@@ -9,6 +9,7 @@
 //! `chain` shows the way of a request in one function. Every answer that is not a success is a Status, made
 //! from an error in one place. The same handler serves the socket and the in-process client.
 
+mod access;
 pub mod body;
 pub mod chain;
 mod decode;
@@ -41,12 +42,13 @@ mod workspace;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_admission::Chain;
 use atoll_authn::Authenticator;
 use atoll_authn::service_account::Tokens;
+use atoll_authz::Policies;
 use atoll_registry::Registry;
 use tokio::sync::watch;
 
+pub use atoll_admission::Chain;
 pub use body::Body;
 pub use request::RequestInfo;
 pub use workspace::resolve;
@@ -87,6 +89,8 @@ impl Default for Limits {
 pub struct Server {
     pub registry: Arc<Registry>,
     pub authenticator: Authenticator,
+    /// Who may do what, in every workspace.
+    pub policies: Arc<Policies>,
     /// Signs and verifies tokens of ServiceAccounts.
     pub tokens: Option<Arc<Tokens>>,
     pub admission: Chain,
@@ -107,6 +111,7 @@ impl Server {
     pub fn new(
         registry: Arc<Registry>,
         authenticator: Authenticator,
+        policies: Arc<Policies>,
         limits: Limits,
         advertised: String,
         metrics: Metrics,
@@ -121,6 +126,7 @@ impl Server {
             stopping: watch::channel(false).0,
             registry,
             authenticator,
+            policies,
             limits,
             advertised,
             metrics,

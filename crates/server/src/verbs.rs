@@ -5,7 +5,9 @@ mod connect;
 mod create;
 mod delete;
 mod delete_collection;
+mod escalation;
 mod eviction;
+mod gate;
 mod get;
 mod list;
 mod patch;
@@ -17,7 +19,6 @@ mod watch;
 
 use std::sync::Arc;
 
-use atoll_admission::{Operation, Request};
 use atoll_meta::{FieldError, FieldPath, Status, names};
 use atoll_registry::{Place, Row};
 use http::{HeaderValue, Method, Response, header};
@@ -118,28 +119,6 @@ fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
     Ok(Place { workspace: call.workspace.id()?, namespace, name: &call.info.name })
 }
 
-/// Asks admission.
-fn admit(
-    server: &Server,
-    row: &Row,
-    call: &Call,
-    place: &Place<'_>,
-    operation: Operation,
-    name: &str,
-    object: Option<&Value>,
-) -> Result<(), Status> {
-    server.admission.admit(&Request {
-        operation,
-        row,
-        subresource: &call.info.subresource,
-        workspace: place.workspace,
-        namespace: place.namespace,
-        name,
-        object,
-        snapshot: &server.registry.snapshot(),
-    })
-}
-
 /// An object that comes with a URL must not name another namespace; one without a namespace cannot name any,
 /// and what it says is dropped.
 fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status> {
@@ -156,13 +135,47 @@ fn check_namespace(row: &Row, call: &Call, object: &Value) -> Result<(), Status>
 /// Adds what a lenient reader remarked to the answer, be it good or bad.
 fn warn(answer: Result<Response<Body>, Status>, warnings: &[String], call: &Call) -> Response<Body> {
     let mut response = answer.unwrap_or_else(|status| respond::status(&status, call.output.refusal()));
-    for warning in warnings {
+    for warning in limited(warnings) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
     response
+}
+
+/// Each warning once. Should all of them be too long for headers, each is cut short, and there may be fewer.
+fn limited(warnings: &[String]) -> Vec<&str> {
+    const MOST: usize = 4096;
+    const MOST_OF_EACH: usize = 256;
+    let mut each: Vec<&str> = Vec::with_capacity(warnings.len());
+    for warning in warnings {
+        if !warning.is_empty() && !each.contains(&warning.as_str()) {
+            each.push(warning);
+        }
+    }
+    let length = |text: &str| text.chars().count();
+    let (mut total, mut over) = (0, None);
+    for (index, warning) in each.iter().enumerate() {
+        total += length(warning);
+        if total > MOST {
+            over = Some(index);
+            break;
+        }
+    }
+    let Some(over) = over else { return each };
+    let mut written = 0;
+    for (index, warning) in each.iter_mut().enumerate() {
+        if index > over && written >= MOST {
+            *warning = "";
+            continue;
+        }
+        let end = warning.char_indices().nth(MOST_OF_EACH).map_or(warning.len(), |(end, _)| end);
+        *warning = &warning[..end];
+        written += length(warning);
+    }
+    each.retain(|warning| !warning.is_empty());
+    each
 }
 
 /// Adds what is said of every request, before what is said of this one.
@@ -201,4 +214,24 @@ fn without_repeated_owners(object: &mut Value, patched: bool) -> Option<String> 
             repeated.join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::limited;
+
+    #[test]
+    fn warnings_fit_into_headers() {
+        let texts = |lengths: &[usize]| -> Vec<String> {
+            let letters = lengths.iter().zip('a'..);
+            letters.map(|(length, letter)| letter.to_string().repeat(*length)).collect()
+        };
+        let lengths =
+            |warnings: &[String]| limited(warnings).iter().map(|text| text.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(&texts(&[3, 4000, 93])), [3, 4000, 93]);
+        assert_eq!(lengths(&texts(&[3, 4000, 94])), [3, 256, 94]);
+        assert_eq!(lengths(&texts(&[300; 20])), [256; 16]);
+        let twice = [texts(&[5, 6]), texts(&[5, 6])].concat();
+        assert_eq!(lengths(&twice), [5, 6]);
+    }
 }

@@ -1,5 +1,6 @@
 //! From a path such as `root:org:team` to the id that keys are made of, before anything else.
 
+use atoll_authz::{Location, Step};
 use atoll_meta::{Status, object};
 use atoll_registry::Registry;
 use atoll_registry::bootstrap::ROOT;
@@ -14,6 +15,8 @@ pub enum Workspace {
         id: String,
         /// It is being deleted: nothing new is created in it.
         deleting: bool,
+        /// The way to it from the root.
+        steps: Vec<Step>,
     },
     /// All of them, for lists and watches.
     All,
@@ -21,26 +24,27 @@ pub enum Workspace {
 
 /// The workspace that `path` names; a request without one is in the root.
 pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Status> {
-    let root = Workspace::One { id: ROOT.into(), deleting: false };
+    let root = Workspace::One { id: ROOT.into(), deleting: false, steps: Vec::new() };
     let path = match path {
         None | Some(ROOT) => return Ok(root),
         Some("*") => return Ok(Workspace::All),
         Some(path) => path,
     };
     let not_found = || Status::not_found(ATOLL, "workspaces", path);
-    let mut steps = path.split(':');
-    if steps.next() != Some(ROOT) {
+    let mut names = path.split(':');
+    if names.next() != Some(ROOT) {
         return Err(not_found());
     }
     let snapshot = registry.snapshot();
-    let (mut id, mut deleting) = (ROOT.to_string(), false);
-    for name in steps {
+    let (mut id, mut deleting, mut steps) = (ROOT.to_string(), false, Vec::new());
+    for name in names {
         let key = Key::object(ATOLL, "workspaces", &id, "", name);
         let workspace = snapshot.get(&key).ok_or_else(not_found)?;
         deleting |= workspace.field("status.phase") == "Deleting";
-        id = workspace.field("status.id").to_string();
+        let parent = std::mem::replace(&mut id, workspace.field("status.id").to_string());
+        steps.push(Step { parent, name: name.to_string() });
     }
-    Ok(Workspace::One { id, deleting })
+    Ok(Workspace::One { id, deleting, steps })
 }
 
 impl Workspace {
@@ -58,6 +62,18 @@ impl Workspace {
     pub fn scope(&self) -> Option<&str> {
         match self {
             Workspace::One { id, .. } => Some(id),
+            Workspace::All => None,
+        }
+    }
+
+    pub fn is_root(&self) -> bool {
+        matches!(self, Workspace::One { steps, .. } if steps.is_empty())
+    }
+
+    /// For those who decide what may be done in it; `None` for all of them at once.
+    pub fn location(&self) -> Option<Location<'_>> {
+        match self {
+            Workspace::One { id, steps, .. } => Some(Location { id, steps }),
             Workspace::All => None,
         }
     }

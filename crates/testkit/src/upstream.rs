@@ -13,18 +13,6 @@ use crate::process::Process;
 /// What `upstream/serve` ends with where Go is absent.
 const NO_GO: i32 = 3;
 
-/// Admission that Atoll does not have yet and that would change or refuse what the comparisons send.
-const MISSING_PLUGINS: [&str; 8] = [
-    "DefaultIngressClass",
-    "DefaultStorageClass",
-    "DefaultTolerationSeconds",
-    "LimitRanger",
-    "Priority",
-    "ServiceAccount",
-    "StorageObjectInUseProtection",
-    "TaintNodesByCondition",
-];
-
 /// A running `upstream/serve`. Dropping it stops it and removes its data.
 pub struct Upstream {
     process: Process,
@@ -58,8 +46,7 @@ impl Upstream {
     /// One without controllers that all tests of this process share. It ends with the process.
     pub fn shared() -> Option<&'static Upstream> {
         static SHARED: OnceLock<Option<Upstream>> = OnceLock::new();
-        let plugins = format!("--disable-admission-plugins={}", MISSING_PLUGINS.join(","));
-        SHARED.get_or_init(|| Upstream::start(&["--", &plugins])).as_ref()
+        SHARED.get_or_init(|| Upstream::start(&[])).as_ref()
     }
 
     pub fn url(&self) -> &str {

@@ -48,6 +48,18 @@ impl Layer {
             && layer_path(key).is_some_and(|path| self.objects.contains_key(path.as_str()))
     }
 
+    /// Everything of a group: resource, namespace, name and encoding.
+    pub fn of_group(&self, group: &str) -> impl Iterator<Item = (&str, &str, &str, &Bytes)> {
+        let prefix = format!("{group}/");
+        let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let all: Vec<_> = self.objects.range::<str, _>(from).collect();
+        let within = all.into_iter().map_while(move |(path, template)| Some((path.strip_prefix(&*prefix)?, template)));
+        within.filter_map(|(path, template)| {
+            let mut segments = path.splitn(3, '/');
+            Some((segments.next()?, segments.next()?, segments.next()?, &template.encoded))
+        })
+    }
+
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Object>> {
         if self.objects.is_empty() {
             return None;

@@ -1,7 +1,8 @@
 //! The read side of the store: everything that is current, in memory, and the recent past.
 //!
 //! ```text
-//!   store ──changes──► Cache::apply ──┬─► Snapshot (immutable, swapped whole)  ──► get, list
+//!   store ──changes──► Cache::apply ──┬─► Observer (whatever else follows from objects, first of all)
+//!                                     ├─► Snapshot (immutable, swapped whole)  ──► get, list
 //!                                     ├─► History  (recent events, bounded)    ──► watch from a revision, list at one
 //!                                     └─► Index    (by resource, workspace, namespace, name) ──► live watchers
 //!   Layer (shared, read-only) lies under every workspace and shows through wherever nothing was written.
@@ -28,7 +29,7 @@ use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
-pub use object::{Decode, Facts, Object};
+pub use object::{Decode, Facts, Object, Observer};
 pub use snapshot::{Scope, Snapshot};
 pub use watcher::{Expired, Watcher};
 
@@ -45,6 +46,7 @@ pub struct Cache {
     advanced: tokio::sync::watch::Sender<Revision>,
     waker: Waker,
     decode: Arc<dyn Decode>,
+    observers: Vec<Arc<dyn Observer>>,
 }
 
 /// What happened lately and who wants to know what happens next.
@@ -69,6 +71,7 @@ impl Cache {
         decode: Arc<dyn Decode>,
         layer: Layer,
         limits: Limits,
+        observers: Vec<Arc<dyn Observer>>,
     ) -> Result<Arc<Cache>, ReadError> {
         if store.revision().await? < layer::REVISION {
             // The first revision is the layer's: no object that is written may look like one of its.
@@ -81,6 +84,9 @@ impl Cache {
         let base = store.range(Range::all(), Some(compacted), 0).await?;
         let mut snapshot = Snapshot::new(compacted, Arc::new(layer));
         for entry in base.entries {
+            for observer in &observers {
+                observer.changed(&entry.key, Some(&entry.value));
+            }
             let facts = decode.facts(&entry.key, &entry.value, None);
             snapshot.insert(Arc::new(Object::new(entry.key, entry.revision, &entry.value, facts)));
         }
@@ -91,6 +97,7 @@ impl Cache {
             advanced: tokio::sync::watch::channel(compacted).0,
             waker: Waker::default(),
             decode,
+            observers,
         });
         let follower = Arc::downgrade(&cache);
         let sink = Box::new(move |batch: &Batch| match follower.upgrade() {
@@ -227,6 +234,9 @@ impl Cache {
     }
 
     fn change(&self, snapshot: &mut Snapshot, change: &Change) -> Event {
+        for observer in &self.observers {
+            observer.changed(&change.key, change.value.as_ref());
+        }
         let previous = snapshot.get(&change.key);
         let object = change.value.as_ref().map(|value| {
             let facts = self.decode.facts(&change.key, value, change.memo.as_ref());

@@ -20,6 +20,13 @@ pub trait Decode: Send + Sync + 'static {
     fn facts(&self, key: &Key, value: &Bytes, memo: Option<&Memo>) -> Arc<Facts>;
 }
 
+/// Keeps something that follows from objects. It is told of every change before readers can see it, and of everything that is
+/// there when the cache is opened.
+pub trait Observer: Send + Sync + 'static {
+    /// `value` is what is stored, a tombstone included; `None` if nothing is stored any longer.
+    fn changed(&self, key: &Key, value: Option<&Bytes>);
+}
+
 /// What selectors ask about, extracted once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Facts {

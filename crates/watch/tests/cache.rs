@@ -57,7 +57,7 @@ impl World {
     async fn with(layer: Layer, limits: Limits) -> World {
         let store = MemoryStore::new();
         let cache =
-            Cache::open(&store, Arc::new(Labels), layer, limits).await.expect("a new store can be read");
+            Cache::open(&store, Arc::new(Labels), layer, limits, Vec::new()).await.expect("a new store can be read");
         World { store, cache }
     }
 
@@ -251,7 +251,7 @@ async fn an_idle_watcher_is_not_expired_by_what_others_do() {
 async fn the_shared_layer_shows_until_a_workspace_writes_its_own() {
     let mut layer = Layer::default();
     layer.add("", "configmaps", "n", "base", encoded("base", "a", 1), Facts::default());
-    let world = World::with(layer, Limits::default()).await;
+    let world = World::with(layer, Limits::default(), Vec::new()).await;
     let base = key("w", "n", "base");
     let shown = world.cache.snapshot().get(&base).unwrap();
     assert_eq!(shown.revision, REVISION);
@@ -288,7 +288,7 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
     let first = world.put("a", "x").await;
     let second = world.put("a", "y").await;
     let again =
-        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default()).await.unwrap();
+        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new()).await.unwrap();
     assert_eq!(again.revision(), second);
     let mut watcher = again.watch(within("w", "n"), first).unwrap();
     let events = watcher.next().await.unwrap();
@@ -299,7 +299,7 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
     );
     world.store.compact(second).await.unwrap();
     let later =
-        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default()).await.unwrap();
+        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new()).await.unwrap();
     assert!(matches!(later.watch(within("w", "n"), first), Err(RevisionError::Expired { .. })));
     assert_eq!(later.snapshot().len(), 1);
 }

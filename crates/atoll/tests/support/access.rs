@@ -31,6 +31,8 @@ pub struct Access {
     /// Put before every path: `/clusters/…`, or nothing for the root workspace.
     base: String,
     token: Option<String>,
+    /// Sent with every request.
+    headers: Vec<(&'static str, String)>,
     roots: Arc<RootCertStore>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -76,6 +78,7 @@ impl Access {
             authority: server.authority().unwrap().to_string(),
             base: server.path().trim_end_matches('/').to_string(),
             token: None,
+            headers: Vec::new(),
             roots: Arc::new(roots),
             identity: Some((data(user, "client-certificate-data"), data(user, "client-key-data"))),
         }
@@ -89,6 +92,13 @@ impl Access {
     /// The same server, with a token instead of a certificate.
     pub fn token(&self, token: &str) -> Access {
         Access { identity: None, token: Some(token.into()), ..self.clone() }
+    }
+
+    /// The same identity, acting as somebody else.
+    pub fn acting_as(&self, user: &str, groups: &[&str]) -> Access {
+        let groups = groups.iter().map(|group| ("impersonate-group", group.to_string()));
+        let headers = [("impersonate-user", user.to_string())].into_iter().chain(groups).collect();
+        Access { headers, ..self.clone() }
     }
 
     /// The same identity in another workspace.
@@ -214,6 +224,9 @@ impl Http {
         }
         if let Some(token) = &self.access.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        for (name, value) in &self.access.headers {
+            request = request.header(*name, value);
         }
         let content = match body {
             Body::None => Bytes::new(),

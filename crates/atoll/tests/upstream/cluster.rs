@@ -58,7 +58,7 @@ impl Cluster {
         };
         let mut controllers = asks(free_port());
         controllers.extend([
-            "--use-service-account-credentials=false".to_owned(),
+            "--use-service-account-credentials=true".to_owned(),
             format!("--service-account-private-key-file={}", key("service-account.key")),
             format!("--root-ca-file={}", authority.display()),
             format!("--cluster-signing-cert-file={}", key("ca.crt")),

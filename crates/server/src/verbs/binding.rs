@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_meta::{Status, object};
-use atoll_registry::{Place, Row};
+use atoll_registry::{Admission, Place, Row};
 use http::Response;
 use serde_json::Value;
 
-use super::{admit, check_namespace, warn};
+use super::gate::Gate;
+use super::patch::Warnings;
+use super::{check_namespace, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -19,26 +21,42 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded =
         decode::other_kind(("", "v1", "Binding"), &call.headers, &call.body, options.field_validation)?;
-    let done = bind(server, row, call, &decoded.object, options.dry_run).await;
-    Ok(warn(done, &decoded.warnings, call))
+    let (mut warnings, remarks) = (decoded.warnings, Warnings::default());
+    let done = bind(server, row, call, decoded.object, &options, &remarks).await;
+    warnings.extend(remarks.take());
+    Ok(warn(done, &warnings, call))
 }
 
 async fn bind(
     server: &Arc<Server>,
     row: &Row,
     call: &Call,
-    binding: &Value,
-    dry_run: bool,
+    mut binding: Value,
+    options: &WriteOptions,
+    warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
-    check_namespace(row, call, binding)?;
-    let name = object::name(binding).to_string();
+    check_namespace(row, call, &binding)?;
+    let name = object::name(&binding).to_string();
     if !call.info.name.is_empty() && call.info.name != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     let pods = server.registry.catalog.stored("", "pods").ok_or_else(Status::not_found_generic)?;
     let namespace = call.info.namespace.as_str();
     let place = Place { workspace: call.workspace.id()?, namespace, name: &name };
-    admit(server, row, call, &place, Operation::Create, &name, None)?;
-    server.registry.bind(pods, &place, binding, dry_run).await?;
+    let manager = options.manager(&call.headers);
+    let gate = Gate {
+        name: &name,
+        ..Gate::of(
+            server,
+            row,
+            call,
+            place,
+            Options::Write { manager: &manager, dry_run: options.dry_run },
+            warnings,
+        )
+    };
+    gate.mutate(&mut binding, None).await?;
+    gate.validate(Some(&binding), None).await?;
+    server.registry.bind(pods, &place, &binding, options.dry_run).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

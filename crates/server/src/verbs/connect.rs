@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
+use atoll_admission::Options;
 use atoll_meta::{FieldError, FieldPath, Status, json};
 use atoll_registry::{Place, Row};
 use http::{HeaderMap, Response, StatusCode, header};
 use serde_json::Value;
 
+use super::gate::Gate;
+use super::patch::Warnings;
 use super::place;
 use crate::Server;
 use crate::body::Body;
@@ -22,6 +25,9 @@ pub fn is_connection(subresource: &str) -> bool {
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let to = Connection { server, row, call, place: place(row, call)? };
+    if call.info.subresource != "log" {
+        to.admit().await?;
+    }
     match (row.resource.as_str(), call.info.subresource.as_str()) {
         ("pods", "log") => to.log(),
         ("pods", "exec" | "attach") => to.container().and_then(|pod| to.stream(&pod)),
@@ -43,6 +49,12 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
+    async fn admit(&self) -> Result<(), Status> {
+        let warnings = Warnings::default();
+        let gate = Gate::of(self.server, self.row, self.call, self.place, Options::Connect, &warnings);
+        gate.connect().await
+    }
+
     fn log(&self) -> Result<Response<Body>, Status> {
         let errors = log_errors(self.call)?;
         if !errors.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_authn::User;
 use atoll_meta::{Status, object};
 use atoll_registry::Row;
@@ -10,8 +10,9 @@ use atoll_registry::strategy::Requester;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::gate::Gate;
 use super::patch::Warnings;
-use super::{admit, check_namespace, place, warn, without_repeated_owners};
+use super::{check_namespace, escalation, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -40,20 +41,23 @@ async fn create(
     remarks: &Warnings,
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
-    call.workspace.check_create(&row.group, &row.resource, &object)?;
     let place = place(row, call)?;
-    // What is yet to be named is known by what its name shall begin with.
-    let name = Some(object::name(&object)).filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| object::generate_name(&object)).to_string();
-    admit(server, row, call, &place, Operation::Create, &name, Some(&object))?;
+    escalation::check(server, row, call, &object, None)?;
     let User { name, uid, groups, extra } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
-    let admit = |new: &Value| {
-        remarks.remark(row.remarks("", new, None));
-        Ok(())
-    };
     let manager = options.manager(&call.headers);
-    let created =
-        server.registry.create(row, &place, object, Some(&manager), options.dry_run, &admit).await?;
+    let name = object::name(&object).to_string();
+    let gate = Gate {
+        name: &name,
+        ..Gate::of(
+            server,
+            row,
+            call,
+            place,
+            Options::Write { manager: &manager, dry_run: options.dry_run },
+            remarks,
+        )
+    };
+    let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await?;
     Ok(respond::object(StatusCode::CREATED, created.json, call.output))
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_meta::Status;
 use atoll_registry::{DeleteOptions, Deleted, Row};
 use http::{Response, StatusCode};
-use serde_json::Value;
 
-use super::{admit, place};
+use super::gate::Gate;
+use super::patch::Warnings;
+use super::{place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -17,14 +18,16 @@ use crate::{decode, options, respond};
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = read_options(call)?;
     let place = place(row, call)?;
-    let admit = |_: &Value| admit(server, row, call, &place, Operation::Delete, place.name, None);
-    let deleted = server.registry.delete(row, &place, &options, &admit).await?;
-    Ok(match deleted {
+    let warnings = Warnings::default();
+    let gate = Gate::of(server, row, call, place, Options::Delete(&options), &warnings);
+    let deleted = server.registry.delete(row, &place, &options, &gate).await;
+    let answer = deleted.map(|deleted| match deleted {
         Deleted::Gone(answer) | Deleted::Marked(answer) => {
             respond::object(StatusCode::OK, answer.json, call.output)
         }
         Deleted::Status(status) => respond::status(&status, call.output),
-    })
+    });
+    Ok(warn(answer, &warnings.take(), call))
 }
 
 /// From the body if there is one, else from the query.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use atoll_admission::{Operation, Request};
+use atoll_admission::Options;
 use atoll_meta::Status;
 use atoll_registry::{Place, Row};
 use http::Response;
-use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::delete::read_options;
+use super::gate::Gate;
 use super::list::{position, scope};
+use super::patch::Warnings;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -27,28 +28,29 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let (snapshot, after) = position(server, &scope, &list).await?;
     let listing = server.registry.list(&snapshot, &scope, &list.selection, after.as_deref(), list.limit);
     let row = Arc::new(row.clone());
+    let asking = Arc::new((call.user.clone(), call.workspace.clone()));
     let mut running = JoinSet::new();
     for object in &listing.objects {
         if running.len() == AT_ONCE {
             finished(running.join_next().await)?;
         }
         let (server, row, options, key) = (server.clone(), row.clone(), options.clone(), object.key.clone());
+        let asking = asking.clone();
         running.spawn(async move {
             let Some(parts) = key.parts() else { return Ok(()) };
             let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
-            let admit = |_: &Value| {
-                server.admission.admit(&Request {
-                    operation: Operation::Delete,
-                    row: &row,
-                    subresource: "",
-                    workspace: place.workspace,
-                    namespace: place.namespace,
-                    name: place.name,
-                    object: None,
-                    snapshot: &server.registry.snapshot(),
-                })
+            let gate = Gate {
+                server: &server,
+                row: &row,
+                subresource: "",
+                workspace: &asking.1,
+                place,
+                name: place.name,
+                user: &asking.0,
+                options: Options::Delete(&options),
+                warnings: &Warnings::default(),
             };
-            match server.registry.delete(&row, &place, &options, &admit).await {
+            match server.registry.delete(&row, &place, &options, &gate).await {
                 // Someone else deleted it in the meantime: it is gone all the same.
                 Err(status) if status.reason() == "NotFound" => Ok(()),
                 outcome => outcome.map(|_| ()),

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_meta::{FieldError, FieldPath, Status, object};
-use atoll_registry::Row;
+use atoll_registry::{Admission, Row};
 use http::Response;
 use serde_json::Value;
 
-use super::{admit, check_namespace, place, warn};
+use super::gate::Gate;
+use super::patch::Warnings;
+use super::{check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -19,19 +21,32 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let write = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
     let decoded =
         decode::other_kind(("policy", "v1", "Eviction"), &call.headers, &call.body, write.field_validation)?;
-    let done = evict(server, row, call, &decoded.object, &write).await;
-    Ok(warn(done, &decoded.warnings, call))
+    let (mut warnings, remarks) = (decoded.warnings, Warnings::default());
+    let done = evict(server, row, call, decoded.object, &write, &remarks).await;
+    warnings.extend(remarks.take());
+    Ok(warn(done, &warnings, call))
 }
 
 async fn evict(
     server: &Arc<Server>,
     row: &Row,
     call: &Call,
-    eviction: &Value,
+    mut eviction: Value,
     write: &WriteOptions,
+    warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
-    check_namespace(row, call, eviction)?;
-    if object::name(eviction) != call.info.name {
+    check_namespace(row, call, &eviction)?;
+    let (place, manager) = (place(row, call)?, write.manager(&call.headers));
+    let gate = Gate::of(
+        server,
+        row,
+        call,
+        place,
+        Options::Write { manager: &manager, dry_run: write.dry_run },
+        warnings,
+    );
+    gate.mutate(&mut eviction, None).await?;
+    if object::name(&eviction) != call.info.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let own = &eviction["deleteOptions"];
@@ -44,8 +59,7 @@ async fn evict(
     }
     let mut options = options::delete(&call.query, Some(own))?;
     options.dry_run |= write.dry_run;
-    let place = place(row, call)?;
-    admit(server, row, call, &place, Operation::Create, place.name, None)?;
+    gate.validate(Some(&eviction), None).await?;
     server.registry.evict(row, &place, &options).await?;
     Ok(respond::status(&Status::success_with_code(201), call.output))
 }

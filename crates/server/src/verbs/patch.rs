@@ -5,7 +5,7 @@ mod strategic;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_merge::apply::Author;
 use atoll_merge::{check_merge_patch, json_patch, merge_patch, unknown_fields};
 use atoll_meta::{FieldError, FieldPath, Status, json};
@@ -13,8 +13,9 @@ use atoll_registry::{Row, Update, resets};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::gate::Gate;
 use super::update::check_name;
-use super::{admit, check_namespace, place, warn, without_repeated_owners};
+use super::{check_namespace, escalation, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -56,21 +57,23 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         warnings.set(remarks);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
+        escalation::check(server, row, call, &patched, existing)?;
         Ok(patched)
     };
+    let gate = Gate::of(
+        server,
+        row,
+        call,
+        place,
+        Options::Write { manager: &manager, dry_run: options.dry_run },
+        &warnings,
+    );
     let update = Update {
         subresource: &call.info.subresource,
         // Applying says itself who manages what then.
         manager: (!applies).then_some(&*manager),
         transform: &transform,
-        admit: &|new: &Value, old: Option<&Value>| {
-            warnings.remark(row.remarks(&call.info.subresource, new, old));
-            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-            if old.is_none() {
-                call.workspace.check_create(&row.group, &row.resource, new)?;
-            }
-            admit(server, row, call, &place, operation, place.name, Some(new))
-        },
+        admission: &gate,
         uid: None,
         create_missing: applies && call.info.subresource.is_empty(),
         dry_run: options.dry_run,
@@ -99,6 +102,11 @@ impl Warnings {
     /// About what the object contains.
     pub fn remark(&self, remarks: Vec<String>) {
         *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
+    }
+
+    /// One more about what the object contains.
+    pub fn also(&self, remark: String) {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
     }
 
     pub fn take(self) -> Vec<String> {

@@ -1,12 +1,12 @@
 //! POST of a review: a question that is answered in its status, and kept nowhere.
 
+mod access;
 mod selectors;
 
 use std::sync::Arc;
 
 use atoll_authn::{Unauthorized, User, bearer_token};
-use atoll_authz::{Attributes, Target};
-use atoll_meta::{FieldError, FieldPath, Status, object};
+use atoll_meta::{Status, object};
 use atoll_registry::Row;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -48,9 +48,13 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             Ok(json!({ "userInfo": user_info(&call.user) }))
         }
         "tokenreviews" => token(server, call, &review),
-        "selfsubjectrulesreviews" => rules(&call.user, &review),
-        _ => access(row, call, &review),
+        "selfsubjectrulesreviews" => access::rules(server, call, &review),
+        _ => access::answer(server, row, call, &review),
     };
+    if row.resource == "selfsubjectrulesreviews" {
+        // Upstream gives the answer without the question.
+        (review["metadata"], review["spec"]) = (json!({}), json!({}));
+    }
     let answer = answered.map(|status| {
         review["status"] = status;
         respond::value(StatusCode::CREATED, &review, call.output)
@@ -98,125 +102,6 @@ fn token(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> 
             json!({ "user": {}, "error": format!("[{}, {problem}]", Unauthorized::Unknown) })
         }
     })
-}
-
-/// May somebody do something?
-fn access(row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
-    let spec = &review["spec"];
-    let errors = check(row, call, spec, review);
-    if !errors.is_empty() {
-        // Upstream does not say of which kind.
-        return Err(Status::invalid(&row.group, "", "", errors));
-    }
-    let user = match row.resource.as_str() {
-        "selfsubjectaccessreviews" => call.user.clone(),
-        _ => User {
-            name: text(spec, "user").into(),
-            uid: text(spec, "uid").into(),
-            groups: spec["groups"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .map(String::from)
-                .collect(),
-            extra: Default::default(),
-        },
-    };
-    let resource = &spec["resourceAttributes"];
-    let (verb, target) = match spec.get("nonResourceAttributes") {
-        Some(path) => (text(path, "verb"), Target::Path(text(path, "path"))),
-        None => (
-            text(resource, "verb"),
-            Target::Resource {
-                group: text(resource, "group"),
-                resource: text(resource, "resource"),
-                subresource: text(resource, "subresource"),
-                namespace: text(resource, "namespace"),
-                name: text(resource, "name"),
-            },
-        ),
-    };
-    let allowed = atoll_authz::authorize(&Attributes { user: &user, verb, target }).is_ok();
-    Ok(json!({ "allowed": allowed }))
-}
-
-fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError> {
-    let path = FieldPath::new("spec");
-    let (resource, other) = (path.child("resourceAttributes"), path.child("nonResourceAttributes"));
-    let has = |name: &str| spec.get(name).is_some_and(Value::is_object);
-    let mut errors = Vec::new();
-    match (has("resourceAttributes"), has("nonResourceAttributes")) {
-        (true, true) => {
-            let message = "cannot be specified in combination with resourceAttributes";
-            errors.push(FieldError::invalid(&other, path_attributes(spec), message));
-        }
-        (false, false) => {
-            let message = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            errors.push(FieldError::invalid(&resource, spec["resourceAttributes"].clone(), message));
-        }
-        _ => {}
-    }
-    let nobody = text(spec, "user").is_empty() && spec["groups"].as_array().is_none_or(Vec::is_empty);
-    if row.resource != "selfsubjectaccessreviews" && nobody {
-        let message = "at least one of user or group must be specified";
-        errors.push(FieldError::invalid(&path.child("user"), text(spec, "user"), message));
-    }
-    if has("resourceAttributes") {
-        selectors::check(&mut errors, &spec["resourceAttributes"], &resource);
-    }
-    let mut metadata = review["metadata"].clone();
-    if let Some(fields) = metadata.as_object_mut() {
-        fields.retain(|name, _| !matches!(name.as_str(), "managedFields" | "namespace"));
-        if !fields.is_empty() {
-            let message = match row.resource.as_str() {
-                "localsubjectaccessreviews" => "must be empty except for namespace",
-                _ => "must be empty",
-            };
-            errors.push(FieldError::invalid(&FieldPath::new("metadata"), metadata, message));
-        }
-    }
-    if row.resource == "localsubjectaccessreviews" {
-        let namespace = text(&spec["resourceAttributes"], "namespace");
-        if has("resourceAttributes") && namespace != call.info.namespace {
-            let message = "must match metadata.namespace";
-            errors.push(FieldError::invalid(&resource.child("namespace"), namespace, message));
-        }
-        if has("nonResourceAttributes") {
-            let message = "disallowed on this kind of request";
-            errors.push(FieldError::invalid(&other, path_attributes(spec), message));
-        }
-    }
-    errors
-}
-
-/// Everything that the user may do in a namespace.
-fn rules(user: &User, review: &Value) -> Result<Value, Status> {
-    if text(&review["spec"], "namespace").is_empty() {
-        return Err(Status::bad_request("no namespace on request"));
-    }
-    let all = Attributes { user, verb: "*", target: Target::Path("*") };
-    Ok(match atoll_authz::authorize(&all) {
-        Ok(()) => json!({
-            "resourceRules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }],
-            "nonResourceRules": [{ "verbs": ["*"], "nonResourceURLs": ["*"] }],
-            "incomplete": false,
-        }),
-        Err(_) => json!({
-            "resourceRules": [],
-            "nonResourceRules": [{
-                "verbs": ["get"],
-                "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"],
-            }],
-            "incomplete": false,
-        }),
-    })
-}
-
-/// As upstream shows them in errors: in its internal form, which has capitals.
-fn path_attributes(spec: &Value) -> Value {
-    let attributes = &spec["nonResourceAttributes"];
-    json!({ "Path": text(attributes, "path"), "Verb": text(attributes, "verb") })
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {

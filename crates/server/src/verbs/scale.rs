@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_merge::apply::{Author, Resets};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{Row, Update, scale};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::gate::Gate;
 use super::patch::{Form, Patch, PatchKind, Warnings, options as patch_options};
 use super::update::check_name;
-use super::{admit, check_namespace, place, warn};
+use super::{check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -69,14 +70,19 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         scale::apply(row, existing, &scaled)
     };
+    let gate = Gate::of(
+        server,
+        row,
+        call,
+        place,
+        Options::Write { manager: &manager, dry_run: options.dry_run },
+        &warnings,
+    );
     let update = Update {
         subresource: "",
         manager: None,
         transform: &transform,
-        admit: &|new: &Value, old: Option<&Value>| {
-            warnings.remark(row.remarks("", new, old));
-            admit(server, row, call, &place, Operation::Update, place.name, None)
-        },
+        admission: &gate,
         uid,
         create_missing: false,
         dry_run: options.dry_run,

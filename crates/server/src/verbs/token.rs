@@ -2,16 +2,18 @@
 
 use std::sync::{Arc, LazyLock};
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_authn::service_account::{Lifetime, Subject};
 use atoll_merge::apply::{Author, Kind, Resets};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
-use atoll_registry::{Place, Row};
+use atoll_registry::{Admission, Place, Row};
 use atoll_schema::Types;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admit, check_namespace, place, warn};
+use super::gate::Gate;
+use super::patch::Warnings;
+use super::{check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -35,22 +37,34 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         &call.body,
         options.field_validation,
     )?;
-    let Decoded { object: request, warnings } = decoded;
+    let Decoded { object: request, mut warnings } = decoded;
     check_namespace(row, call, &request)?;
-    let manager = options.manager(&call.headers);
-    Ok(warn(issue(server, row, call, request, &manager), &warnings, call))
+    let remarks = Warnings::default();
+    let issued = issue(server, row, call, request, &options, &remarks).await;
+    warnings.extend(remarks.take());
+    Ok(warn(issued, &warnings, call))
 }
 
-fn issue(
+async fn issue(
     server: &Server,
     row: &Row,
     call: &Call,
     mut request: Value,
-    manager: &str,
+    options: &WriteOptions,
+    warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
-    let place = place(row, call)?;
+    let (place, manager) = (place(row, call)?, options.manager(&call.headers));
     let now = server.registry.clock.now();
-    record(&mut request, manager, now);
+    let gate = Gate::of(
+        server,
+        row,
+        call,
+        place,
+        Options::Write { manager: &manager, dry_run: options.dry_run },
+        warnings,
+    );
+    record(&mut request, &manager, now);
+    gate.mutate(&mut request, None).await?;
     check_names(&request, &place)?;
     let account = parse(&server.registry.get(row, &place)?.json)?;
     let uid = object::uid(&account);
@@ -67,7 +81,7 @@ fn issue(
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
     }
-    admit(server, row, call, &place, Operation::Create, place.name, None)?;
+    gate.validate(Some(&request), None).await?;
     let bound = bound(server, &request, &place)?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
     let audiences: Vec<String> = texts(&request["spec"]["audiences"]).map(String::from).collect();

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use atoll_admission::Operation;
+use atoll_admission::Options;
 use atoll_meta::{Status, object};
 use atoll_registry::{Row, Update};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
+use super::gate::Gate;
 use super::patch::Warnings;
-use super::{admit, check_namespace, place, warn, without_repeated_owners};
+use super::{check_namespace, escalation, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -41,18 +42,22 @@ async fn update(
     let place = place(row, call)?;
     let uid = Some(object::uid(wanted)).filter(|uid| !uid.is_empty());
     let manager = options.manager(&call.headers);
+    let gate = Gate::of(
+        server,
+        row,
+        call,
+        place,
+        Options::Write { manager: &manager, dry_run: options.dry_run },
+        remarks,
+    );
     let update = Update {
         subresource: &call.info.subresource,
         manager: Some(&manager),
-        transform: &|_| Ok(wanted.clone()),
-        admit: &|new: &Value, old: Option<&Value>| {
-            remarks.remark(row.remarks(&call.info.subresource, new, old));
-            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-            if old.is_none() {
-                call.workspace.check_create(&row.group, &row.resource, new)?;
-            }
-            admit(server, row, call, &place, operation, place.name, Some(new))
+        transform: &|existing| {
+            escalation::check(server, row, call, wanted, existing)?;
+            Ok(wanted.clone())
         },
+        admission: &gate,
         uid,
         create_missing: false,
         dry_run: options.dry_run,

@@ -35,6 +35,8 @@ impl Both {
         for side in [&ours, &theirs] {
             side.run(&format!("create namespace {namespace}"));
         }
+        // Atoll does that by itself; upstream has its controllers elsewhere.
+        theirs.run(&format!("create serviceaccount default -n {namespace}"));
         Some(Both { ours, theirs, files: tempfile::tempdir().unwrap(), namespace, _atoll: atoll })
     }
 

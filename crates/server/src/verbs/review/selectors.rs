@@ -1,5 +1,6 @@
 //! The selectors of an access review: what a list or a watch is limited to.
 
+use atoll_meta::selector::{FieldSelector, LabelSelector};
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::Value;
 
@@ -72,6 +73,27 @@ fn broken(errors: &mut Vec<FieldError>, path: &FieldPath, value: &str, rules: Ve
 
 fn values(requirement: &Value) -> &[Value] {
     requirement["values"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// What an authorizer cannot make sense of, and does without.
+pub fn evaluation_error(attributes: &Value) -> Option<String> {
+    let ignored = |name: &str, parses: fn(&str) -> bool, is_known: fn(&Value) -> bool| {
+        let selector = &attributes[name];
+        let (raw, requirements) = (text(selector, "rawSelector"), selector["requirements"].as_array());
+        let requirements = requirements.map_or(&[][..], Vec::as_slice);
+        let known = requirements.iter().filter(|requirement| is_known(requirement)).count();
+        let broken = known < requirements.len() || (!raw.is_empty() && !parses(raw));
+        let how_much = if known > 0 { "partially ignored" } else { "ignored" };
+        broken.then(|| format!("spec.resourceAttributes.{name} {how_much} due to parse error"))
+    };
+    let fields = ignored("fieldSelector", |raw| FieldSelector::parse(raw).is_ok(), |requirement| {
+        matches!(text(requirement, "operator"), "In" | "NotIn") && values(requirement).len() == 1
+    });
+    let labels = ignored("labelSelector", |raw| LabelSelector::parse(raw).is_ok(), |requirement| {
+        matches!(text(requirement, "operator"), "In" | "NotIn" | "Exists" | "DoesNotExist")
+    });
+    let all: Vec<String> = fields.into_iter().chain(labels).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 #[cfg(test)]

@@ -1,0 +1,215 @@
+//! All plugins, in upstream's order.
+
+use std::time::Duration;
+
+use atoll_meta::Status;
+use atoll_registry::Registry;
+use atoll_store::Key;
+use serde_json::Value;
+
+use crate::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use crate::claim_resize::PersistentVolumeClaimResize;
+use crate::default_classes::{DefaultIngressClass, DefaultStorageClass};
+use crate::limit_ranger::LimitRanger;
+use crate::namespace_lifecycle::NamespaceLifecycle;
+use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
+use crate::pod_security::PodSecurity;
+use crate::priority::Priority;
+use crate::runtime_class::RuntimeClass;
+use crate::service_account::ServiceAccount;
+use crate::storage_protection::StorageObjectInUseProtection;
+use crate::taint_nodes::TaintNodesByCondition;
+use crate::tolerations::DefaultTolerationSeconds;
+use crate::topology_labels::PodTopologyLabels;
+use crate::{Plugin, Request};
+
+/// How long a request waits for what somebody else is about to create.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What upstream knows, in its order, and whether it is on unless somebody says otherwise.
+const KNOWN: [(&str, bool); 41] = [
+    ("AlwaysAdmit", false),
+    ("NamespaceAutoProvision", false),
+    ("NamespaceLifecycle", true),
+    ("NamespaceExists", false),
+    ("LimitPodHardAntiAffinityTopology", false),
+    ("LimitRanger", true),
+    ("ServiceAccount", true),
+    ("NodeRestriction", false),
+    ("TaintNodesByCondition", true),
+    ("AlwaysPullImages", false),
+    ("ImagePolicyWebhook", false),
+    ("PodSecurity", true),
+    ("PodNodeSelector", false),
+    ("Priority", true),
+    ("DefaultTolerationSeconds", true),
+    ("PodTolerationRestriction", false),
+    ("EventRateLimit", false),
+    ("ExtendedResourceToleration", false),
+    ("DefaultStorageClass", true),
+    ("StorageObjectInUseProtection", true),
+    ("PodGroupProtection", true),
+    ("OwnerReferencesPermissionEnforcement", false),
+    ("PersistentVolumeClaimResize", true),
+    ("RuntimeClass", true),
+    ("CertificateApproval", true),
+    ("CertificateSigning", true),
+    ("ClusterTrustBundleAttest", true),
+    ("CertificateSubjectRestriction", true),
+    ("DefaultIngressClass", true),
+    ("DenyServiceExternalIPs", false),
+    ("PodTopologyLabels", true),
+    ("PodGroupWorkloadExists", true),
+    ("NodeDeclaredFeatureValidator", true),
+    ("JobValidation", true),
+    ("PodResizeValidator", true),
+    ("MutatingAdmissionPolicy", true),
+    ("MutatingAdmissionWebhook", true),
+    ("ValidatingAdmissionPolicy", true),
+    ("ValidatingAdmissionWebhook", true),
+    ("ResourceQuota", true),
+    ("AlwaysDeny", false),
+];
+
+/// The plugin of a name. Some that upstream has by default are not here: they concern what is not served by default.
+fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
+    Some(match name {
+        "NamespaceLifecycle" => Box::new(NamespaceLifecycle),
+        "LimitRanger" => Box::new(LimitRanger),
+        "ServiceAccount" => Box::new(ServiceAccount),
+        "TaintNodesByCondition" => Box::new(TaintNodesByCondition),
+        "PodSecurity" => Box::new(PodSecurity),
+        "Priority" => Box::new(Priority),
+        "DefaultTolerationSeconds" => Box::new(DefaultTolerationSeconds),
+        "DefaultStorageClass" => Box::new(DefaultStorageClass),
+        "StorageObjectInUseProtection" => Box::new(StorageObjectInUseProtection),
+        "PersistentVolumeClaimResize" => Box::new(PersistentVolumeClaimResize),
+        "RuntimeClass" => Box::new(RuntimeClass),
+        "CertificateApproval" => Box::new(CertificateApproval),
+        "CertificateSigning" => Box::new(CertificateSigning),
+        "CertificateSubjectRestriction" => Box::new(CertificateSubjectRestriction),
+        "DefaultIngressClass" => Box::new(DefaultIngressClass),
+        "PodTopologyLabels" => Box::new(PodTopologyLabels),
+        "NodeDeclaredFeatureValidator" => Box::new(NodeDeclaredFeatureValidator),
+        "PodResizeValidator" => Box::new(PodResizeValidator),
+        _ => return None,
+    })
+}
+
+pub struct Chain {
+    plugins: Vec<Box<dyn Plugin>>,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Chain { plugins: KNOWN.iter().filter(|(_, on)| *on).filter_map(|(name, _)| plugin(name)).collect() }
+    }
+}
+
+impl Chain {
+    /// Those that are on by default, and `enabled`, without `disabled`. What nobody knows, or Atoll does not have, is refused.
+    pub fn new(enabled: &[String], disabled: &[String]) -> Result<Self, String> {
+        for (flag, names) in [("enable", enabled), ("disable", disabled)] {
+            let unknown = names.iter().find(|name| KNOWN.iter().all(|(known, _)| known != name));
+            if let Some(name) = unknown {
+                return Err(format!("{flag}-admission-plugins plugin {name:?} is unknown"));
+            }
+        }
+        let both: Vec<&str> =
+            enabled.iter().filter(|name| disabled.contains(name)).map(|name| &**name).collect();
+        if !both.is_empty() {
+            return Err(format!(
+                "[{}] in enable-admission-plugins and disable-admission-plugins overlapped",
+                both.join(" ")
+            ));
+        }
+        let is_on = |name: &str, default: bool| {
+            let among = |names: &[String]| names.iter().any(|own| own == name);
+            (default || among(enabled)) && !among(disabled)
+        };
+        let mut plugins = Vec::new();
+        for (name, default) in KNOWN {
+            match plugin(name) {
+                Some(plugin) if is_on(name, default) => plugins.push(plugin),
+                None if !default && is_on(name, default) => {
+                    return Err(format!("enable-admission-plugins: Atoll does not have {name}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(Chain { plugins })
+    }
+
+    fn concerned<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
+        self.plugins.iter().map(|plugin| &**plugin).filter(|plugin| plugin.handles(request))
+    }
+
+    pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
+        for plugin in self.concerned(request) {
+            if let Some(key) = plugin.awaits(request, object) {
+                wait_for(request.registry, &key).await;
+            }
+            plugin.mutate(request, object)?;
+        }
+        // Policies and webhooks that change objects have their place here.
+        Ok(())
+    }
+
+    pub async fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+        for plugin in self.concerned(request) {
+            plugin.validate(request, object)?;
+        }
+        // Policies and webhooks that judge objects have their place here.
+        for plugin in self.concerned(request) {
+            if let Some(reservation) = plugin.reserve(request, object) {
+                reservation.await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Until there is such an object, or patience ends.
+async fn wait_for(registry: &Registry, key: &Key) {
+    let appears = async {
+        loop {
+            let snapshot = registry.snapshot();
+            if snapshot.get(key).is_some() {
+                return;
+            }
+            registry.cache.wait_for(snapshot.revision + 1).await;
+        }
+    };
+    // Whoever needs it says what is missing.
+    let _ = tokio::time::timeout(PATIENCE, appears).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_nobody_knows_are_refused() {
+        let chain = |enabled: &str, disabled: &str| {
+            let names = |text: &str| text.split_terminator(',').map(String::from).collect::<Vec<_>>();
+            Chain::new(&names(enabled), &names(disabled)).map(|chain| chain.plugins.len())
+        };
+        let all = chain("", "").expect("the default");
+        assert_eq!(all, Chain::default().plugins.len());
+        assert_eq!(chain("NamespaceLifecycle", ""), Ok(all));
+        assert_eq!(chain("", "RuntimeClass,ClusterTrustBundleAttest"), Ok(all - 1));
+        let refused = [
+            ("Nothing", "", "enable-admission-plugins plugin \"Nothing\" is unknown"),
+            ("", "Nothing", "disable-admission-plugins plugin \"Nothing\" is unknown"),
+            (
+                "RuntimeClass",
+                "RuntimeClass",
+                "[RuntimeClass] in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+            ("ImagePolicyWebhook", "", "enable-admission-plugins: Atoll does not have ImagePolicyWebhook"),
+        ];
+        for (enabled, disabled, message) in refused {
+            assert_eq!(chain(enabled, disabled), Err(message.to_string()));
+        }
+    }
+}

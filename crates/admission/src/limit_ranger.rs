@@ -1,0 +1,247 @@
+//! What Pods and claims of a namespace may ask for, and what containers get that ask for nothing.
+
+use atoll_meta::quantity::Quantity;
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::amounts::{self, Amounts, containers};
+use crate::{Operation, Plugin, Request};
+
+pub struct LimitRanger;
+
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+/// The largest number of units that can be told in thousandths.
+const MOST_IN_MILLIS: i64 = i64::MAX / 1000;
+
+impl Plugin for LimitRanger {
+    fn handles(&self, request: &Request<'_>) -> bool {
+        match request.operation {
+            Operation::Create => {
+                request.is_about("", "pods", "") || request.is_about("", "persistentvolumeclaims", "")
+            }
+            Operation::Update => {
+                request.is_about("", "pods", "resize") || request.is_about("", "persistentvolumeclaims", "")
+            }
+            Operation::Delete | Operation::Connect => false,
+        }
+    }
+
+    fn mutate(&self, request: &Request<'_>, pod: &mut Value) -> Result<(), Status> {
+        if request.row.resource == "pods" {
+            for range in ranges(request)? {
+                complete(pod, &range);
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+        for range in ranges(request)? {
+            let mut problems = match request.row.resource.as_str() {
+                "pods" => pod_problems(object, &range),
+                _ => claim_problems(object, &range),
+            };
+            // What is wrong twice is said once.
+            let mut seen = std::collections::BTreeSet::new();
+            problems.retain(|problem| seen.insert(problem.clone()));
+            match problems.as_slice() {
+                [] => {}
+                [problem] => return Err(request.forbidden(object, problem)),
+                all => return Err(request.forbidden(object, format!("[{}]", all.join(", ")))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Those of the namespace. What is being deleted already is left in peace.
+fn ranges(request: &Request<'_>) -> Result<Vec<Value>, Status> {
+    if request.old.is_some_and(object::is_being_deleted) {
+        return Ok(Vec::new());
+    }
+    let found = request.list("", "limitranges", request.namespace);
+    found.iter().map(crate::Found::parse).collect()
+}
+
+/// The parts of a range that are about one type of thing.
+fn items<'a>(range: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    let items = range["spec"]["limits"].as_array().into_iter().flatten();
+    items.filter(move |item| item["type"] == kind)
+}
+
+/// Gives containers what they do not say, and notes that in the Pod.
+fn complete(pod: &mut Value, range: &Value) {
+    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    for item in items(range, "Container") {
+        requests.append(&mut amounts::read(&item["defaultRequest"]));
+        limits.append(&mut amounts::read(&item["default"]));
+    }
+    if requests.is_empty() && limits.is_empty() {
+        return;
+    }
+    let mut notes = Vec::new();
+    for (list, called) in [("containers", "container"), ("initContainers", "init container")] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or_default().to_owned();
+            let mut set = |part: &str, word: &str, defaults: &Amounts| {
+                let given = &mut container["resources"][part];
+                let missing: Vec<&String> = defaults.keys().filter(|key| given.get(key).is_none()).collect();
+                for key in &missing {
+                    given[key.as_str()] = defaults[*key].to_string().into();
+                }
+                if !missing.is_empty() {
+                    let missing = missing.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
+                    notes.push(format!("{missing} {word} for {called} {name}"));
+                }
+            };
+            set("requests", "request", &requests);
+            set("limits", "limit", &limits);
+        }
+    }
+    if !notes.is_empty() {
+        let note = format!("LimitRanger plugin set: {}", notes.join("; "));
+        object::set_annotation(pod, ANNOTATION, &note);
+    }
+}
+
+fn pod_problems(pod: &Value, range: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    for item in range["spec"]["limits"].as_array().into_iter().flatten() {
+        match item["type"].as_str() {
+            Some("Container") => {
+                let spec = &pod["spec"];
+                for container in containers(spec, "containers").chain(containers(spec, "initContainers")) {
+                    let resources = &container["resources"];
+                    let requests = amounts::read(&resources["requests"]);
+                    let limits = amounts::read(&resources["limits"]);
+                    item_problems(&mut problems, item, "Container", &requests, &limits);
+                }
+            }
+            Some("Pod") => {
+                let requests = amounts::of_pod(pod, "requests");
+                let limits = amounts::of_pod(pod, "limits");
+                item_problems(&mut problems, item, "Pod", &requests, &limits);
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+fn item_problems(problems: &mut Vec<String>, item: &Value, kind: &str, requests: &Amounts, limits: &Amounts) {
+    for (part, check) in
+        [("min", too_little as Check), ("max", too_much), ("maxLimitRequestRatio", too_far_apart)]
+    {
+        for (name, enforced) in amounts::read(&item[part]) {
+            let usage = Usage { kind, name: &name, request: requests.get(&name), limit: limits.get(&name) };
+            problems.extend(check(&usage, &enforced));
+        }
+    }
+}
+
+fn claim_problems(claim: &Value, range: &Value) -> Vec<String> {
+    let requests = amounts::read(&claim["spec"]["resources"]["requests"]);
+    let kind = "PersistentVolumeClaim";
+    let mut problems = Vec::new();
+    for item in items(range, kind) {
+        for (name, enforced) in amounts::read(&item["min"]) {
+            let usage = Usage { kind, name: &name, request: requests.get(&name), limit: None };
+            problems.extend(too_little(&usage, &enforced));
+        }
+        for (name, enforced) in amounts::read(&item["max"]) {
+            // A claim has no limits: what counts is what it asks for.
+            let usage = Usage { kind, name: &name, request: None, limit: None };
+            let problem = match requests.get(&name) {
+                None => Some(usage.says("maximum", &enforced, ".  No request is specified")),
+                Some(request) if comparable([Some(request), None, Some(&enforced)]).is_over(0) => {
+                    Some(usage.says("maximum", &enforced, &format!(", but request is {request}")))
+                }
+                Some(_) => None,
+            };
+            problems.extend(problem);
+        }
+    }
+    problems
+}
+
+type Check = fn(&Usage<'_>, &Quantity) -> Option<String>;
+
+/// How much of one resource is asked for, and may be used.
+struct Usage<'a> {
+    kind: &'a str,
+    name: &'a str,
+    request: Option<&'a Quantity>,
+    limit: Option<&'a Quantity>,
+}
+
+impl Usage<'_> {
+    fn says(&self, bound: &str, enforced: &Quantity, rest: &str) -> String {
+        format!("{bound} {} usage per {} is {enforced}{rest}", self.name, self.kind)
+    }
+}
+
+/// Request, limit and bound as numbers of one unit: thousandths, if that is possible for all of them.
+struct Numbers([i64; 3]);
+
+fn comparable(amounts: [Option<&Quantity>; 3]) -> Numbers {
+    let units = amounts.map(|amount| amount.map_or(0, Quantity::units));
+    match units.iter().all(|units| *units <= MOST_IN_MILLIS) {
+        true => Numbers(amounts.map(|amount| amount.map_or(0, Quantity::millis))),
+        false => Numbers(units),
+    }
+}
+
+impl Numbers {
+    fn is_over(&self, index: usize) -> bool {
+        self.0[index] > self.0[2]
+    }
+
+    fn is_under(&self, index: usize) -> bool {
+        self.0[index] < self.0[2]
+    }
+}
+
+fn too_little(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
+    let numbers = comparable([usage.request, usage.limit, Some(enforced)]);
+    let says = |rest: &str| Some(usage.says("minimum", enforced, rest));
+    match (usage.request, usage.limit) {
+        (None, _) => says(".  No request is specified"),
+        (Some(request), _) if numbers.is_under(0) => says(&format!(", but request is {request}")),
+        (_, Some(limit)) if numbers.is_under(1) => says(&format!(", but limit is {limit}")),
+        _ => None,
+    }
+}
+
+fn too_much(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
+    let numbers = comparable([usage.request, usage.limit, Some(enforced)]);
+    let says = |rest: &str| Some(usage.says("maximum", enforced, rest));
+    match (usage.limit, usage.request) {
+        (None, _) => says(".  No limit is specified"),
+        (Some(limit), _) if numbers.is_over(1) => says(&format!(", but limit is {limit}")),
+        (_, Some(request)) if numbers.is_over(0) => says(&format!(", but request is {request}")),
+        _ => None,
+    }
+}
+
+fn too_far_apart(usage: &Usage<'_>, enforced: &Quantity) -> Option<String> {
+    let Numbers([request, limit, _]) = comparable([usage.request, usage.limit, Some(enforced)]);
+    let says = |rest: &str| {
+        let (name, kind) = (usage.name, usage.kind);
+        Some(format!("{name} max limit to request ratio per {kind} is {enforced}, but {rest}"))
+    };
+    if request == 0 {
+        return says("no request is specified or request is 0");
+    }
+    if limit == 0 {
+        return says("no limit is specified or limit is 0");
+    }
+    let ratio = limit as f64 / request as f64;
+    let over = match enforced.units() <= MOST_IN_MILLIS {
+        true => ratio * 1000.0 > enforced.millis() as f64,
+        false => ratio > enforced.units() as f64,
+    };
+    if over { says(&format!("provided ratio is {ratio:.6}")) } else { None }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! The Pod Security Standards: what a namespace's labels allow its Pods to do to their Nodes.
+
+mod checks;
+mod policy;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::amounts::containers;
+use crate::{Found, Operation, Plugin, Request};
+use checks::Violations;
+use policy::{Level, Policy, Rule};
+
+pub struct PodSecurity;
+
+/// Kinds that make Pods, by where they have the template.
+const CONTROLLERS: [(&str, &str, &str); 8] = [
+    ("", "replicationcontrollers", "/spec/template"),
+    ("", "podtemplates", "/template"),
+    ("apps", "replicasets", "/spec/template"),
+    ("apps", "deployments", "/spec/template"),
+    ("apps", "statefulsets", "/spec/template"),
+    ("apps", "daemonsets", "/spec/template"),
+    ("batch", "jobs", "/spec/template"),
+    ("batch", "cronjobs", "/spec/jobTemplate/spec/template"),
+];
+/// Parts of a Pod that cannot change what it may do.
+const HARMLESS: [&str; 8] =
+    ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
+/// How many Pods are looked at when the rules of their namespace change, and for how long.
+const MOST_PODS: usize = 3000;
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Plugin for PodSecurity {
+    fn handles(&self, request: &Request<'_>) -> bool {
+        matches!(request.operation, Operation::Create | Operation::Update) && concern(request).is_some()
+    }
+
+    fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+        match concern(request) {
+            Some(Concern::Namespace) => check_namespace(request, object),
+            Some(Concern::Pod) => check_pod(request, object),
+            Some(Concern::Template(path)) => {
+                remark_on_template(request, object.pointer(path));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+enum Concern {
+    Namespace,
+    Pod,
+    Template(&'static str),
+}
+
+fn concern(request: &Request<'_>) -> Option<Concern> {
+    let (row, whole) = (request.row, request.subresource.is_empty());
+    match (row.group.as_str(), row.resource.as_str()) {
+        ("", "namespaces") => whole.then_some(Concern::Namespace),
+        ("", "pods") => (!HARMLESS.contains(&request.subresource)).then_some(Concern::Pod),
+        (group, resource) => {
+            let own = CONTROLLERS.iter().find(|(of, name, _)| *name == resource && *of == group);
+            own.filter(|_| whole).map(|(_, _, path)| Concern::Template(path))
+        }
+    }
+}
+
+/// Labels must make sense, and who makes the rules of a namespace stricter is told which Pods break them.
+fn check_namespace(request: &Request<'_>, namespace: &Value) -> Result<(), Status> {
+    let (policy, errors) = Policy::of(|label| object::label(namespace, label));
+    let old = request.old.map(|old| Policy::of(|label| object::label(old, label)));
+    let known = |(_, before): &(Policy, Vec<_>)| *before == errors;
+    if !errors.is_empty() && !old.as_ref().is_some_and(known) {
+        return Err(Status::invalid("", "Namespace", request.name, errors));
+    }
+    let Some((old, _)) = old else { return Ok(()) };
+    let (new, old) = (policy.enforce, old.enforce);
+    let relaxed = new.version == old.version && new.level <= old.level;
+    if new != old && new.level != Level::Privileged && !relaxed {
+        remark_on_pods(request, object::name(namespace), new);
+    }
+    Ok(())
+}
+
+fn remark_on_pods(request: &Request<'_>, namespace: &str, rule: Rule) {
+    let began = Instant::now();
+    let pods = first_of_each_owner(request.list("", "pods", namespace));
+    let total = pods.len();
+    let mut checked = 0;
+    // What is wrong, with the first Pod that has it and how many have.
+    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for pod in pods.iter().take(MOST_PODS) {
+        checked += 1;
+        let violations = checks::run(rule, &pod["metadata"], &pod["spec"]);
+        if !violations.is_empty() {
+            let name = object::name(pod);
+            let (first, count) = found.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));
+            if name < first.as_str() {
+                *first = name.to_owned();
+            }
+            *count += 1;
+        }
+        if began.elapsed() > LONGEST {
+            break;
+        }
+    }
+    if checked < total {
+        (request.warn)(format!(
+            "new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"
+        ));
+    }
+    if !found.is_empty() {
+        (request.warn)(format!(
+            "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level {:?}",
+            rule.to_string()
+        ));
+    }
+    let mut lines: Vec<String> = found
+        .into_iter()
+        .map(|(reasons, (pod, count))| match count {
+            1 => format!("{pod}: {reasons}"),
+            2 => format!("{pod} (and 1 other pod): {reasons}"),
+            _ => format!("{pod} (and {} other pods): {reasons}", count - 1),
+        })
+        .collect();
+    lines.sort();
+    lines.into_iter().for_each(request.warn);
+}
+
+/// Pods of one controller are alike: one of each comes first, the rest after them.
+fn first_of_each_owner(found: Vec<Found>) -> Vec<Value> {
+    let (mut first, mut alike) = (Vec::new(), Vec::new());
+    let mut owners = std::collections::HashSet::new();
+    for pod in found.iter().filter_map(|pod| pod.parse().ok()) {
+        let again = object::controller_of(&pod).is_some_and(|owner| !owners.insert(owner.uid.to_owned()));
+        if again { alike.push(pod) } else { first.push(pod) }
+    }
+    first.append(&mut alike);
+    first
+}
+
+fn check_pod(request: &Request<'_>, pod: &Value) -> Result<(), Status> {
+    let Some(namespace) = request.namespace_object() else {
+        let message = format!("failed to lookup namespace {:?}", request.namespace);
+        return Err(Status::internal_error(message));
+    };
+    let (policy, errors) = Policy::of(|label| namespace.label(label));
+    if errors.is_empty() && policy.allows_all() {
+        return Ok(());
+    }
+    if request.old.is_some_and(|old| !changes_images(pod, old)) {
+        return Ok(());
+    }
+    let enforced = checks::run(policy.enforce, &pod["metadata"], &pod["spec"]);
+    if !enforced.is_empty() {
+        let message =
+            format!("violates PodSecurity {:?}: {}", policy.enforce.to_string(), enforced.details());
+        return Err(Status::forbidden("", "pods", request.name, message));
+    }
+    if policy.warn != policy.enforce {
+        warn(request, policy.warn, &checks::run(policy.warn, &pod["metadata"], &pod["spec"]));
+    }
+    Ok(())
+}
+
+fn remark_on_template(request: &Request<'_>, template: Option<&Value>) {
+    let Some(template) = template.filter(|template| template.is_object()) else { return };
+    let Some(namespace) = request.namespace_object() else { return };
+    let (policy, _) = Policy::of(|label| namespace.label(label));
+    warn(request, policy.warn, &checks::run(policy.warn, &template["metadata"], &template["spec"]));
+}
+
+fn warn(request: &Request<'_>, rule: Rule, violations: &Violations) {
+    if !violations.is_empty() {
+        (request.warn)(format!("would violate PodSecurity {:?}: {}", rule.to_string(), violations.details()));
+    }
+}
+
+/// Of all that can change about a running Pod, only images and new containers matter.
+fn changes_images(pod: &Value, old: &Value) -> bool {
+    let images = |pod: &'_ Value, list: &str| -> Vec<String> {
+        let image = |container: &Value| container["image"].as_str().unwrap_or_default().to_owned();
+        containers(&pod["spec"], list).map(image).collect()
+    };
+    let differ = |list: &str| images(pod, list) != images(old, list);
+    let is_new = |container: &Value| {
+        let mut before = containers(&old["spec"], "ephemeralContainers");
+        before
+            .find(|old| old["name"] == container["name"])
+            .is_none_or(|old| old["image"] != container["image"])
+    };
+    differ("containers")
+        || differ("initContainers")
+        || containers(&pod["spec"], "ephemeralContainers").any(is_new)
+}

@@ -1,0 +1,180 @@
+//! What each level asks of a Pod, version by version.
+
+mod baseline;
+mod restricted;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::policy::{Level, Rule, Version};
+use crate::amounts;
+
+/// A Pod, or what one will be made of.
+pub struct Pod<'a> {
+    metadata: &'a Value,
+    spec: &'a Value,
+}
+
+pub struct Violation {
+    reason: String,
+    detail: String,
+}
+
+/// Everything that is wrong with a Pod.
+pub struct Violations(Vec<Violation>);
+
+type Check = fn(&Pod<'_>) -> Option<Violation>;
+
+/// A check in all its versions.
+struct Entry {
+    level: Level,
+    /// From which minor version on it is understood how.
+    versions: &'static [(u64, Check)],
+    /// Since when a check of the restricted level says the same and more.
+    replaced: Option<u64>,
+}
+
+/// The newest version in which anything changed; what comes after it means the same.
+const NEWEST: u64 = 35;
+
+const fn baseline(versions: &'static [(u64, Check)], replaced: Option<u64>) -> Entry {
+    Entry { level: Level::Baseline, versions, replaced }
+}
+
+const fn restricted(versions: &'static [(u64, Check)]) -> Entry {
+    Entry { level: Level::Restricted, versions, replaced: None }
+}
+
+/// In the order in which upstream tells of them.
+const CHECKS: [Entry; 19] = [
+    baseline(&[(0, baseline::app_armor)], None),
+    baseline(&[(0, baseline::capabilities)], Some(22)),
+    baseline(&[(0, baseline::host_namespaces)], None),
+    baseline(&[(0, baseline::host_paths)], Some(0)),
+    baseline(&[(0, baseline::host_ports)], None),
+    baseline(&[(34, baseline::probe_hosts)], None),
+    baseline(&[(0, baseline::privileged)], None),
+    baseline(&[(0, baseline::proc_mount), (35, baseline::proc_mount_of_host_users)], Some(35)),
+    baseline(&[(0, baseline::se_linux), (31, baseline::se_linux_with_engine)], None),
+    baseline(&[(0, baseline::seccomp_annotations), (19, baseline::seccomp)], Some(19)),
+    baseline(
+        &[
+            (0, |pod| baseline::sysctls(pod, 5)),
+            (27, |pod| baseline::sysctls(pod, 6)),
+            (29, |pod| baseline::sysctls(pod, 10)),
+            (32, |pod| baseline::sysctls(pod, 12)),
+        ],
+        None,
+    ),
+    baseline(&[(0, baseline::windows_host_process)], None),
+    restricted(&[(8, restricted::escalation), (25, |pod| unless_windows(pod, restricted::escalation))]),
+    restricted(&[(22, restricted::capabilities), (25, |pod| unless_windows(pod, restricted::capabilities))]),
+    restricted(&[(35, baseline::proc_mount)]),
+    restricted(&[(0, restricted::volumes)]),
+    restricted(&[(0, restricted::non_root), (35, |pod| of_host_users(pod, restricted::non_root))]),
+    restricted(&[(23, restricted::user), (35, |pod| of_host_users(pod, restricted::user))]),
+    restricted(&[(19, restricted::seccomp), (25, |pod| unless_windows(pod, restricted::seccomp))]),
+];
+
+/// Looks at a Pod by a rule.
+pub fn run(rule: Rule, metadata: &Value, spec: &Value) -> Violations {
+    let minor = match rule.version {
+        Version::Minor(minor) => minor.min(NEWEST),
+        Version::Latest => NEWEST,
+    };
+    let pod = Pod { metadata, spec };
+    let applies = |entry: &&Entry| {
+        let replaced = rule.level == Level::Restricted && entry.replaced.is_some_and(|since| since <= minor);
+        rule.level >= entry.level && !replaced
+    };
+    let understood = |entry: &Entry| entry.versions.iter().rev().find(|(since, _)| *since <= minor).copied();
+    let checks = CHECKS.iter().filter(applies).filter_map(understood);
+    Violations(checks.filter_map(|(_, check)| check(&pod)).collect())
+}
+
+impl Violations {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In short.
+    pub fn reasons(&self) -> String {
+        self.0.iter().map(|violation| violation.reason.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn details(&self) -> String {
+        let told = |Violation { reason, detail }: &Violation| match detail.as_str() {
+            "" => reason.clone(),
+            detail => format!("{reason} ({detail})"),
+        };
+        self.0.iter().map(told).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn violation(reason: &str, detail: String) -> Option<Violation> {
+    Some(Violation { reason: reason.to_owned(), detail })
+}
+
+/// Windows knows none of this, and validation keeps it out of Pods for Windows.
+fn unless_windows(pod: &Pod<'_>, check: Check) -> Option<Violation> {
+    if pod.spec["os"]["name"] == "windows" { None } else { check(pod) }
+}
+
+/// Who is nobody on the host may be anybody in the Pod.
+fn of_host_users(pod: &Pod<'_>, check: Check) -> Option<Violation> {
+    if pod.spec["hostUsers"] == false { None } else { check(pod) }
+}
+
+impl<'a> Pod<'a> {
+    fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        let spec = self.spec;
+        ["initContainers", "containers", "ephemeralContainers"]
+            .into_iter()
+            .flat_map(|list| amounts::containers(spec, list))
+    }
+
+    /// The names of the containers of which something is true.
+    fn named(&self, mut is_so: impl FnMut(&'a Value) -> bool) -> Vec<&'a str> {
+        self.containers().filter(|container| is_so(*container)).map(name).collect()
+    }
+
+    fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let annotations = self.metadata["annotations"].as_object().into_iter().flatten();
+        annotations.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+    }
+}
+
+fn name(value: &Value) -> &str {
+    value["name"].as_str().unwrap_or_default()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// `container "a"`, `containers "a", "b"`.
+fn the_containers(names: &[&str]) -> String {
+    format!("{} {}", plural("container", names.len()), quoted(names))
+}
+
+/// Who sets something: the Pod, its containers or both.
+fn setters(by_pod: bool, names: &[&str]) -> String {
+    let containers = (!names.is_empty()).then(|| the_containers(names));
+    let all: Vec<String> = by_pod.then(|| "pod".to_owned()).into_iter().chain(containers).collect();
+    all.join(" and ")
+}
+
+fn plural(word: &str, count: usize) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+fn quoted<S: AsRef<str>>(items: &[S]) -> String {
+    items.iter().map(|item| format!("\"{}\"", item.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+fn quoted_set(items: &BTreeSet<String>) -> String {
+    quoted(&items.iter().collect::<Vec<_>>())
+}

@@ -1,0 +1,294 @@
+//! What keeps a Pod from reaching beyond itself by known ways.
+
+use std::collections::BTreeSet;
+
+use atoll_meta::quote::quote;
+use serde_json::Value;
+
+use super::{
+    Pod, Violation, name, of_host_users, plural, quoted, quoted_set, setters, text, the_containers, violation,
+};
+use crate::amounts;
+
+const CAPABILITIES: [&str; 13] = [
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+];
+
+/// Harmless settings of the kernel, in the order in which versions came to allow them.
+const SYSCTLS: [&str; 12] = [
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+];
+
+/// The newest type was allowed last.
+const SE_LINUX_TYPES: [&str; 5] =
+    ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
+
+const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
+const CONTAINER_APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+pub fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
+    let mut values = BTreeSet::new();
+    let mut is_bad = |holder: &Value| {
+        let Some(profile) = holder["securityContext"].get("appArmorProfile") else { return false };
+        let kind = text(profile, "type");
+        let bad = !matches!(kind, "RuntimeDefault" | "Localhost");
+        if bad {
+            values.insert(kind.to_owned());
+        }
+        bad
+    };
+    let by_pod = is_bad(pod.spec);
+    let containers = pod.named(&mut is_bad);
+    let mut annotations: Vec<String> = pod
+        .annotations()
+        .filter(|(key, value)| {
+            let allowed = value.is_empty() || *value == "runtime/default" || value.starts_with("localhost/");
+            key.starts_with(CONTAINER_APP_ARMOR) && !allowed
+        })
+        .map(|(key, value)| format!("{key}={}", quote(value)))
+        .collect();
+    annotations.sort();
+    let mut who = setters(by_pod, &containers);
+    if !annotations.is_empty() {
+        let and = if who.is_empty() { "" } else { " and " };
+        who = format!("{who}{and}{}", plural("annotation", annotations.len()));
+    }
+    if who.is_empty() {
+        return None;
+    }
+    let values: Vec<String> = values.into_iter().chain(annotations).collect();
+    violation(
+        &plural("forbidden AppArmor profile", values.len()),
+        format!("{who} must not set AppArmor profile type to {}", quoted(&values)),
+    )
+}
+
+pub fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
+    let mut added = BTreeSet::new();
+    let bad = pod.named(|container| {
+        let other = added_but(container, |capability| CAPABILITIES.contains(&capability));
+        let any = !other.is_empty();
+        added.extend(other);
+        any
+    });
+    let detail = || {
+        let (who, which) = (the_containers(&bad), quoted_set(&added));
+        format!("{who} must not include {which} in securityContext.capabilities.add")
+    };
+    if bad.is_empty() { None } else { violation("non-default capabilities", detail()) }
+}
+
+/// The capabilities that a container adds besides those allowed.
+pub fn added_but(container: &Value, allowed: impl Fn(&str) -> bool) -> Vec<String> {
+    let added = container["securityContext"]["capabilities"]["add"].as_array().into_iter().flatten();
+    added.filter_map(Value::as_str).filter(|capability| !allowed(capability)).map(str::to_owned).collect()
+}
+
+pub fn host_namespaces(pod: &Pod<'_>) -> Option<Violation> {
+    let shared = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|field| pod.spec[*field] == true);
+    let shared: Vec<String> = shared.map(|field| format!("{field}=true")).collect();
+    if shared.is_empty() { None } else { violation("host namespaces", shared.join(", ")) }
+}
+
+pub fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
+    let volumes = amounts::containers(pod.spec, "volumes");
+    let bad: Vec<&str> = volumes.filter(|volume| volume.get("hostPath").is_some()).map(name).collect();
+    let detail = || format!("{} {}", plural("volume", bad.len()), quoted(&bad));
+    if bad.is_empty() { None } else { violation("hostPath volumes", detail()) }
+}
+
+pub fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
+    let mut ports = BTreeSet::new();
+    let bad = pod.named(|container| {
+        let used = amounts::containers(container, "ports").filter_map(|port| port["hostPort"].as_i64());
+        let used: Vec<String> = used.filter(|port| *port != 0).map(|port| port.to_string()).collect();
+        let any = !used.is_empty();
+        ports.extend(used);
+        any
+    });
+    if bad.is_empty() {
+        return None;
+    }
+    let use_them = if bad.len() == 1 { "uses" } else { "use" };
+    let which = ports.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let detail = format!("{} {use_them} {} {which}", the_containers(&bad), plural("hostPort", ports.len()));
+    violation("hostPort", detail)
+}
+
+pub fn probe_hosts(pod: &Pod<'_>) -> Option<Violation> {
+    let mut hosts = BTreeSet::new();
+    let bad = pod.named(|container| {
+        let lifecycle = &container["lifecycle"];
+        let handlers = ["livenessProbe", "readinessProbe", "startupProbe"]
+            .map(|probe| &container[probe])
+            .into_iter()
+            .chain(["postStart", "preStop"].map(|moment| &lifecycle[moment]));
+        let used =
+            handlers.flat_map(|handler| ["httpGet", "tcpSocket"].map(|way| text(&handler[way], "host")));
+        let used: Vec<&str> = used.filter(|host| !host.is_empty()).collect();
+        hosts.extend(used.iter().map(|host| (*host).to_owned()));
+        !used.is_empty()
+    });
+    if bad.is_empty() {
+        return None;
+    }
+    let bad: Vec<&str> = bad.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+    let use_them = if bad.len() == 1 { "uses" } else { "use" };
+    let what = plural("probe or lifecycle host", hosts.len());
+    let detail = format!("{} {use_them} {what} {}", the_containers(&bad), quoted_set(&hosts));
+    violation("probe or lifecycle host", detail)
+}
+
+pub fn privileged(pod: &Pod<'_>) -> Option<Violation> {
+    let bad = pod.named(|container| container["securityContext"]["privileged"] == true);
+    let detail = || format!("{} must not set securityContext.privileged=true", the_containers(&bad));
+    if bad.is_empty() { None } else { violation("privileged", detail()) }
+}
+
+pub fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
+    let mut kinds = BTreeSet::new();
+    let bad = pod.named(|container| match container["securityContext"]["procMount"].as_str() {
+        None | Some("Default") => false,
+        Some(kind) => {
+            kinds.insert(kind.to_owned());
+            true
+        }
+    });
+    let detail = || {
+        format!("{} must not set securityContext.procMount to {}", the_containers(&bad), quoted_set(&kinds))
+    };
+    if bad.is_empty() { None } else { violation("procMount", detail()) }
+}
+
+pub fn proc_mount_of_host_users(pod: &Pod<'_>) -> Option<Violation> {
+    of_host_users(pod, proc_mount)
+}
+
+pub fn se_linux(pod: &Pod<'_>) -> Option<Violation> {
+    se_linux_of(pod, &SE_LINUX_TYPES[..4])
+}
+
+pub fn se_linux_with_engine(pod: &Pod<'_>) -> Option<Violation> {
+    se_linux_of(pod, &SE_LINUX_TYPES)
+}
+
+fn se_linux_of(pod: &Pod<'_>, allowed: &[&str]) -> Option<Violation> {
+    let (mut types, mut user, mut role) = (BTreeSet::new(), false, false);
+    let mut is_bad = |holder: &Value| {
+        let Some(options) = holder["securityContext"].get("seLinuxOptions") else { return false };
+        let kind = text(options, "type");
+        let (bad_type, has_user, has_role) =
+            (!allowed.contains(&kind), !text(options, "user").is_empty(), !text(options, "role").is_empty());
+        if bad_type {
+            types.insert(kind.to_owned());
+        }
+        user |= has_user;
+        role |= has_role;
+        bad_type || has_user || has_role
+    };
+    let by_pod = is_bad(pod.spec);
+    let containers = pod.named(&mut is_bad);
+    if !by_pod && containers.is_empty() {
+        return None;
+    }
+    let mut what = Vec::new();
+    if !types.is_empty() {
+        what.push(format!("{} {}", plural("type", types.len()), quoted_set(&types)));
+    }
+    if user {
+        what.push("user may not be set".to_owned());
+    }
+    if role {
+        what.push("role may not be set".to_owned());
+    }
+    let who = setters(by_pod, &containers);
+    violation(
+        "seLinuxOptions",
+        format!("{who} set forbidden securityContext.seLinuxOptions: {}", what.join("; ")),
+    )
+}
+
+pub fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
+    let is_bad = |value: &str| {
+        !(matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/"))
+    };
+    let keys = pod.containers().map(|container| format!("{CONTAINER_SECCOMP}{}", name(container)));
+    let keys: BTreeSet<String> = keys.chain([POD_SECCOMP.to_owned()]).collect();
+    let bad = pod.annotations().filter(|(key, value)| keys.contains(*key) && is_bad(value));
+    let bad: BTreeSet<String> = bad.map(|(key, value)| format!("{key}={}", quote(value))).collect();
+    let detail = || {
+        let which: Vec<&str> = bad.iter().map(String::as_str).collect();
+        format!("forbidden {} {}", plural("annotation", bad.len()), which.join(", "))
+    };
+    if bad.is_empty() { None } else { violation("seccompProfile", detail()) }
+}
+
+pub fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
+    let mut values = BTreeSet::new();
+    let by_pod = is_bad_seccomp(pod.spec, &mut values);
+    let containers = pod.named(|container| is_bad_seccomp(container, &mut values));
+    forbidden_seccomp(by_pod, &containers, &values)
+}
+
+/// Whether a Pod or a container asks for a profile that is none, which is then among `values`.
+pub fn is_bad_seccomp(holder: &Value, values: &mut BTreeSet<String>) -> bool {
+    let Some(profile) = holder["securityContext"].get("seccompProfile") else { return false };
+    let kind = text(profile, "type");
+    let bad = !matches!(kind, "Localhost" | "RuntimeDefault");
+    if bad {
+        values.insert(kind.to_owned());
+    }
+    bad
+}
+
+pub fn forbidden_seccomp(by_pod: bool, containers: &[&str], values: &BTreeSet<String>) -> Option<Violation> {
+    if !by_pod && containers.is_empty() {
+        return None;
+    }
+    let who = setters(by_pod, containers);
+    violation(
+        "seccompProfile",
+        format!("{who} must not set securityContext.seccompProfile.type to {}", quoted_set(values)),
+    )
+}
+
+/// `known` is how many of the harmless ones the version allows.
+pub fn sysctls(pod: &Pod<'_>, known: usize) -> Option<Violation> {
+    let set = amounts::containers(&pod.spec["securityContext"], "sysctls").map(name);
+    let bad: Vec<&str> = set.filter(|name| !SYSCTLS[..known].contains(name)).collect();
+    if bad.is_empty() { None } else { violation("forbidden sysctls", bad.join(", ")) }
+}
+
+pub fn windows_host_process(pod: &Pod<'_>) -> Option<Violation> {
+    let is_bad = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
+    let (by_pod, containers) = (is_bad(pod.spec), pod.named(is_bad));
+    if !by_pod && containers.is_empty() {
+        return None;
+    }
+    let who = setters(by_pod, &containers);
+    violation("hostProcess", format!("{who} must not set securityContext.windowsOptions.hostProcess=true"))
+}

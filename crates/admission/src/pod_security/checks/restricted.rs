@@ -1,0 +1,142 @@
+//! What a Pod has to give up although most never miss it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::baseline::{added_but, forbidden_seccomp, is_bad_seccomp};
+use super::{Pod, Violation, name, plural, quoted, quoted_set, setters, the_containers, violation};
+use crate::amounts;
+
+const VOLUMES: [&str; 9] = [
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
+
+const OTHER_VOLUMES: [&str; 21] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "gitRepo",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "rbd",
+    "flexVolume",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "fc",
+    "azureFile",
+    "vsphereVolume",
+    "quobyte",
+    "azureDisk",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "scaleIO",
+    "storageos",
+];
+
+pub fn escalation(pod: &Pod<'_>) -> Option<Violation> {
+    let bad = pod.named(|container| container["securityContext"]["allowPrivilegeEscalation"] != false);
+    let detail =
+        || format!("{} must set securityContext.allowPrivilegeEscalation=false", the_containers(&bad));
+    if bad.is_empty() { None } else { violation("allowPrivilegeEscalation != false", detail()) }
+}
+
+pub fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
+    let keeping = pod.named(|container| {
+        let dropped = container["securityContext"]["capabilities"]["drop"].as_array();
+        !dropped.is_some_and(|dropped| dropped.iter().any(|capability| capability == "ALL"))
+    });
+    let mut added = BTreeSet::new();
+    let adding = pod.named(|container| {
+        let other = added_but(container, |capability| capability == "NET_BIND_SERVICE");
+        let any = !other.is_empty();
+        added.extend(other);
+        any
+    });
+    let mut details = Vec::new();
+    if !keeping.is_empty() {
+        let who = the_containers(&keeping);
+        details.push(format!("{who} must set securityContext.capabilities.drop=[\"ALL\"]"));
+    }
+    if !adding.is_empty() {
+        let (who, which) = (the_containers(&adding), quoted_set(&added));
+        details.push(format!("{who} must not include {which} in securityContext.capabilities.add"));
+    }
+    if details.is_empty() { None } else { violation("unrestricted capabilities", details.join("; ")) }
+}
+
+pub fn volumes(pod: &Pod<'_>) -> Option<Violation> {
+    let mut kinds = BTreeSet::new();
+    let mut bad = Vec::new();
+    for volume in amounts::containers(pod.spec, "volumes") {
+        let has = |kind: &&&str| volume.get(**kind).is_some();
+        if VOLUMES.iter().any(|kind| has(&kind)) {
+            continue;
+        }
+        bad.push(name(volume));
+        kinds.insert(OTHER_VOLUMES.iter().find(has).map_or("unknown", |kind| *kind).to_owned());
+    }
+    if bad.is_empty() {
+        return None;
+    }
+    let use_them = if bad.len() == 1 { "uses" } else { "use" };
+    let detail = format!(
+        "{} {} {use_them} {} {}",
+        plural("volume", bad.len()),
+        quoted(&bad),
+        plural("restricted volume type", kinds.len()),
+        quoted_set(&kinds)
+    );
+    violation("restricted volume types", detail)
+}
+
+pub fn non_root(pod: &Pod<'_>) -> Option<Violation> {
+    let said = |holder: &Value| holder["securityContext"]["runAsNonRoot"].as_bool();
+    let of_pod = said(pod.spec);
+    let explicit = pod.named(|container| said(container) == Some(false));
+    if of_pod == Some(false) || !explicit.is_empty() {
+        let who = setters(of_pod == Some(false), &explicit);
+        let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
+        return violation("runAsNonRoot != true", detail);
+    }
+    let silent = pod.named(|container| said(container).is_none() && of_pod != Some(true));
+    let detail = || format!("pod or {} must set securityContext.runAsNonRoot=true", the_containers(&silent));
+    if silent.is_empty() { None } else { violation("runAsNonRoot != true", detail()) }
+}
+
+pub fn user(pod: &Pod<'_>) -> Option<Violation> {
+    let is_root = |holder: &Value| holder["securityContext"]["runAsUser"] == 0;
+    let (by_pod, containers) = (is_root(pod.spec), pod.named(is_root));
+    if !by_pod && containers.is_empty() {
+        return None;
+    }
+    violation("runAsUser=0", format!("{} must not set runAsUser=0", setters(by_pod, &containers)))
+}
+
+pub fn seccomp(pod: &Pod<'_>) -> Option<Violation> {
+    let mut values = BTreeSet::new();
+    let by_pod = is_bad_seccomp(pod.spec, &mut values);
+    let containers = pod.named(|container| is_bad_seccomp(container, &mut values));
+    if let Some(forbidden) = forbidden_seccomp(by_pod, &containers, &values) {
+        return Some(forbidden);
+    }
+    let has = |holder: &Value| holder["securityContext"].get("seccompProfile").is_some();
+    let silent = pod.named(|container| !has(container) && !has(pod.spec));
+    let detail = || {
+        format!(
+            "pod or {} must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"",
+            the_containers(&silent)
+        )
+    };
+    if silent.is_empty() { None } else { violation("seccompProfile", detail()) }
+}

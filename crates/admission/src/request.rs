@@ -1,0 +1,126 @@
+//! What is about to happen, as plugins see it.
+
+use atoll_authn::User;
+use atoll_authz::Target;
+use atoll_meta::{Status, json, object};
+use atoll_registry::{DeleteOptions, Registry, Row};
+use atoll_store::Key;
+use atoll_watch::{Object, Scope, Snapshot};
+use serde_json::Value;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+/// What the client said of how it is to be done.
+#[derive(Clone, Copy, Debug)]
+pub enum Options<'a> {
+    Write {
+        /// Who is to manage the fields.
+        manager: &'a str,
+        dry_run: bool,
+    },
+    Delete(&'a DeleteOptions),
+    Connect,
+}
+
+pub struct Request<'a> {
+    pub operation: Operation,
+    pub row: &'a Row,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// Id of the workspace.
+    pub workspace: &'a str,
+    pub namespace: &'a str,
+    /// Empty if it is yet to be generated.
+    pub name: &'a str,
+    pub user: &'a User,
+    /// What is there, if anything.
+    pub old: Option<&'a Value>,
+    pub options: Options<'a>,
+    /// Everything as it stands.
+    pub snapshot: &'a Snapshot,
+    /// For writes of a plugin's own, the time, and what is served.
+    pub registry: &'a Registry,
+    /// Whether the user may do this in the workspace.
+    pub authorize: &'a (dyn Fn(&str, Target<'_>) -> bool + Sync),
+    /// Tells the client something, whatever comes of the request.
+    pub warn: &'a (dyn Fn(String) + Sync),
+}
+
+impl<'a> Request<'a> {
+    /// Whether nothing is to be kept of it.
+    pub fn is_dry_run(&self) -> bool {
+        match self.options {
+            Options::Write { dry_run, .. } => dry_run,
+            Options::Delete(options) => options.dry_run,
+            Options::Connect => false,
+        }
+    }
+
+    /// Whether it is about the objects of a resource, or one of their subresources.
+    pub fn is_about(&self, group: &str, resource: &str, subresource: &str) -> bool {
+        self.row.resource == resource && self.subresource == subresource && self.row.group == group
+    }
+
+    pub fn creates(&self, group: &str, resource: &str) -> bool {
+        self.operation == Operation::Create && self.is_about(group, resource, "")
+    }
+
+    /// The refusal that most plugins give, about `object`.
+    pub fn forbidden(&self, object: &Value, message: impl AsRef<str>) -> Status {
+        Status::forbidden(&self.row.group, &self.row.resource, self.called(object), message)
+    }
+
+    /// What a refusal calls the object. A name that is yet to be generated is known by its beginning.
+    pub fn called<'v>(&self, object: &'v Value) -> &'v str
+    where
+        'a: 'v,
+    {
+        let candidates = [self.name, object::name(object), object::generate_name(object), "Unknown"];
+        candidates.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+    }
+
+    /// Another object of this workspace.
+    pub fn find(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Found> {
+        let key = Key::object(group, resource, self.workspace, namespace, name);
+        self.snapshot.get(&key).map(Found)
+    }
+
+    /// The namespace that the request is in.
+    pub fn namespace_object(&self) -> Option<Found> {
+        self.find("", "namespaces", "", self.namespace)
+    }
+
+    /// All objects of a resource in a namespace of this workspace, or without one.
+    pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Found> {
+        let scope = Scope::new(group, resource, Some(self.workspace), Some(namespace));
+        self.snapshot.list(&scope, None).map(Found).collect()
+    }
+}
+
+/// A stored object that a plugin came across.
+pub struct Found(pub std::sync::Arc<Object>);
+
+impl Found {
+    pub fn parse(&self) -> Result<Value, Status> {
+        let parsed = json::parse(&self.0.json);
+        parsed
+            .map(|parsed| parsed.value)
+            .map_err(|error| Status::internal_error(format!("stored object: {error}")))
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.0.facts.label(key)
+    }
+
+    /// Whether the text occurs anywhere: quicker than parsing what has nothing of interest.
+    pub fn mentions(&self, text: &str) -> bool {
+        let (whole, text) = (&*self.0.json, text.as_bytes());
+        whole.len() >= text.len() && whole.windows(text.len()).any(|part| part == text)
+    }
+}

@@ -1,0 +1,153 @@
+//! Nobody grants what they do not have: who writes a role or a binding must hold all that it gives, or have the verb `escalate`
+//! or `bind` on it.
+
+use atoll_authn::User;
+use atoll_meta::{Status, object};
+use serde_json::{Map, Value};
+
+use crate::binding::{GROUP, RoleRef};
+use crate::covers::{describe, quoted, uncovered};
+use crate::rule::Rule;
+use crate::{Attributes, Decision, Here, Missing, Target, is_master};
+
+/// What is about to be written.
+pub struct Change<'a> {
+    pub user: &'a User,
+    /// `roles`, `clusterroles`, `rolebindings` or `clusterrolebindings`.
+    pub resource: &'a str,
+    pub namespace: &'a str,
+    /// As the request names it: empty for something new.
+    pub name: &'a str,
+    /// With its defaults.
+    pub new: &'a Value,
+    pub old: Option<&'a Value>,
+}
+
+/// Managed by others than who writes the rest, and of no consequence for what is granted.
+const COLLECTED: [&str; 4] = ["ownerReferences", "finalizers", "selfLink", "managedFields"];
+
+/// Most single rights that are looked at for one object.
+const MOST_GRAINS: usize = 1_000_000;
+
+impl Here<'_> {
+    /// Refuses a change by which somebody would grant more than they have.
+    pub fn check_escalation(&self, change: &Change<'_>) -> Result<(), Status> {
+        if is_master(change.user) {
+            return Ok(());
+        }
+        match change.resource {
+            "roles" | "clusterroles" => self.check_role(change),
+            "rolebindings" | "clusterrolebindings" => self.check_binding(change),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_role(&self, change: &Change<'_>) -> Result<(), Status> {
+        let escalates = self.is_authorized(change.user, "escalate", change.resource, change.namespace, change.name);
+        if escalates || changes_only_collection(change) {
+            return Ok(());
+        }
+        let refused = |message: &str| {
+            Err(Status::forbidden(GROUP, change.resource, object::name(change.new), message))
+        };
+        let rules = Rule::all_of(change.new);
+        if let Err(message) = self.confirm(change.user, change.namespace, &rules) {
+            return refused(&message);
+        }
+        let gathers = has_aggregation(change.new) || change.old.is_some_and(has_aggregation);
+        // What is gathered is not known beforehand.
+        if change.resource == "clusterroles"
+            && gathers
+            && self.confirm(change.user, change.namespace, &Rule::everything()).is_err()
+        {
+            return refused("must have cluster-admin privileges to use the aggregationRule");
+        }
+        Ok(())
+    }
+
+    fn check_binding(&self, change: &Change<'_>) -> Result<(), Status> {
+        let role = RoleRef::of(change.new);
+        let resource = match &*role.kind {
+            "ClusterRole" => "clusterroles",
+            "Role" => "roles",
+            _ => "",
+        };
+        let binds = !resource.is_empty() && {
+            let (subresource, namespace) = ("", change.namespace);
+            let target =
+                Target::Resource { group: &role.group, resource, subresource, namespace, name: &role.name };
+            self.is_allowed(change.user, "bind", target)
+        };
+        if changes_only_collection(change) || binds {
+            return Ok(());
+        }
+        let rules = self.site.rules(&role, change.namespace).map_err(|missing| missing.status())?;
+        self.confirm(change.user, change.namespace, rules).map_err(|message| {
+            Status::forbidden(GROUP, change.resource, object::name(change.new), message)
+        })
+    }
+
+    fn is_authorized(&self, user: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
+        self.is_allowed(user, verb, Target::Resource { group: GROUP, resource, subresource: "", namespace, name })
+    }
+
+    fn is_allowed(&self, user: &User, verb: &str, target: Target<'_>) -> bool {
+        matches!(self.decide(&Attributes { user, verb, target }), Decision::Allowed(_))
+    }
+
+    /// Says what a user would have to hold and does not.
+    fn confirm(&self, user: &User, namespace: &str, wanted: &[Rule]) -> Result<(), String> {
+        let who = || {
+            let (name, groups) = (atoll_meta::quote::quote(&user.name), quoted(&user.groups));
+            format!("user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n")
+        };
+        if wanted.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.grains())) > MOST_GRAINS {
+            return Err(format!("{}more than {MOST_GRAINS} single ones at once", who()));
+        }
+        let (held, missing) = self.rules_for(user, namespace);
+        let lacking = uncovered(&held, wanted);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let errors = Missing::joined(&missing).map(|errors| format!("; resolution errors: [{errors}]"));
+        Err(format!("{}{}{}", who(), describe(&lacking), errors.unwrap_or_default()))
+    }
+}
+
+fn has_aggregation(role: &Value) -> bool {
+    role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
+}
+
+/// Whether only that changes by which the collector of garbage later finds what to delete.
+fn changes_only_collection(change: &Change<'_>) -> bool {
+    let Some(old) = change.old else { return false };
+    let (mut new, mut old) = (change.new.clone(), old.clone());
+    for object in [&mut new, &mut old] {
+        for field in COLLECTED {
+            object::metadata_mut(object).remove(field);
+        }
+        prune(object);
+    }
+    new == old
+}
+
+/// Takes out what is as good as absent.
+fn prune(value: &mut Value) {
+    let is_nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Object(fields) => {
+            let pruned = std::mem::take(fields).into_iter().filter_map(|(name, mut value)| {
+                prune(&mut value);
+                (!is_nothing(&value)).then_some((name, value))
+            });
+            *fields = pruned.collect::<Map<_, _>>();
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}

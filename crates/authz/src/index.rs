@@ -1,0 +1,112 @@
+//! Roles and bindings of one workspace, or of the layer under all of them, ready to be asked.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use crate::binding::{Binding, Party};
+use crate::rule::Rule;
+
+/// By namespace; what is cluster-scoped is under the empty one.
+#[derive(Clone, Default)]
+pub struct Index {
+    levels: OrdMap<Arc<str>, Level>,
+}
+
+/// What is in one namespace, or in none. `None` stands for what lies in the layer and was deleted here.
+#[derive(Clone, Default)]
+pub struct Level {
+    roles: OrdMap<Arc<str>, Option<Arc<[Rule]>>>,
+    bindings: OrdMap<Arc<str>, Option<Arc<Binding>>>,
+    users: Holders,
+    groups: Holders,
+}
+
+/// The bindings that name somebody, in the order of their names.
+type Holders = OrdMap<Arc<str>, Arc<[Arc<Binding>]>>;
+
+impl Index {
+    pub fn level(&self, namespace: &str) -> Option<&Level> {
+        self.levels.get(namespace)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// Changes one level, which goes when nothing is left in it.
+    pub fn change(&mut self, namespace: &str, change: impl FnOnce(&mut Level)) {
+        let mut level = self.levels.get(namespace).cloned().unwrap_or_default();
+        change(&mut level);
+        if level.roles.is_empty() && level.bindings.is_empty() {
+            self.levels.remove(namespace);
+        } else {
+            self.levels.insert(namespace.into(), level);
+        }
+    }
+}
+
+impl Level {
+    /// Whether this role is here: `Some(None)` if it was deleted.
+    pub fn role(&self, name: &str) -> Option<Option<&Arc<[Rule]>>> {
+        self.roles.get(name).map(Option::as_ref)
+    }
+
+    /// Whether a binding of the layer does not count here.
+    pub fn hides(&self, binding: &Binding) -> bool {
+        self.bindings.contains_key(&*binding.name)
+    }
+
+    pub fn of_user(&self, name: &str) -> &[Arc<Binding>] {
+        self.users.get(name).map_or(&[], |bindings| bindings)
+    }
+
+    pub fn of_group(&self, name: &str) -> &[Arc<Binding>] {
+        self.groups.get(name).map_or(&[], |bindings| bindings)
+    }
+
+    pub fn put_role(&mut self, name: &str, rules: Option<Arc<[Rule]>>) {
+        self.roles.insert(name.into(), rules);
+    }
+
+    pub fn remove_role(&mut self, name: &str) {
+        self.roles.remove(name);
+    }
+
+    pub fn put_binding(&mut self, name: &str, binding: Option<Arc<Binding>>) {
+        self.remove_binding(name);
+        for party in binding.iter().flat_map(|binding| binding.parties()) {
+            let (holders, name) = match &party {
+                Party::User(name) => (&mut self.users, &**name),
+                Party::Group(name) => (&mut self.groups, *name),
+            };
+            let held = holders.get(name).map_or(&[][..], |held| held);
+            let Some(binding) = binding.as_ref().filter(|own| held.iter().all(|held| held.name != own.name))
+            else {
+                continue;
+            };
+            let position = held.partition_point(|held| held.name < binding.name);
+            let (before, behind) = held.split_at(position);
+            let all = before.iter().chain([binding]).chain(behind).cloned().collect();
+            holders.insert(name.into(), all);
+        }
+        self.bindings.insert(name.into(), binding);
+    }
+
+    pub fn remove_binding(&mut self, name: &str) {
+        let Some(Some(binding)) = self.bindings.remove(name) else { return };
+        for party in binding.parties() {
+            let (holders, party) = match &party {
+                Party::User(name) => (&mut self.users, &**name),
+                Party::Group(name) => (&mut self.groups, *name),
+            };
+            let Some(held) = holders.get(party) else { continue };
+            let left: Arc<[_]> = held.iter().filter(|held| &*held.name != name).cloned().collect();
+            if left.is_empty() {
+                holders.remove(party);
+            } else {
+                holders.insert(party.into(), left);
+            }
+        }
+    }
+}

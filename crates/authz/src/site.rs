@@ -1,0 +1,167 @@
+//! What counts in one workspace: its own roles and bindings over those that all workspaces are born with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use atoll_authn::User;
+use atoll_meta::Status;
+use atoll_meta::quote::quote;
+
+use crate::Target;
+use crate::binding::{Binding, GROUP, RoleRef};
+use crate::index::{Index, Level};
+use crate::rule::Rule;
+
+pub struct Site<'a> {
+    pub(crate) layer: &'a Index,
+    pub(crate) own: Option<Index>,
+}
+
+/// What the rules come to.
+#[derive(Debug)]
+pub enum Verdict {
+    /// By this binding.
+    Granted(Arc<Binding>),
+    /// With what stood in the way of finding more rules.
+    NotGranted(Vec<Missing>),
+}
+
+/// Why the rules of a role are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Role(Box<str>),
+    ClusterRole(Box<str>),
+    /// A ClusterRoleBinding cannot be of a Role.
+    Namespace(Box<str>),
+    Kind(Box<str>),
+}
+
+impl Site<'_> {
+    pub fn judge(&self, user: &User, verb: &str, target: &Target<'_>) -> Verdict {
+        let namespace = match target {
+            Target::Resource { namespace, .. } => namespace,
+            Target::Path(_) => "",
+        };
+        let mut missing = Vec::new();
+        let granted = self.find(user, namespace, |binding| match self.rules(&binding.role, &binding.namespace) {
+            Ok(rules) => rules.iter().any(|rule| rule.allows(verb, target)),
+            Err(error) => {
+                missing.push(error);
+                false
+            }
+        });
+        granted.map_or(Verdict::NotGranted(missing), Verdict::Granted)
+    }
+
+    pub fn allows(&self, user: &User, verb: &str, target: &Target<'_>) -> bool {
+        matches!(self.judge(user, verb, target), Verdict::Granted(_))
+    }
+
+    /// All rules that count for a user in a namespace, or outside of any, and what is missing.
+    pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
+        let mut bindings: Vec<Arc<Binding>> = Vec::new();
+        self.find(user, namespace, |binding| {
+            // Somebody may be meant twice: by name, and as one of a group.
+            if !bindings.iter().any(|own| Arc::ptr_eq(own, binding)) {
+                bindings.push(binding.clone());
+            }
+            false
+        });
+        bindings.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+        let (mut rules, mut missing) = (Vec::new(), Vec::new());
+        for binding in bindings {
+            match self.rules(&binding.role, &binding.namespace) {
+                Ok(own) => rules.extend(own.iter().cloned()),
+                Err(error) => missing.push(error),
+            }
+        }
+        (rules, missing)
+    }
+
+    /// The rules of a role, for a binding in a namespace or in none.
+    pub fn rules(&self, role: &RoleRef, namespace: &str) -> Result<&[Rule], Missing> {
+        let (namespace, missing): (&str, fn(Box<str>) -> Missing) = match &*role.kind {
+            "ClusterRole" => ("", Missing::ClusterRole),
+            "Role" if namespace.is_empty() => return Err(Missing::Namespace(role.name.clone())),
+            "Role" => (namespace, Missing::Role),
+            other => return Err(Missing::Kind(other.into())),
+        };
+        let found = self.own(namespace).and_then(|level| level.role(&role.name));
+        let found = found.unwrap_or_else(|| self.layer.level(namespace)?.role(&role.name)?);
+        found.map(|rules| &**rules).ok_or_else(|| missing(role.name.clone()))
+    }
+
+    fn own(&self, namespace: &str) -> Option<&Level> {
+        self.own.as_ref().and_then(|index| index.level(namespace))
+    }
+
+    /// The first binding for this user that is what is looked for: those that count everywhere, then the namespace's.
+    fn find(
+        &self,
+        user: &User,
+        namespace: &str,
+        mut is_it: impl FnMut(&Arc<Binding>) -> bool,
+    ) -> Option<Arc<Binding>> {
+        let namespaces = ["", namespace];
+        let scopes = if namespace.is_empty() { &namespaces[..1] } else { &namespaces[..] };
+        for scope in scopes {
+            let own = self.own(scope);
+            let counts = |binding: &&Arc<Binding>| own.is_none_or(|own| !own.hides(binding));
+            if let Some(found) = own.and_then(|own| of(own, user).find(|binding| is_it(binding))) {
+                return Some(found.clone());
+            }
+            let layered = self.layer.level(scope);
+            if let Some(found) =
+                layered.and_then(|level| of(level, user).filter(counts).find(|binding| is_it(binding)))
+            {
+                return Some(found.clone());
+            }
+        }
+        None
+    }
+}
+
+/// The bindings of a level that name this user, or a group of theirs.
+fn of<'a>(level: &'a Level, user: &'a User) -> impl Iterator<Item = &'a Arc<Binding>> {
+    let groups = user.groups.iter().flat_map(|group| level.of_group(group));
+    level.of_user(&user.name).iter().chain(groups)
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Missing::Role(name) | Missing::Namespace(name) => {
+                write!(f, "role.{GROUP} {} not found", quote(name))
+            }
+            Missing::ClusterRole(name) => write!(f, "clusterrole.{GROUP} {} not found", quote(name)),
+            Missing::Kind(kind) => write!(f, "unsupported role reference kind: {}", quote(kind)),
+        }
+    }
+}
+
+impl Missing {
+    /// What somebody is told who wants to bind it.
+    pub fn status(&self) -> Status {
+        match self {
+            Missing::Role(name) => Status::not_found(GROUP, "roles", name),
+            Missing::ClusterRole(name) => Status::not_found(GROUP, "clusterroles", name),
+            Missing::Namespace(_) => Status::bad_request("Namespace parameter required."),
+            Missing::Kind(_) => Status::plain_internal(self.to_string()),
+        }
+    }
+
+    /// Several as one sentence, each once.
+    pub fn joined(all: &[Missing]) -> Option<String> {
+        let mut said: Vec<String> = Vec::new();
+        for one in all.iter().map(ToString::to_string) {
+            if !said.contains(&one) {
+                said.push(one);
+            }
+        }
+        match said.len() {
+            0 => None,
+            1 => said.pop(),
+            _ => Some(format!("[{}]", said.join(", "))),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Who else has a say in a write. The registry asks at the two points where upstream does.
+
+use atoll_meta::Status;
+use serde_json::Value;
+
+pub trait Admission: Sync {
+    /// May change what is about to be created (`old` is `None`) or to take the place of `old`. The object has its defaults
+    /// and the managers of its fields; a name that is to be generated is not there yet, and nothing has been prepared or checked.
+    fn mutate(&self, new: &mut Value, old: Option<&Value>)
+    -> impl Future<Output = Result<(), Status>> + Send;
+
+    /// Judges what is about to be written, finished and checked, beside what is there. Without `new`, `old` is about to go.
+    fn validate(
+        &self,
+        new: Option<&Value>,
+        old: Option<&Value>,
+    ) -> impl Future<Output = Result<(), Status>> + Send;
+}
+
+/// Nobody has: what the server itself decides on.
+pub struct Unasked;
+
+impl Admission for Unasked {
+    async fn mutate(&self, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! May they: into this workspace, as this user, do this.
+//!
+//! First the door: nobody learns of a workspace that they may not enter, not even whether it exists. Then impersonation, and
+//! the door again for whoever the request is to be carried out as. Then the request itself.
+
+use atoll_authn::{MASTERS, User};
+use atoll_authz::{Attributes, Here, is_master, refusal};
+use atoll_meta::Status;
+use atoll_meta::quote::quote;
+use atoll_registry::catalog::ATOLL;
+use http::HeaderMap;
+
+use crate::request::RequestInfo;
+use crate::workspace::Workspace;
+use crate::{Server, impersonation};
+
+/// Who a request comes from, before it is known what they may do.
+pub struct Caller {
+    pub user: User,
+    /// Whether their credential belongs to the workspace that they ask for.
+    pub at_home: bool,
+}
+
+impl Server {
+    /// The user that a request is to be carried out as, if they may. `workspace` is what its path was found to mean.
+    pub fn admit(
+        &self,
+        caller: Caller,
+        headers: &HeaderMap,
+        info: &RequestInfo,
+        workspace: &Result<Workspace, Status>,
+    ) -> Result<User, Status> {
+        let asked = info.workspace.as_deref().unwrap_or_default();
+        let workspace = match workspace {
+            Ok(workspace) => workspace,
+            Err(missing) if is_master(&caller.user) => return Err(missing.clone()),
+            Err(_) => return Err(closed(&caller.user, asked)),
+        };
+        let Some(location) = workspace.location() else { return across(caller.user, headers, info) };
+        let here = self.policies.here(location);
+        if !here.may_enter(&caller.user, caller.at_home) {
+            return Err(closed(&caller.user, asked));
+        }
+        let Some(wanted) = impersonation::wanted(headers)? else {
+            here.authorize(&attributes(&caller.user, info))?;
+            return Ok(caller.user);
+        };
+        let attributes_of = attributes(&caller.user, info);
+        let user = impersonation::acting_as(wanted, &attributes_of, &|attributes| here.authorize(attributes))?;
+        // Accounts are the workspace's own.
+        let at_home = impersonation::account(&user.name).is_some();
+        if !here.may_enter(&user, at_home) {
+            return Err(closed(&user, asked));
+        }
+        here.authorize(&attributes(&user, info))?;
+        Ok(user)
+    }
+
+    /// What counts in the workspace of a request.
+    pub fn here<'a>(&'a self, workspace: &'a Workspace) -> Result<Here<'a>, Status> {
+        workspace.id()?;
+        workspace.location().map(|location| self.policies.here(location)).ok_or_else(Status::not_found_generic)
+    }
+}
+
+/// All workspaces at once are for those who may do everything.
+fn across(user: User, headers: &HeaderMap, info: &RequestInfo) -> Result<User, Status> {
+    let may = |attributes: &Attributes<'_>| match is_master(attributes.user) {
+        true => Ok(()),
+        false => Err(refusal(attributes, &format!("only members of {MASTERS} see all workspaces at once"))),
+    };
+    may(&attributes(&user, info))?;
+    let Some(wanted) = impersonation::wanted(headers)? else { return Ok(user) };
+    let user = impersonation::acting_as(wanted, &attributes(&user, info), &may)?;
+    may(&attributes(&user, info))?;
+    Ok(user)
+}
+
+fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
+    Attributes { user, verb: info.verb, target: info.target() }
+}
+
+/// The same for a workspace that is not there.
+fn closed(user: &User, path: &str) -> Status {
+    let message = format!("User {} cannot access the workspace", quote(&user.name));
+    Status::forbidden(ATOLL, "workspaces", path, message)
+}

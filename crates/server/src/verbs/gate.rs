@@ -1,0 +1,114 @@
+//! Admission, as the registry asks for it about one request.
+
+use atoll_admission::{Operation, Options, Request};
+use atoll_authn::User;
+use atoll_authz::{Attributes, Target};
+use atoll_meta::Status;
+use atoll_registry::{Admission, Place, Row};
+use serde_json::Value;
+
+use super::patch::Warnings;
+use crate::Server;
+use crate::chain::Call;
+use crate::workspace::Workspace;
+
+pub struct Gate<'a> {
+    pub server: &'a Server,
+    pub row: &'a Row,
+    pub subresource: &'a str,
+    pub workspace: &'a Workspace,
+    pub place: Place<'a>,
+    /// As the request says it; empty if it is to be generated.
+    pub name: &'a str,
+    pub user: &'a User,
+    pub options: Options<'a>,
+    pub warnings: &'a Warnings,
+}
+
+impl<'a> Gate<'a> {
+    /// For a request about what is in `place`.
+    pub fn of(
+        server: &'a Server,
+        row: &'a Row,
+        call: &'a Call,
+        place: Place<'a>,
+        options: Options<'a>,
+        warnings: &'a Warnings,
+    ) -> Self {
+        Gate {
+            server,
+            row,
+            subresource: &call.info.subresource,
+            workspace: &call.workspace,
+            place,
+            name: place.name,
+            user: &call.user,
+            options,
+            warnings,
+        }
+    }
+
+    /// Asks about a connection, which is nothing that is written.
+    pub async fn connect(&self) -> Result<(), Status> {
+        self.ask(Operation::Connect, None, Phase::Validate(&Value::Null)).await
+    }
+
+    async fn ask(&self, operation: Operation, old: Option<&Value>, phase: Phase<'_>) -> Result<(), Status> {
+        let registry = &*self.server.registry;
+        let authorize = |verb: &str, target: Target<'_>| {
+            let attributes = Attributes { user: self.user, verb, target };
+            self.server.here(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
+        };
+        let warn = |text: String| self.warnings.also(text);
+        let request = Request {
+            operation,
+            row: self.row,
+            subresource: self.subresource,
+            workspace: self.place.workspace,
+            namespace: self.place.namespace,
+            name: self.name,
+            user: self.user,
+            old,
+            options: self.options,
+            snapshot: &registry.snapshot(),
+            registry,
+            authorize: &authorize,
+            warn: &warn,
+        };
+        match phase {
+            Phase::Mutate(object) => self.server.admission.mutate(&request, object).await,
+            Phase::Validate(object) => self.server.admission.validate(&request, object).await,
+        }
+    }
+}
+
+enum Phase<'a> {
+    Mutate(&'a mut Value),
+    Validate(&'a Value),
+}
+
+fn of_write(old: Option<&Value>) -> Operation {
+    if old.is_some() { Operation::Update } else { Operation::Create }
+}
+
+impl Admission for Gate<'_> {
+    async fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        if old.is_none() {
+            self.workspace.check_create(&self.row.group, &self.row.resource, new)?;
+        }
+        self.ask(of_write(old), old, Phase::Mutate(new)).await
+    }
+
+    async fn validate(&self, new: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
+        match (new, old) {
+            (Some(new), old) => {
+                // A scale is judged as the whole object that it is part of.
+                let part = if self.subresource == "scale" { "" } else { self.subresource };
+                self.warnings.remark(self.row.remarks(part, new, old));
+                self.ask(of_write(old), old, Phase::Validate(new)).await
+            }
+            (None, Some(old)) => self.ask(Operation::Delete, Some(old), Phase::Validate(old)).await,
+            (None, None) => Ok(()),
+        }
+    }
+}

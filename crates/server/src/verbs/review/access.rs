@@ -1,0 +1,147 @@
+//! May somebody do something, and what all may I?
+
+use std::collections::BTreeMap;
+
+use atoll_authn::User;
+use atoll_authz::{Attributes, Decision, Missing, Rule, Target, reason};
+use atoll_meta::{FieldError, FieldPath, Status};
+use atoll_registry::Row;
+use serde_json::{Value, json};
+
+use super::{selectors, text};
+use crate::Server;
+use crate::chain::Call;
+
+/// May somebody do something?
+pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
+    let spec = &review["spec"];
+    let errors = check(row, call, spec, review);
+    if !errors.is_empty() {
+        // Upstream does not say of which kind.
+        return Err(Status::invalid(&row.group, "", "", errors));
+    }
+    let asked;
+    let user = match row.resource.as_str() {
+        "selfsubjectaccessreviews" => &call.user,
+        _ => {
+            asked = subject(spec);
+            &asked
+        }
+    };
+    let resource = &spec["resourceAttributes"];
+    let (verb, target) = match spec.get("nonResourceAttributes").filter(|path| path.is_object()) {
+        Some(path) => (text(path, "verb"), Target::Path(text(path, "path"))),
+        None => (
+            text(resource, "verb"),
+            Target::Resource {
+                group: text(resource, "group"),
+                resource: text(resource, "resource"),
+                subresource: text(resource, "subresource"),
+                namespace: text(resource, "namespace"),
+                name: text(resource, "name"),
+            },
+        ),
+    };
+    let here = server.here(&call.workspace)?;
+    let (mut allowed, mut why) = match here.decide(&Attributes { user, verb, target }) {
+        Decision::Allowed(grant) => (true, grant.reason(user)),
+        Decision::Refused(missing) => (false, reason(&missing)),
+    };
+    // Whether somebody may come in can also be decided above.
+    if !allowed && verb == "access" && matches!(target, Target::Path("/")) && here.may_enter(user, false) {
+        (allowed, why) = (true, "RBAC: allowed by the workspace above".into());
+    }
+    let mut status = json!({ "allowed": allowed });
+    if !why.is_empty() {
+        status["reason"] = why.into();
+    }
+    if let Some(error) = selectors::evaluation_error(resource) {
+        status["evaluationError"] = error.into();
+    }
+    Ok(status)
+}
+
+/// The user that a review is about.
+fn subject(spec: &Value) -> User {
+    let texts = |list: &Value| -> Vec<String> {
+        list.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
+    };
+    let extra = spec["extra"].as_object().into_iter().flatten();
+    let extra: BTreeMap<_, _> = extra.map(|(key, values)| (key.clone(), texts(values))).collect();
+    let (name, uid) = (text(spec, "user").into(), text(spec, "uid").into());
+    User { name, uid, groups: texts(&spec["groups"]), extra }
+}
+
+/// Everything that the user may do in a namespace.
+pub fn rules(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
+    let namespace = text(&review["spec"], "namespace");
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    let (rules, missing) = server.here(&call.workspace)?.rules_for(&call.user, namespace);
+    let shown = |show: fn(&Rule) -> Option<Value>| rules.iter().filter_map(show).collect::<Vec<_>>();
+    let mut status = json!({
+        "resourceRules": shown(Rule::resource_rule),
+        "nonResourceRules": shown(Rule::path_rule),
+        "incomplete": false,
+    });
+    if let Some(error) = Missing::joined(&missing) {
+        status["evaluationError"] = error.into();
+    }
+    Ok(status)
+}
+
+fn check(row: &Row, call: &Call, spec: &Value, review: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("spec");
+    let (resource, other) = (path.child("resourceAttributes"), path.child("nonResourceAttributes"));
+    let has = |name: &str| spec.get(name).is_some_and(Value::is_object);
+    let mut errors = Vec::new();
+    match (has("resourceAttributes"), has("nonResourceAttributes")) {
+        (true, true) => {
+            let message = "cannot be specified in combination with resourceAttributes";
+            errors.push(FieldError::invalid(&other, path_attributes(spec), message));
+        }
+        (false, false) => {
+            let message = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            errors.push(FieldError::invalid(&resource, spec["resourceAttributes"].clone(), message));
+        }
+        _ => {}
+    }
+    let nobody = text(spec, "user").is_empty() && spec["groups"].as_array().is_none_or(Vec::is_empty);
+    if row.resource != "selfsubjectaccessreviews" && nobody {
+        let message = "at least one of user or group must be specified";
+        errors.push(FieldError::invalid(&path.child("user"), text(spec, "user"), message));
+    }
+    if has("resourceAttributes") {
+        selectors::check(&mut errors, &spec["resourceAttributes"], &resource);
+    }
+    let mut metadata = review["metadata"].clone();
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "managedFields" | "namespace"));
+        if !fields.is_empty() {
+            let message = match row.resource.as_str() {
+                "localsubjectaccessreviews" => "must be empty except for namespace",
+                _ => "must be empty",
+            };
+            errors.push(FieldError::invalid(&FieldPath::new("metadata"), metadata, message));
+        }
+    }
+    if row.resource == "localsubjectaccessreviews" {
+        let namespace = text(&spec["resourceAttributes"], "namespace");
+        if has("resourceAttributes") && namespace != call.info.namespace {
+            let message = "must match metadata.namespace";
+            errors.push(FieldError::invalid(&resource.child("namespace"), namespace, message));
+        }
+        if has("nonResourceAttributes") {
+            let message = "disallowed on this kind of request";
+            errors.push(FieldError::invalid(&other, path_attributes(spec), message));
+        }
+    }
+    errors
+}
+
+/// As upstream shows them in errors: in its internal form, which has capitals.
+fn path_attributes(spec: &Value) -> Value {
+    let attributes = &spec["nonResourceAttributes"];
+    json!({ "Path": text(attributes, "path"), "Verb": text(attributes, "verb") })
+}
