@@ -2,8 +2,8 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
-use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::{
     BmpString, Ia5StringRef, ObjectIdentifier, PrintableStringRef, TeletexStringRef, Utf8StringRef,
