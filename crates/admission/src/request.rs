@@ -108,7 +108,7 @@ pub struct Found(pub std::sync::Arc<Object>);
 
 impl Found {
     pub fn parse(&self) -> Result<Value, Status> {
-        let parsed = json::parse(&self.0.json);
+        let parsed = json::parse(&self.0.json());
         parsed
             .map(|parsed| parsed.value)
             .map_err(|error| Status::internal_error(format!("stored object: {error}")))
@@ -120,7 +120,7 @@ impl Found {
 
     /// Whether the text occurs anywhere: quicker than parsing what has nothing of interest.
     pub fn mentions(&self, text: &str) -> bool {
-        let (whole, text) = (&*self.0.json, text.as_bytes());
+        let (whole, text) = (self.0.whole(), text.as_bytes());
         whole.len() >= text.len() && whole.windows(text.len()).any(|part| part == text)
     }
 }

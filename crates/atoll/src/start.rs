@@ -13,7 +13,7 @@ use atoll_authz::Policies;
 use atoll_client::Client;
 use atoll_controllers::Signers;
 use atoll_registry::bootstrap::{self, Birth};
-use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, expiry};
+use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
@@ -85,6 +85,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     if let Some(events) = server.registry.catalog.stored("", "events") {
         tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
     }
+    tokio::spawn(definitions::run(server.registry.clone()));
     if options.controllers {
         let local = Local::new(&server, "system:atoll-controllers");
         let signers = Signers { authority, tokens };
@@ -129,7 +130,8 @@ async fn registry(
     let cache = Cache::open(store.as_ref(), decoder, layer, limits, vec![policies.clone()]).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", options.data_dir.display()))?;
-    let registry = Registry { store, cache, catalog, clock: Arc::new(SystemClock), network };
+    let (clock, naming) = (Arc::new(SystemClock), tokio::sync::Mutex::default());
+    let registry = Registry { store, cache, catalog, clock, network, naming };
     Ok((Arc::new(registry), policies))
 }
 

@@ -2,140 +2,19 @@
 //!
 //! The steps are cut as upstream cuts them, because costs count steps: a variable with its selections is one attribute.
 
+mod steps;
+
 use std::sync::Arc;
 
-use regex::Regex;
+pub use steps::*;
 
 use crate::check::{Checked, Meaning};
 use crate::error::Error;
 use crate::evaluate::fold;
-use crate::functions::Declared;
-use crate::library::{Search, search_all, search_first};
+use crate::library::{search_all, search_first};
 use crate::regexp;
 use crate::syntax::tree::{ACCUMULATOR, Id, Node};
 use crate::value::{Text, Value};
-
-/// A step.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// A value.
-    Constant(Value<'static>),
-    /// A variable or a value with selections.
-    Attribute(Box<Attribute>),
-    /// `has()`: whether the last selection of an attribute finds something.
-    Test(Box<Attribute>),
-    And(Box<[Step; 2]>),
-    Or(Box<[Step; 2]>),
-    Equal(Box<[Step; 2]>),
-    NotEqual(Box<[Step; 2]>),
-    /// `x in` a constant list.
-    Member(Box<(Step, Value<'static>)>),
-    /// `matches` with a constant pattern.
-    Matches(Box<Matches>),
-    /// `find` or `findAll` with a constant pattern.
-    Find(Box<Find>),
-    Call(Box<Call>),
-    List(Box<[(Step, bool)]>),
-    Map(Box<[(Step, Step, bool)]>),
-    Loop(Box<LoopStep>),
-    /// `a.or(b)`.
-    OptionalOr(Box<[Step; 2]>),
-    /// `a.orValue(b)`.
-    OptionalOrValue(Box<[Step; 2]>),
-}
-
-/// A value to begin with and what is selected from it.
-#[derive(Clone, Debug)]
-pub struct Attribute {
-    pub base: Base,
-    pub selections: Vec<Selection>,
-}
-
-/// Where an attribute begins.
-#[derive(Clone, Debug)]
-pub enum Base {
-    /// A variable, by its place.
-    Variable(usize, Arc<str>),
-    /// A loop's variable, by its place.
-    Local(usize),
-    /// Any value.
-    Value(Step),
-    /// One attribute or another: they are not observed themselves.
-    Either(Box<(Step, Attribute, Attribute)>),
-}
-
-/// One selection.
-#[derive(Clone, Debug)]
-pub struct Selection {
-    pub by: By,
-    /// Whether to find nothing is fine.
-    pub optional: bool,
-    /// Whether only to look if there is something.
-    pub test: bool,
-}
-
-/// What selects.
-#[derive(Clone, Debug)]
-pub enum By {
-    /// A field, or a constant key or index.
-    Constant(Value<'static>),
-    /// An attribute, whose last step is not observed itself.
-    Attribute(Attribute),
-    /// Any value.
-    Value(Step),
-}
-
-/// A call.
-#[derive(Clone, Debug)]
-pub struct Call {
-    pub function: &'static str,
-    /// What it may be.
-    pub overloads: Vec<&'static Declared>,
-    pub arguments: Vec<Step>,
-    /// Whether the first argument is a loop's accumulator, which may be changed in place.
-    pub accumulates: bool,
-}
-
-/// `matches` with a pattern that was compiled.
-#[derive(Clone, Debug)]
-pub struct Matches {
-    pub text: Step,
-    pub pattern: Value<'static>,
-    pub regex: Regex,
-    /// Whether it was called as a method, and costs accordingly.
-    pub method: bool,
-}
-
-/// `find` or `findAll` with a pattern that was compiled.
-#[derive(Clone, Debug)]
-pub struct Find {
-    pub text: Step,
-    pub pattern: Value<'static>,
-    pub limit: Option<Step>,
-    pub regex: Regex,
-    pub call: Search,
-}
-
-/// A loop. Its variables have places of their own.
-#[derive(Clone, Debug)]
-pub struct LoopStep {
-    pub range: Step,
-    /// The accumulator's place; the variables' are the next ones.
-    pub place: usize,
-    pub two: bool,
-    pub start: Step,
-    pub condition: Step,
-    pub step: Step,
-    pub result: Step,
-}
-
-/// A program's steps, its variables, and how many places its loops need.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub root: Step,
-    pub variables: Vec<Arc<str>>,
-    pub places: usize,
-}
 
 /// Plans a checked expression.
 ///
@@ -157,6 +36,8 @@ struct Planner<'a> {
 }
 
 type Planned = Result<Step, Error>;
+/// A step of two.
+type Binary = fn(Box<[Step; 2]>) -> Step;
 
 impl Planner<'_> {
     fn step(&mut self, id: Id) -> Planned {
@@ -166,6 +47,9 @@ impl Planner<'_> {
             return Ok(Step::Attribute(Box::new(Attribute { base, selections: Vec::new() })));
         }
         if let Meaning::TypeName(name) = &checked.meanings[id] {
+            if let "duration" | "timestamp" = &**name {
+                return Err(Error::new(format!("reference to undefined type: {name}")));
+            }
             return Ok(Step::Constant(Value::Type(name.clone())));
         }
         match &checked.tree.nodes[id] {
@@ -257,7 +141,7 @@ impl Planner<'_> {
         };
         if let [_, _] = &arguments[..] {
             let pair = |arguments: Vec<Step>| <Box<[Step; 2]>>::try_from(arguments.into_boxed_slice());
-            let special: Option<fn(Box<[Step; 2]>) -> Step> = match (declaration.name, single) {
+            let special: Option<Binary> = match (declaration.name, single) {
                 ("_&&_", _) => Some(Step::And),
                 ("_||_", _) => Some(Step::Or),
                 ("_==_", _) => Some(Step::Equal),
@@ -297,8 +181,7 @@ impl Planner<'_> {
                             | Value::Int(_)
                             | Value::Uint(_)
                             | Value::Double(_)
-                            | Value::String(_)
-                            | Value::Null)
+                            | Value::String(_))
                     )
                 };
                 if list.as_list().is_some_and(|list| list.iter().all(simple)) {

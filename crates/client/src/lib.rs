@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use atoll_meta::{Status, json};
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
@@ -24,6 +24,11 @@ pub use watch::{Watch, WatchEvent};
 pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Whole objects.
+const JSON: &str = "application/json";
+/// What all objects have.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// Carries one request to a server and its answer back.
 pub trait Transport: Send + Sync + 'static {
@@ -81,7 +86,16 @@ impl Client {
 
     /// Follows what happens at `path`, which must ask for a watch.
     pub async fn watch(&self, path: &str) -> Result<Watch, Status> {
-        let response = self.send(Method::GET, path, "", None).await?;
+        self.watch_as(path, JSON).await
+    }
+
+    /// Follows what happens at `path`, but sees only the metadata of objects.
+    pub async fn watch_metadata(&self, path: &str) -> Result<Watch, Status> {
+        self.watch_as(path, METADATA).await
+    }
+
+    async fn watch_as(&self, path: &str, form: &'static str) -> Result<Watch, Status> {
+        let response = self.send(Method::GET, path, form, "", None).await?;
         if response.status().is_success() {
             return Ok(Watch::new(response.into_body()));
         }
@@ -95,18 +109,18 @@ impl Client {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Status> {
-        whole(self.send(method, path, content_type, body).await?).await
+        whole(self.send(method, path, JSON, content_type, body).await?).await
     }
 
     async fn send(
         &self,
         method: Method,
         path: &str,
+        form: &'static str,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Response<ResponseBody>, Status> {
-        let mut request =
-            Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, form);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
@@ -126,7 +140,9 @@ async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
     if code.is_success() {
         return Ok(value);
     }
-    Err(Status::from_value(&value).unwrap_or_else(|| {
-        Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim()))
+    Err(Status::from_value(&value).unwrap_or_else(|| match code {
+        // A path that means nothing is answered with a page.
+        StatusCode::NOT_FOUND => Status::not_found_generic(),
+        _ => Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim())),
     }))
 }

@@ -65,7 +65,11 @@ pub async fn empty(
         };
         let collection =
             format!("/clusters/{workspace}{}{place}/{}?limit={PAGE}", resource.base, resource.name);
-        let list = client.get(&collection).await?;
+        let list = match client.get(&collection).await {
+            // A custom resource goes with its definition.
+            Err(status) if status.reason() == "NotFound" => continue,
+            list => list?,
+        };
         for item in list["items"].as_array().into_iter().flatten().filter(|item| !is_layered(item)) {
             if let Some(left) = delete(client, workspace, resource, item).await? {
                 remaining.count(resource, &left);

@@ -7,6 +7,7 @@
 //!                                                        ├─► belongings: what every namespace has
 //!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
 //!   /clusters/* watch of volumes, claims ────────────────┼─► protection: let go what is to go and not used
+//!   /clusters/* watch of ResourceQuotas ─────────────────┼─► quota: how much is used, counted again
 //!   /clusters/* watch of CertificateSigningRequests ─────┼─► certificates: approve, sign, clean up
 //!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
@@ -18,6 +19,7 @@ mod certificates;
 mod emptying;
 mod namespace;
 mod protection;
+mod quota;
 mod resources;
 mod retry;
 mod roles;
@@ -55,6 +57,7 @@ pub async fn run(client: Client, signers: Signers) {
         protection::run(client.clone(), tree.clone()),
         belongings::run(client.clone(), tree.clone(), trusted.clone()),
         certificates::run(client.clone(), tree.clone(), authority),
+        quota::run(client.clone(), tree.clone()),
         tokens::run(client, tree, tokens, trusted),
     );
 }

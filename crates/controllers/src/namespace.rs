@@ -5,11 +5,10 @@ use std::sync::Arc;
 use atoll_client::{Client, PatchType, WatchEvent};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::WORKSPACE;
 use crate::emptying::{Remaining, empty};
-use crate::resources::{Resource, discover};
+use crate::resources::{Resource, Served};
 use crate::retry::{Outcome, Queue};
 use crate::tree::Tree;
 use crate::watching;
@@ -25,7 +24,7 @@ struct Target {
 }
 
 pub async fn run(client: Client, tree: Arc<Tree>) {
-    let shared = Arc::new(Shared { client: client.clone(), tree, resources: OnceCell::new() });
+    let shared = Arc::new(Shared { client: client.clone(), tree, served: Served::default() });
     let queue = Queue::start(AT_ONCE, move |target: Target| {
         let shared = shared.clone();
         async move { shared.delete(&target).await }
@@ -45,7 +44,7 @@ pub async fn run(client: Client, tree: Arc<Tree>) {
 struct Shared {
     client: Client,
     tree: Arc<Tree>,
-    resources: OnceCell<Vec<Resource>>,
+    served: Served,
 }
 
 impl Shared {
@@ -68,7 +67,7 @@ impl Shared {
         if !object::is_being_deleted(&namespace) {
             return Ok(Outcome::Done);
         }
-        let resources = self.resources.get_or_try_init(|| discover(&self.client, "root")).await?;
+        let resources = self.served.of(&self.client, workspace).await?;
         let inside: Vec<Resource> =
             resources.iter().filter(|resource| resource.namespaced).cloned().collect();
         let remaining = empty(&self.client, workspace, Some(name), &inside).await?;

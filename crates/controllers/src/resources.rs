@@ -1,8 +1,11 @@
 //! Which resources can be listed and deleted, from discovery.
 
+use std::sync::Arc;
+
 use atoll_client::Client;
 use atoll_meta::Status;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -22,8 +25,27 @@ impl Resource {
     }
 }
 
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// What there is to delete in workspaces. Those without definitions of their own all serve the same.
+#[derive(Default)]
+pub struct Served {
+    shared: OnceCell<Arc<[Resource]>>,
+}
+
+impl Served {
+    /// Every deletable resource of a workspace.
+    pub async fn of(&self, client: &Client, workspace: &str) -> Result<Arc<[Resource]>, Status> {
+        let definitions = client.get(&format!("/clusters/{workspace}{DEFINITIONS}?limit=1")).await?;
+        match definitions["items"].as_array().is_none_or(Vec::is_empty) {
+            true => self.shared.get_or_try_init(|| discover(client, workspace)).await.cloned(),
+            false => discover(client, workspace).await,
+        }
+    }
+}
+
 /// Every deletable resource in its group's preferred version.
-pub async fn discover(client: &Client, workspace: &str) -> Result<Vec<Resource>, Status> {
+async fn discover(client: &Client, workspace: &str) -> Result<Arc<[Resource]>, Status> {
     let root = format!("/clusters/{workspace}");
     let groups = client.get(&format!("{root}/apis")).await?;
     let preferred = groups["groups"].as_array().into_iter().flatten().filter_map(|group| {
@@ -43,7 +65,7 @@ pub async fn discover(client: &Client, workspace: &str) -> Result<Vec<Resource>,
                 .filter_map(|entry| deletable(&group, &base, entry)),
         );
     }
-    Ok(found)
+    Ok(found.into())
 }
 
 fn deletable(group: &str, base: &str, entry: &Value) -> Option<Resource> {

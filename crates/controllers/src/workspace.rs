@@ -6,10 +6,9 @@ use std::sync::Arc;
 use atoll_client::{Client, PatchType, WatchEvent};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::emptying::{Remaining, empty};
-use crate::resources::{Resource, discover};
+use crate::resources::{Resource, Served};
 use crate::retry::{Outcome, Queue};
 use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
@@ -28,7 +27,7 @@ struct Target {
 }
 
 pub async fn run(client: Client, tree: Arc<Tree>) {
-    let shared = Arc::new(Shared { client: client.clone(), tree: tree.clone(), resources: OnceCell::new() });
+    let shared = Arc::new(Shared { client: client.clone(), tree: tree.clone(), served: Served::default() });
     let queue = Queue::start(AT_ONCE, move |target: Target| {
         let shared = shared.clone();
         async move { shared.delete(&target).await }
@@ -69,8 +68,7 @@ fn target(workspace: &Value) -> Option<Target> {
 struct Shared {
     client: Client,
     tree: Arc<Tree>,
-    /// What is served is the same in every workspace.
-    resources: OnceCell<Vec<Resource>>,
+    served: Served,
 }
 
 impl Shared {
@@ -118,7 +116,7 @@ impl Shared {
 
     /// First what lies in namespaces, then the namespaces and all else.
     async fn empty(&self, path: &str) -> Result<Remaining, Status> {
-        let resources = self.resources.get_or_try_init(|| discover(&self.client, "root")).await?;
+        let resources = self.served.of(&self.client, path).await?;
         let others = |resource: &&Resource| resource.name != "workspaces" && resource.name != "namespaces";
         let (inside, outside): (Vec<_>, Vec<_>) =
             resources.iter().filter(others).cloned().partition(|resource| resource.namespaced);

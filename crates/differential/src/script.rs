@@ -14,7 +14,8 @@
 //! READ (`READ w 3` reads three events of it, `READ w end` all to its end). `${name}` is what `@keep` kept of an
 //! earlier answer, on each side its own; `${text*count}` repeats a text. Other directives: `@anonymous` sends no
 //! token, `@untyped` no Content-Type, `@hex` says that the body is in hexadecimal, `@compare shape` compares types
-//! instead of values, `@compare common` only what both sides list.
+//! instead of values, `@compare common` only what both sides list, `@until 404` sends the request again until that is
+//! the answer, `@until /pointer value` until that is in it.
 
 /// One request, or one step of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,16 @@ pub struct Case {
     /// Variables to take from the answer, with a JSON pointer each.
     pub keep: Vec<(String, String)>,
     pub comparison: Comparison,
+    /// What to wait for.
+    pub awaited: Option<Awaited>,
+}
+
+/// What an answer must be for a request not to be sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    Status(u16),
+    /// A JSON pointer, and what it leads to.
+    Value(String, String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +88,7 @@ fn case(name: &str, rest: &str) -> Result<Case, String> {
         step: step(method, target, body.trim_end_matches('\n'))?,
         keep: Vec::new(),
         comparison: Comparison::Whole,
+        awaited: None,
     };
     let mut untyped = false;
     for line in lines {
@@ -85,6 +97,13 @@ fn case(name: &str, rest: &str) -> Result<Case, String> {
             (["@keep", variable, pointer], _) => case.keep.push((variable.to_string(), pointer.to_string())),
             (["@compare", "shape"], _) => case.comparison = Comparison::Shape,
             (["@compare", "common"], _) => case.comparison = Comparison::Common,
+            (["@until", code], Step::Request(_)) => {
+                let code = code.parse().map_err(|_| format!("{code:?} is no status"))?;
+                case.awaited = Some(Awaited::Status(code));
+            }
+            (["@until", pointer, value], Step::Request(_)) => {
+                case.awaited = Some(Awaited::Value(pointer.to_string(), value.to_string()));
+            }
             (["@anonymous"], Step::Request(request)) => request.anonymous = true,
             (["@hex"], Step::Request(request)) => request.hexadecimal = true,
             (["@untyped"], Step::Request(_)) => untyped = true,

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Answer, Client, Watch};
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use crate::script::{Case, Request, Step, Until, expand};
+use crate::script::{Awaited, Case, Request, Step, Until, expand};
 use crate::{mask, message};
 
 /// Headers that clients act on.
@@ -52,8 +53,12 @@ impl Side {
     pub async fn play(&mut self, case: &Case) -> Result<Seen, String> {
         match &case.step {
             Step::Request(request) => {
-                let answer =
-                    self.client.send(self.complete(request)?).await.map_err(|error| error.to_string())?;
+                let waiting = Waiting::until("an answer is as awaited");
+                let mut answer = self.answer(request).await?;
+                while case.awaited.as_ref().is_some_and(|awaited| !is_awaited(awaited, &answer)) {
+                    waiting.again().await;
+                    answer = self.answer(request).await?;
+                }
                 self.keep(case, &answer.json())?;
                 Ok(self.seen(&answer))
             }
@@ -73,6 +78,10 @@ impl Side {
                 Ok(Seen { status: 200, headers: Value::Null, body })
             }
         }
+    }
+
+    async fn answer(&self, request: &Request) -> Result<Answer, String> {
+        self.client.send(self.complete(request)?).await.map_err(|error| error.to_string())
     }
 
     fn complete(&self, request: &Request) -> Result<http::Request<Bytes>, String> {
@@ -157,6 +166,17 @@ impl Side {
             headers["layout"] = json!(layout(&text));
         }
         Seen { status: answer.status, headers, body }
+    }
+}
+
+fn is_awaited(awaited: &Awaited, answer: &Answer) -> bool {
+    match awaited {
+        Awaited::Status(code) => answer.status == *code,
+        Awaited::Value(pointer, value) => match answer.json().pointer(pointer) {
+            Some(Value::String(found)) => found == value,
+            Some(found) => found.to_string() == *value,
+            None => value == "null",
+        },
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the JSON of a schema to nodes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -30,7 +30,7 @@ pub(crate) fn schema(source: Option<&Value>, preserves: bool, dialect: Dialect) 
     if dialect == Dialect::Served {
         cut_defaults(&mut nodes);
     }
-    Schema { nodes, root, preserves }
+    Schema { nodes, root, preserves, rules: OnceLock::new() }
 }
 
 fn cut_defaults(nodes: &mut [Node]) {
@@ -193,7 +193,11 @@ impl Compiler {
             checks.push(Check::Pattern(self.pattern(pattern)));
         }
         let format = text(fields, "format");
-        let known = Format::named(format, types);
+        let mut known = Format::named(format, types);
+        if known == Format::Unknown && self.dialect == Dialect::Defaults {
+            // Texts are checked against the format whatever they should have been.
+            known = Format::named(format, Types::STRING);
+        }
         if !format.is_empty() && (known != Format::Unknown || self.dialect == Dialect::Defaults) {
             checks.push(Check::Format(known, self.name(format)));
         }

@@ -10,15 +10,17 @@ use crate::embedded;
 use crate::node::{Flags, Node, NodeId};
 use crate::prune;
 use crate::prune::is_meta;
+use crate::rules::{self, Spent};
 
 /// All that is wrong with the defaults of a schema for whole objects. `path` is where the schema is; `pruned` says whether
 /// defaults may have no fields that the schema does not know.
 pub fn validate(schema: &Value, path: &FieldPath, pruned: bool) -> Vec<FieldError> {
     let schema = compile::schema(Some(schema), false, Dialect::Defaults);
-    let mut walk = Walk { nodes: &schema.nodes, pruned, errors: Vec::new() };
+    let mut walk = Walk { nodes: &schema.nodes, pruned, errors: Vec::new(), budget: rules::BUDGET };
     let root = Root { node: schema.root(), steps: None };
     if schema.root().default_value().is_some() || schema.root().is(Flags::FILLS) {
-        walk.node(schema.root(), path, &root, true, false);
+        // Where rules have cost too much, what comes after is not looked at.
+        let _ = walk.node(schema.root, path, &root, true, false);
     }
     walk.errors
 }
@@ -28,7 +30,9 @@ pub fn has_unpruned(schema: &Value) -> bool {
     let schema = compile::schema(Some(schema), false, Dialect::Defaults);
     schema.nodes.iter().any(|node| {
         node.default_value().is_some_and(|default| {
-            !prune::cut(&schema.nodes, node, &mut default.clone(), node.is(Flags::EMBEDS)).0.is_empty()
+            let mut copy = default.clone();
+            prune::cut(&schema.nodes, node, &mut copy, node.is(Flags::EMBEDS));
+            copy != *default
         })
     })
 }
@@ -69,6 +73,8 @@ struct Walk<'n> {
     nodes: &'n [Node],
     pruned: bool,
     errors: Vec<FieldError>,
+    /// What the rules of all defaults may still cost.
+    budget: i64,
 }
 
 impl<'n> Walk<'n> {
@@ -76,72 +82,108 @@ impl<'n> Walk<'n> {
         &self.nodes[id.0 as usize]
     }
 
-    fn node(&mut self, node: &'n Node, path: &FieldPath, root: &Root<'_>, is_root: bool, in_meta: bool) {
+    fn node(
+        &mut self,
+        id: NodeId,
+        path: &FieldPath,
+        root: &Root<'_>,
+        is_root: bool,
+        in_meta: bool,
+    ) -> Result<(), Spent> {
+        let node = self.at(id);
         let embeds = is_root || node.is(Flags::EMBEDS);
         let own = Root { node, steps: None };
         let (root, in_meta) = if embeds { (&own, false) } else { (root, in_meta) };
         if let Some(default) = node.default_value() {
             let path = path.child("default");
-            if in_meta {
-                self.in_meta(node, default, &path, root);
+            let good = if in_meta {
+                self.in_meta(node, default, &path, root)
             } else {
-                self.plain(node, default, &path, embeds);
+                self.plain(node, default, &path, embeds)
+            };
+            if good && node.is(Flags::HOLDS_RULES) {
+                self.rules((id, embeds), default, &path)?;
             }
         }
         if let Some(items) = node.items {
             let step = Step { before: root.steps, name: None };
             let inner = Root { node: root.node, steps: Some(&step) };
-            self.node(self.at(items), &path.child("items"), &inner, false, in_meta);
+            self.node(items, &path.child("items"), &inner, false, in_meta)?;
         }
         for property in &node.properties {
             let step = Step { before: root.steps, name: Some(&property.name) };
             let inner = Root { node: root.node, steps: Some(&step) };
             let path = path.child("properties").key(&property.name);
             let in_meta = in_meta || (embeds && is_meta(&property.name));
-            self.node(self.at(property.node), &path, &inner, false, in_meta);
+            self.node(property.node, &path, &inner, false, in_meta)?;
         }
+        Ok(())
     }
 
-    fn plain(&mut self, node: &'n Node, default: &Value, path: &FieldPath, embeds: bool) {
+    /// The rules are asked about a default that has always been there, and about one that is new.
+    fn rules(&mut self, place: (NodeId, bool), default: &Value, path: &FieldPath) -> Result<(), Spent> {
+        let compiled = rules::compile_from(self.nodes, place);
+        let before = self.errors.len();
+        let mut left = self.budget;
+        for old in [Some(default), None] {
+            if self.errors.len() > before {
+                break;
+            }
+            let mut budget = self.budget;
+            let asked = (self.nodes, &compiled, place);
+            self.errors.extend(rules::check_alone(asked, default, old, path, &mut budget));
+            left = left.min(budget);
+        }
+        self.budget = left;
+        if left < 0 { Err(Spent) } else { Ok(()) }
+    }
+
+    /// Whether nothing was found.
+    fn plain(&mut self, node: &'n Node, default: &Value, path: &FieldPath, embeds: bool) -> bool {
         if self.pruned {
-            if !prune::cut(self.nodes, node, &mut default.clone(), embeds).0.is_empty() {
+            let mut copy = default.clone();
+            prune::cut(self.nodes, node, &mut copy, embeds);
+            if copy != *default {
                 self.errors.push(FieldError::invalid(path, default.clone(), "must not have unknown fields"));
             }
         }
         let mut copy = default.clone();
         if let Err(error) = embedded::coerce_at(self.nodes, node, &mut copy, embeds, false, path) {
             self.errors.push(error);
-            return;
+            return false;
         }
         let before = self.errors.len();
         embedded::validate(self.nodes, node, &copy, path, embeds, &mut self.errors);
-        if self.errors.len() == before {
-            self.value(node, default, path);
-        }
+        self.errors.len() == before && self.value(node, default, path)
     }
 
     /// A default of metadata or a kind, which is judged with the object around it.
-    fn in_meta(&mut self, node: &Node, default: &Value, path: &FieldPath, root: &Root<'_>) {
+    fn in_meta(&mut self, node: &Node, default: &Value, path: &FieldPath, root: &Root<'_>) -> bool {
         let mut object = root.object(default.clone());
         let wrong = |message: String| {
             FieldError::invalid(path, default.clone(), format!("must result in valid metadata: {message}"))
         };
         let mut errors = Vec::new();
         match embedded::coerce(self.nodes, root.node, &mut object, true, false) {
-            Err(error) => return self.errors.push(wrong(error.to_string())),
+            Err(error) => {
+                self.errors.push(wrong(error.to_string()));
+                return false;
+            }
             Ok(_) => embedded::validate(self.nodes, root.node, &object, &FieldPath::nil(), true, &mut errors),
         }
-        if errors.is_empty() {
-            self.value(node, default, path);
-        } else {
+        if !errors.is_empty() {
             self.errors.push(wrong(aggregate(&errors)));
+            return false;
         }
+        self.value(node, default, path)
     }
 
-    fn value(&mut self, node: &Node, default: &Value, path: &FieldPath) {
-        if !is_valid(self.nodes, node, default) {
-            let found = failures(self.nodes, node, default, None);
-            self.errors.extend(found.into_iter().map(|failure| failure.into_error(path)));
+    fn value(&mut self, node: &Node, default: &Value, path: &FieldPath) -> bool {
+        if is_valid(self.nodes, node, default) {
+            return true;
         }
+        let found = failures(self.nodes, node, default, None);
+        self.errors.extend(found.into_iter().map(|failure| failure.into_error(path)));
+        false
     }
 }

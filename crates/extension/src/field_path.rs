@@ -15,7 +15,7 @@ use crate::node::{Node, Rest};
 pub fn find(schema: &Value, path: &str, brackets: bool) -> Result<(FieldPath, Option<&'static str>), String> {
     let schema = compile::schema(Some(schema), false, Dialect::Defaults);
     let (path, node) = follow(&schema.nodes, schema.root(), path, brackets)?;
-    Ok((path, node.types.single()))
+    Ok((path, node.and_then(|node| node.types.single())))
 }
 
 pub(crate) fn follow<'n>(
@@ -23,8 +23,8 @@ pub(crate) fn follow<'n>(
     node: &'n Node,
     path: &str,
     brackets: bool,
-) -> Result<(FieldPath, &'n Node), String> {
-    let mut walk = Follow { nodes, node, path: FieldPath::nil() };
+) -> Result<(FieldPath, Option<&'n Node>), String> {
+    let mut walk = Follow { nodes, node: Some(node), path: FieldPath::nil() };
     let mut tokens = Tokens { rest: path };
     let ended = || "unexpected end of JSON path".to_owned();
     while let Some(token) = tokens.next() {
@@ -52,22 +52,27 @@ pub(crate) fn follow<'n>(
 
 struct Follow<'n> {
     nodes: &'n [Node],
-    node: &'n Node,
+    /// Nothing where anything may be.
+    node: Option<&'n Node>,
     path: FieldPath,
 }
 
 impl Follow<'_> {
     fn step(&mut self, name: &str) -> Result<(), String> {
         let unknown = || "does not refer to a valid field".to_owned();
-        let next = if self.node.properties.is_empty() {
-            let Rest::Node(rest) = self.node.rest else { return Err(unknown()) };
+        let node = self.node.ok_or_else(unknown)?;
+        let next = if node.properties.is_empty() {
             self.path = self.path.key(name);
-            rest
+            match node.rest {
+                Rest::Unsaid => return Err(unknown()),
+                Rest::Allowed | Rest::Forbidden => None,
+                Rest::Node(rest) => Some(rest),
+            }
         } else {
             self.path = self.path.child(name.to_owned());
-            self.node.property(name).ok_or_else(unknown)?
+            Some(node.property(name).ok_or_else(unknown)?)
         };
-        self.node = &self.nodes[next.0 as usize];
+        self.node = next.map(|id| &self.nodes[id.0 as usize]);
         Ok(())
     }
 }

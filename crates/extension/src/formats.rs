@@ -139,6 +139,11 @@ impl Format {
     }
 }
 
+/// Whether values of a type are checked against a format of this name.
+pub fn knows_format(name: &str, kind: &str) -> bool {
+    Format::named(name, Types::named(kind)) != Format::Unknown
+}
+
 /// Lower case letters, digits and dashes, which stand neither first nor last.
 fn is_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

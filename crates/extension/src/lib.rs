@@ -7,7 +7,8 @@
 //! request ─ Schema::read ─ Schema::fill ─ registry ─ Schema::validate_create / validate_update ─ store
 //!           │ prune          defaults                 │ check       keywords of the schema
 //!           │ nulls                                   │ embedded    metadata inside of objects
-//!           └ metadata                                └ lists       sets and maps have no item twice
+//!           └ metadata                                ├ lists       sets and maps have no item twice
+//!                                                     └ rules       expressions, under a budget
 //! answer ── Version::cells, Scale::read, Definition::convert
 //! publish   OpenAPI from the definition's own JSON: a compiled schema holds no descriptions
 //! ```
@@ -32,15 +33,17 @@ mod path;
 mod pattern;
 mod prune;
 pub mod publish;
+pub mod rules;
 mod scale;
 mod schema;
 mod validate;
 
 pub use columns::Column;
 pub use definition::{Definition, Names, Selectable, Version};
+pub use formats::knows_format;
 pub use node::{Additional, ListType, Shape};
 pub use path::JsonPath;
-pub use pattern::{Pattern, PatternError};
+pub use pattern::Pattern;
 pub use scale::{Scale, ScaleError};
 pub use schema::{Origin, Schema};
 pub use validate::Findings;

@@ -119,7 +119,7 @@ fn one<'v>(row: Row<'v>, step: &Step) -> Result<Row<'v>, Stopped> {
         Step::Wildcard => Ok(row.iter().flat_map(children).collect()),
         Step::Recursive => {
             let mut all = Row::new();
-            row.iter().for_each(|value| descend(value, &mut all));
+            row.into_iter().for_each(|value| descend(value, &mut all));
             Ok(all)
         }
         Step::Union(parts) => {
@@ -155,11 +155,11 @@ fn one<'v>(row: Row<'v>, step: &Step) -> Result<Row<'v>, Stopped> {
     }
 }
 
-fn descend<'v>(value: &Cow<'v, Value>, all: &mut Row<'v>) {
-    let below = children(value);
+fn descend<'v>(value: Cow<'v, Value>, all: &mut Row<'v>) {
+    let below = children(&value);
     if !below.is_empty() {
-        all.push(value.clone());
-        below.iter().for_each(|child| descend(child, all));
+        all.push(value);
+        below.into_iter().for_each(|child| descend(child, all));
     }
 }
 

@@ -1,13 +1,11 @@
 //! Regular expressions in Go's syntax, compiled once and not before they are needed.
 
-mod translate;
-
 use std::fmt;
 use std::sync::OnceLock;
 
-use regex::{Regex, RegexBuilder};
-
-pub use translate::PatternError;
+use atoll_cel::regexp;
+pub use atoll_cel::regexp::PatternError;
+use regex::Regex;
 
 /// How large a compiled expression may be; Go has limits of its own that are below this.
 const LARGEST: usize = 32 << 20;
@@ -28,11 +26,7 @@ impl Pattern {
     }
 
     fn compiled(&self) -> &Result<Regex, PatternError> {
-        self.compiled.get_or_init(|| {
-            let translated = translate::translate(&self.source)?;
-            let built = RegexBuilder::new(&translated).size_limit(LARGEST).build();
-            built.map_err(|_| PatternError::other(&self.source))
-        })
+        self.compiled.get_or_init(|| regexp::read(&self.source, LARGEST))
     }
 
     /// Whether some part of the text matches. What is no regular expression matches nothing.

@@ -100,7 +100,13 @@ fn flatten(schema: &mut Value) {
     }
     if any_nullable {
         fields.remove("required");
-    } else if let Some(Value::Array(required)) = fields.get_mut("required") {
+        return;
+    }
+    if !fields.contains_key("properties") {
+        // Where properties are not shown, what is required of them is.
+        return;
+    }
+    if let Some(Value::Array(required)) = fields.get_mut("required") {
         required.retain(|name| !nullable.iter().any(|nullable| name == nullable));
         if required.is_empty() {
             fields.remove("required");

@@ -1,9 +1,12 @@
 //! A compiled schema.
 
+use std::sync::OnceLock;
+
 use serde_json::Value;
 
 use crate::compile::{self, Dialect};
 use crate::node::{Flags, Node, NodeId, Shape};
+use crate::rules::Rules;
 
 /// What a version of a definition says about its objects.
 #[derive(Debug)]
@@ -12,6 +15,8 @@ pub struct Schema {
     pub(crate) root: NodeId,
     /// Whether unknown fields are kept everywhere, as definitions of old could say.
     pub(crate) preserves: bool,
+    /// Compiled when an object is first checked.
+    pub(crate) rules: OnceLock<Rules>,
 }
 
 /// Where an object comes from.

@@ -101,10 +101,15 @@ impl Version {
         }
     }
 
-    fn validate_rules(&self, _new: &Value, _old: Option<&Value>, findings: &mut Findings) {
-        if self.schema.has_rules() && findings.errors.iter().any(is_blocking) {
+    fn validate_rules(&self, new: &Value, old: Option<&Value>, findings: &mut Findings) {
+        if !self.schema.has_rules() || self.schema.rules().is_empty() {
+            return;
+        }
+        if findings.errors.iter().any(is_blocking) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             findings.errors.push(FieldError::invalid(&FieldPath::nil(), Value::Null, detail));
+        } else {
+            self.schema.validate_rules(new, old, findings);
         }
     }
 }

@@ -15,6 +15,7 @@
 mod author;
 mod compare;
 mod conflict;
+mod custom;
 mod element;
 mod fields;
 mod last_applied;
@@ -30,6 +31,9 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
+use atoll_extension::Schema;
 use atoll_meta::{Status, object};
 use atoll_schema::{TypeId, TypeRef, Types};
 use serde_json::{Map, Value};
@@ -37,7 +41,7 @@ use serde_json::{Map, Value};
 pub use author::{Author, Resets};
 pub use fields::MalformedFields;
 pub use managed::is_reset;
-pub use scale::{parent_fields, scale_fields};
+pub use scale::{REPLICAS, parent_fields, scale_fields};
 pub use set::Set;
 
 use conflict::Conflict;
@@ -62,12 +66,31 @@ pub fn joined(one: Option<&Value>, other: &Value) -> Option<Value> {
 pub struct Kind {
     api_version: String,
     kind: String,
-    shape: Shape,
+    root: Root,
     /// What an object is before anything of it is set.
     empty: Value,
 }
 
+/// What is known of the fields of a kind.
+#[derive(Clone, Debug)]
+enum Root {
+    Type(Option<TypeId>),
+    Schema(Arc<Schema>),
+}
+
 impl Kind {
+    /// A kind that a definition describes.
+    pub fn custom(api_version: String, kind: &str, schema: Arc<Schema>) -> Self {
+        Kind { root: Root::Schema(schema), ..Kind::new(api_version, kind, None) }
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        match &self.root {
+            Root::Type(id) => Shape::of_kind(*id),
+            Root::Schema(schema) => Shape::of_schema(schema),
+        }
+    }
+
     /// A kind whose fields are known, or one that can only be guessed from its objects.
     pub fn new(api_version: String, kind: &str, type_id: Option<TypeId>) -> Self {
         let zero = type_id.map(|id| Types::get().zero(TypeRef::Struct(id)));
@@ -75,7 +98,12 @@ impl Kind {
         if type_id.is_none() {
             object::set_type(&mut empty, &api_version, kind);
         }
-        Kind { api_version, kind: kind.to_owned(), shape: Shape::of_kind(type_id), empty }
+        Kind { api_version, kind: kind.to_owned(), root: Root::Type(type_id), empty }
+    }
+
+    /// Whether an object has no field that this kind does not know.
+    pub fn fits(&self, object: &Value) -> bool {
+        validate::problems(self.shape(), object).is_empty()
     }
 
     /// What an object is before anything of it is set.
@@ -125,7 +153,7 @@ impl Kind {
     ) -> Result<Option<Vec<Entry<'a>>>, NoKey> {
         let count = entries.len();
         entries.retain(|entry| entry.api_version == self.api_version.as_str());
-        let mut comparison = compare::compare(self.shape, live, new)?;
+        let mut comparison = compare::compare(self.shape(), live, new)?;
         author.resets.filter(&mut comparison.changed);
         author.resets.filter(&mut comparison.removed);
         let mut same = entries.len() == count;
@@ -157,7 +185,7 @@ impl Kind {
     pub fn left_by(&self, live: &Value, new: &Value, author: &Author<'_>) -> Option<Value> {
         let mut entries = managed::decode(live_fields(live)).unwrap_or_default();
         entries.retain(|entry| entry.api_version == self.api_version.as_str());
-        let mut comparison = compare::compare(self.shape, live, new).ok()?;
+        let mut comparison = compare::compare(self.shape(), live, new).ok()?;
         author.resets.filter(&mut comparison.changed);
         author.resets.filter(&mut comparison.removed);
         for entry in &mut entries {
@@ -182,7 +210,7 @@ impl Kind {
     /// Makes an entry fit types that have become one value since it was written. Whether it did not.
     fn reconcile(&self, entry: &mut Entry<'_>) -> bool {
         let count = entry.set.len();
-        entry.set.collapse(self.shape);
+        entry.set.collapse(self.shape());
         entry.set.len() != count
     }
 
@@ -203,7 +231,7 @@ impl Kind {
         self.check_kind(config)?;
         let result = match self.apply_once(live, config, author, force) {
             Err(Refusal::Conflicts(conflicts)) if author.manager == last_applied::MANAGER => {
-                match last_applied::remaining(self.shape, &self.api_version, live, conflicts) {
+                match last_applied::remaining(self.shape(), &self.api_version, live, conflicts) {
                     conflicts if conflicts.is_empty() => self.apply_once(live, config, author, true),
                     conflicts => Err(Refusal::Conflicts(conflicts)),
                 }
@@ -249,7 +277,7 @@ impl Kind {
         if config["metadata"][MANAGED_FIELDS].is_array() {
             return Err(Refusal::Status(Box::new(Status::bad_request("metadata.managedFields must be nil"))));
         }
-        let problems = validate::problems(self.shape, config);
+        let problems = validate::problems(self.shape(), config);
         if !problems.is_empty() {
             return Err(plain(format!(
                 "failed to create typed patch object ({}): {}",
@@ -263,13 +291,13 @@ impl Kind {
             self.reconcile(entry);
         }
         let mut own = self.entry(author, author.manager, Operation::Apply);
-        own.set = owned::fields(self.shape, config).map_err(failed)?;
+        own.set = owned::fields(self.shape(), config).map_err(failed)?;
         author.resets.filter(&mut own.set);
         let last = entries
             .iter()
             .position(|entry| entry.is_same_manager(&own))
             .map(|index| entries.swap_remove(index));
-        let merged = merging::merge(self.shape, live, config).map_err(failed)?;
+        let merged = merging::merge(self.shape(), live, config).map_err(failed)?;
         let new = match &last {
             Some(last) if !last.set.is_subset(&own.set) => {
                 self.prune(&merged, &entries, &own, last).map_err(failed)?
@@ -278,7 +306,7 @@ impl Kind {
         };
         let conflicts: Vec<Conflict<'a>>;
         let recorded = {
-            let mut comparison = compare::compare(self.shape, live, &new).map_err(failed)?;
+            let mut comparison = compare::compare(self.shape(), live, &new).map_err(failed)?;
             author.resets.filter(&mut comparison.changed);
             author.resets.filter(&mut comparison.removed);
             conflicts = conflicts_with(&entries, &comparison.changed);
@@ -320,7 +348,7 @@ impl Kind {
         own: &Entry<'_>,
         last: &Entry<'_>,
     ) -> Result<Value, NoKey> {
-        let shape = self.shape;
+        let shape = self.shape();
         let owned = |value| owned::fields(shape, value).map(|set| set.with_named_fields(shape));
         let last = last.set.clone().with_named_fields(shape);
         let managed = others.iter().map(|entry| &entry.set).chain([&own.set]);

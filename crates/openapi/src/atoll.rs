@@ -47,5 +47,6 @@ pub fn kinds() -> Vec<Kind> {
         },
     });
     let (group, version, kind) = ("atoll.dev".to_owned(), "v1alpha1".to_owned(), "Workspace".to_owned());
-    vec![Kind { group, version, kind, schema }]
+    let list_kind = format!("{kind}List");
+    vec![Kind { group, version, kind, list_kind, schema, lesser: None }]
 }

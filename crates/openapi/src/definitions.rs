@@ -52,9 +52,8 @@ impl<'a> Definitions<'a> {
             sources.insert(definition(key), Source::Special(key));
         }
         for own in &api.kinds {
-            let list = format!("{}List", own.kind);
             sources.insert(custom_definition(&own.group, &own.version, &own.kind), Source::Own(own));
-            sources.insert(custom_definition(&own.group, &own.version, &list), Source::OwnList(own));
+            sources.insert(custom_definition(&own.group, &own.version, &own.list_kind), Source::OwnList(own));
         }
         let mut kinds: HashMap<TypeId, Vec<_>> = HashMap::new();
         for (group, version, kind, id) in types.kinds() {
@@ -65,9 +64,10 @@ impl<'a> Definitions<'a> {
     }
 
     /// Calls `with` for the named definitions and all that they refer to. `served` are the group versions whose own they
-    /// are.
+    /// are; `lesser` says that they are for version 2.
     pub fn closure<E>(
         &self,
+        lesser: bool,
         mut wanted: BTreeSet<String>,
         served: &[(&str, &str)],
         descriptions: &Descriptions,
@@ -76,7 +76,7 @@ impl<'a> Definitions<'a> {
         let mut found = HashSet::new();
         while let Some(name) = wanted.pop_first() {
             let Some(source) = self.sources.get(&name) else { continue };
-            let schema = self.schema(&name, source, served, descriptions);
+            let schema = self.schema(lesser, &name, source, served, descriptions);
             referred(&schema, &mut |other| {
                 if !found.contains(other) && other != name {
                     wanted.insert(other.to_owned());
@@ -90,6 +90,7 @@ impl<'a> Definitions<'a> {
 
     fn schema(
         &self,
+        lesser: bool,
         name: &str,
         source: &Source<'_>,
         served: &[(&str, &str)],
@@ -123,13 +124,37 @@ impl<'a> Definitions<'a> {
                 schema
             }
             Source::Own(own) => {
-                let mut schema = own.schema.clone();
+                let mut schema = match &own.lesser {
+                    Some(lesser_schema) if lesser => lesser_schema.clone(),
+                    _ => own.schema.clone(),
+                };
+                if own.lesser.is_some() {
+                    describe(&mut schema, descriptions);
+                }
                 let kind = group_version_kind((&own.group, &own.version, &own.kind));
                 schema["x-kubernetes-group-version-kind"] = json!([kind]);
                 schema
             }
             Source::OwnList(own) => list_of(own, descriptions),
         }
+    }
+}
+
+/// Describes what all objects have in the words that describe it in built-in kinds.
+fn describe(schema: &mut Value, descriptions: &Descriptions) {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    let known = definition("core/v1.ConfigMap");
+    for name in ["apiVersion", "kind", "metadata"] {
+        if let (Some(property), Some(text)) =
+            (properties.get_mut(name), descriptions.of_property(&known, name))
+        {
+            property["description"] = text.into_owned().into();
+        }
+    }
+    for property in
+        properties.values_mut().filter(|property| property["x-kubernetes-embedded-resource"] == true)
+    {
+        describe(property, descriptions);
     }
 }
 
@@ -141,8 +166,8 @@ fn group_version_kind((group, version, kind): (&str, &str, &str)) -> Value {
 fn list_of(own: &Kind, descriptions: &Descriptions) -> Value {
     let item = reference(&custom_definition(&own.group, &own.version, &own.kind));
     let metadata = reference(&definition("meta/v1.ListMeta"));
-    let list = format!("{}List", own.kind);
-    let name = custom_definition(&own.group, &own.version, &list);
+    let list = own.list_kind.as_str();
+    let name = custom_definition(&own.group, &own.version, list);
     let described = |property: &str, mut schema: Value| {
         if let Some(description) = descriptions.of_property(&name, property) {
             schema["description"] = description.into_owned().into();
@@ -156,7 +181,7 @@ fn list_of(own: &Kind, descriptions: &Descriptions) -> Value {
         "metadata": described("metadata", json!({ "default": {}, "allOf": [metadata] })),
         "items": described("items", json!({ "type": "array", "items": item })),
     });
-    let kind = group_version_kind((&own.group, &own.version, &list));
+    let kind = group_version_kind((&own.group, &own.version, list));
     schema["x-kubernetes-group-version-kind"] = json!([kind]);
     schema
 }

@@ -11,6 +11,7 @@
 //! serves them keeps what becomes of them. Kinds without facts (Atoll's own, and custom ones) bring their schema with them.
 
 mod atoll;
+mod custom;
 mod definitions;
 mod descriptions;
 mod downgrade;
@@ -24,6 +25,7 @@ mod v2;
 mod v3;
 
 pub use atoll::kinds as atoll_kinds;
+pub use custom::{Published, kind as custom_kind};
 
 use std::io::{self, Write};
 
@@ -47,6 +49,8 @@ pub struct Resource {
     pub subresources: Vec<Subresource>,
     /// Whether deleting one answers with the object rather than with a Status.
     pub returns_deleted: bool,
+    /// Whether a definition in the workspace makes it. Such have no paths to watch at.
+    pub custom: bool,
 }
 
 /// One subresource; its kind may be of another group version than its resource's.
@@ -65,8 +69,11 @@ pub struct Kind {
     pub group: String,
     pub version: String,
     pub kind: String,
+    pub list_kind: String,
     /// Its schema as version 3 of OpenAPI writes it, references to built-in definitions included.
     pub schema: Value,
+    /// The same for version 2, where that does not follow.
+    pub lesser: Option<Value>,
 }
 
 /// What is served, described on demand.

@@ -120,7 +120,7 @@ impl Writer<'_> {
                 self.list(format!("{root}/{}", resource.resource), "list", name);
             }
         }
-        if can("watch") {
+        if can("watch") && !resource.custom {
             self.list(
                 format!("{root}/watch{collection}"),
                 "watchlist",
@@ -173,7 +173,10 @@ impl Writer<'_> {
             answers: &[200],
         };
         let shown = match action {
-            "list" => self.definition(kind.0, kind.1, &format!("{}List", kind.2)),
+            "list" => match self.api.kind(kind.0, kind.1, kind.2) {
+                Some(own) => custom_definition(kind.0, kind.1, &own.list_kind),
+                None => self.definition(kind.0, kind.1, &format!("{}List", kind.2)),
+            },
             _ => definition("meta/v1.WatchEvent"),
         };
         let mut operation = self.operation(act, Shown::Definition(shown));

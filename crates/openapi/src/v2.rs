@@ -74,7 +74,7 @@ fn each(
         "definitions" => {
             let served = author.api.group_versions();
             let with = |name: &str, schema| with(name, downgrade::schema(schema));
-            author.definitions.closure(mentioned(paths), &served, &author.descriptions, with)
+            author.definitions.closure(true, mentioned(paths), &served, &author.descriptions, with)
         }
         _ => {
             for operations in paths.values() {

@@ -76,7 +76,7 @@ pub fn write(
         text.open("schemas")?;
         author
             .definitions
-            .closure(names, served, &author.descriptions, |name, schema| text.member(name, &schema))?;
+            .closure(false, names, served, &author.descriptions, |name, schema| text.member(name, &schema))?;
         text.close()?;
     }
     text.member("securitySchemes", &json!({ "BearerToken": bearer_token() }))?;

@@ -53,8 +53,8 @@ pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
             object = with_rules(row, object, rules, &created);
         }
         let encoded = Bytes::from(atoll_meta::json::encode_object(&object));
-        let facts = facts::of(row, &object);
-        let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone() };
+        let facts = facts::of(catalog, row, &object);
+        let facts = Facts { labels: facts.labels.clone(), fields: facts.fields.clone(), further: None };
         let namespace = atoll_meta::object::namespace(&object);
         layer.add(group, resource, namespace, atoll_meta::object::name(&object), encoded, facts);
     }

@@ -7,6 +7,7 @@ use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 use atoll_validation::warnings;
 
+use crate::definitions::Interned;
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy::{self, Strategy};
 use crate::views;
@@ -27,6 +28,8 @@ pub enum Profile {
 pub struct Catalog {
     rows: Vec<SharedRow>,
     by_path: HashMap<(String, String, String), SharedRow>,
+    /// What the objects of workspaces define.
+    pub definitions: Interned,
 }
 
 /// Resources of the minimal profile, as (group, resource); the RBAC group is in it whole.
@@ -59,7 +62,7 @@ impl Catalog {
         let rows: Vec<SharedRow> = builtin.chain([workspaces()]).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
-        Catalog { rows, by_path }
+        Catalog { rows, by_path, definitions: Interned::default() }
     }
 
     pub fn rows(&self) -> &[SharedRow] {
@@ -126,6 +129,7 @@ fn builtin(resource: &Resource) -> Row {
         checks: atoll_validation::of(resource.group, resource.resource),
         warnings: warnings::of(view.map_or(resource.group, |view| view.group), resource.resource),
         managed: Kind::new(api_version, resource.kind, resource.type_id),
+        custom: None,
     }
 }
 
@@ -158,5 +162,6 @@ fn workspaces() -> Row {
         checks: atoll_validation::of(ATOLL, "workspaces"),
         warnings: warnings::of(ATOLL, "workspaces"),
         managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
+        custom: None,
     }
 }

@@ -6,9 +6,10 @@ use atoll_meta::{Status, id, object};
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Admission, Answer, Refused, Registry, parse, random, resets, services};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, random, resets, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -26,8 +27,12 @@ impl Registry {
         dry_run: bool,
         admission: &A,
     ) -> Result<Answer, Status> {
+        if row.custom.as_ref().is_some_and(|custom| custom.is_terminating) {
+            let message = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&row.group, &row.resource, object::name(&object), message));
+        }
         let labelled = object::labels(&object).next().is_some();
-        row.defaults.apply(&mut object);
+        row.fill_defaults(&mut object);
         let fields = object::metadata_mut(&mut object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
@@ -44,7 +49,7 @@ impl Registry {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             // Some things follow from the name.
-            row.defaults.apply(&mut candidate);
+            row.fill_defaults(&mut candidate);
             match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,
@@ -97,33 +102,61 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
-        let errors = row.strategy.check_create(&object, row.namespaced, row.checks);
+        let mut errors = row.strategy.check_create(&object, row.namespaced, row.checks);
+        if let Some(custom) = &row.custom {
+            errors = custom.check_create(row, &object, errors);
+        }
         if !errors.is_empty() {
-            return Err(Status::invalid(row.storage_group(), &row.kind, place.name, errors));
+            return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
         admission.validate(Some(&object), None).await?;
+        let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;
+        admission.ended(written).await;
+        outcome
+    }
+
+    /// Writes a finished object where nothing is.
+    async fn write_new(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        revision: u64,
+        dry_run: bool,
+    ) -> (Result<Answer, Status>, Written) {
         let key = row.key(place);
         let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
-            let dying = object::is_being_deleted(&parse(&existing.json)?);
-            let message = format!("object is being deleted: {}", taken().message());
-            return Err(if dying { taken().with_message(message) } else { taken() });
+            let status = match parse(&existing.json()) {
+                Ok(existing) if object::is_being_deleted(&existing) => {
+                    taken().with_message(format!("object is being deleted: {}", taken().message()))
+                }
+                Ok(_) => taken(),
+                Err(status) => status,
+            };
+            return (Err(status), Written::No);
         }
         if dry_run {
-            return Ok(Answer { json: row.shown_json(self.encode_stored(row, &mut object).0) });
+            let json = row.shown_json(self.encode_stored(row, &mut object).0);
+            return (Ok(Answer { json }), Written::No);
         }
         if revision != 0 {
-            return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
+            let refused =
+                Status::plain_internal("resourceVersion should not be set on objects to be created");
+            return (Err(refused), Written::No);
         }
         let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => {
+                if definitions::defines(row) {
+                    self.settle_definition(place.workspace, place.name).await;
+                }
                 let json = Bytes::from(splice_resource_version(&encoded, revision));
-                Ok(Answer { json: row.shown_json(json) })
+                (Ok(Answer { json: row.shown_json(json) }), Written::At(revision))
             }
-            Err(Refused::Changed) => Err(taken()),
-            Err(Refused::Status(status)) => Err(status),
+            Err(Refused::Changed) => (Err(taken()), Written::No),
+            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
         }
     }
 

@@ -1,11 +1,15 @@
 //! Delete: at once where nothing holds the object, else by marking it.
 
+use std::sync::Arc;
+
 use atoll_meta::json::splice_resource_version;
 use atoll_meta::status::Details;
 use atoll_meta::{Status, object, time};
+use atoll_watch::Facts;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
 use crate::{Admission, Answer, Refused, Registry, parse, services};
@@ -69,25 +73,27 @@ impl Registry {
             let snapshot = self.snapshot();
             let existing =
                 snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-            let old = parse(&existing.json)?;
+            let stored = existing.clone();
+            let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
+            let old = parse(&existing.json())?;
             check_preconditions(row, &old, options)?;
             admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
             let value = match &step {
-                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json.clone() })),
+                Step::Wait => return Ok(Deleted::Marked(Answer { json: existing.json() })),
                 Step::Mark(marked) | Step::MarkAndGo(marked) => {
-                    let (encoded, facts) = self.encode(row, marked);
+                    let (encoded, facts) = self.encode_marked(row, marked);
                     let same = splice_resource_version(&encoded, existing.revision);
                     let goes = matches!(step, Step::MarkAndGo(_));
                     if options.dry_run && goes {
                         return Ok(gone(row, &old, Bytes::from(same)));
                     }
-                    if same == existing.json || options.dry_run {
+                    if same == stored.json() || options.dry_run {
                         return Ok(Deleted::Marked(Answer { json: Bytes::from(same) }));
                     }
                     Some((encoded, facts))
                 }
-                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json.clone())),
+                Step::Go if options.dry_run => return Ok(gone(row, &old, existing.json())),
                 Step::Go => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
@@ -108,6 +114,14 @@ impl Registry {
         }
     }
 
+    /// A custom object may be marked by clients of another version than it is stored in.
+    fn encode_marked(&self, row: &Row, marked: &Value) -> (Bytes, Arc<Facts>) {
+        match row.custom {
+            Some(_) => self.encode_stored(row, &mut marked.clone()),
+            None => self.encode(row, marked),
+        }
+    }
+
     /// Gives back what only an object that exists may hold.
     pub(crate) async fn after_delete(&self, row: &Row, workspace: &str, old: &Value) {
         if services::is_services(row) {
@@ -123,7 +137,8 @@ impl Registry {
         };
         let finalizers = match &grace {
             Grace::Pending => return Step::Wait,
-            _ => finalizers(old, options.propagation),
+            // What depends on a definition are its objects, and they go in any case.
+            _ => finalizers(old, options.propagation.filter(|_| !definitions::defines(row))),
         };
         let held = !finalizers.is_empty() || (row.strategy.is_held)(old);
         if !held && matches!(grace, Grace::None) {
@@ -136,7 +151,8 @@ impl Registry {
             true => fields.remove("finalizers"),
             false => fields.insert("finalizers".into(), json!(finalizers)),
         };
-        if first && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
+        let counts = first && !row.strategy.own_deletion;
+        if counts && let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
             fields.insert("generation".into(), (generation + 1).into());
         }
         let (time, period) = match grace {

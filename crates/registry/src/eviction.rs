@@ -30,7 +30,7 @@ impl Registry {
     }
 
     async fn try_evict(&self, pods: &Row, place: &Place<'_>, options: &DeleteOptions) -> Result<(), Status> {
-        let pod = parse(&self.get(pods, place)?.json)?;
+        let pod = parse(&self.get(pods, place)?.json())?;
         let phase = pod["status"]["phase"].as_str().unwrap_or_default();
         let ending = matches!(phase, "Succeeded" | "Failed") || object::is_being_deleted(&pod);
         let guard = match () {
@@ -107,7 +107,7 @@ impl Registry {
         let snapshot = self.snapshot();
         let mut found = Vec::new();
         for object in snapshot.list(&row.scope(Some(place.workspace), place.namespace), None) {
-            let budget = parse(&object.json)?;
+            let budget = parse(&object.json())?;
             let Some(selector) = budget["spec"].get("selector") else { continue };
             let selects = LabelSelector::from_object(selector)
                 .is_ok_and(|selector| selector.matches(|key| object::label(pod, key)));

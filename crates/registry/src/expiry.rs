@@ -51,7 +51,7 @@ fn existing(registry: &Registry, row: &Row, snapshot: &atoll_watch::Snapshot, tt
     let mut due: Vec<_> = snapshot
         .list(&scope, None)
         .map(|object| {
-            let created = parse(&object.json).ok().and_then(|value| {
+            let created = parse(&object.json()).ok().and_then(|value| {
                 atoll_meta::time::parse(atoll_meta::object::creation_timestamp(&value)?).ok()
             });
             let age = created.map_or(0, |created| now - created.seconds);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use atoll_store::{Key, Memo, key};
-use atoll_watch::Facts;
 use atoll_watch::object::{Decode, TOMBSTONE};
+use atoll_watch::{Facts, Further};
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::catalog::Catalog;
+use crate::definitions;
 use crate::row::Row;
 use crate::strategy;
 
@@ -30,21 +31,31 @@ impl Decode for Decoder {
             self.catalog.stored(group, parts.resource)
         });
         match (row, atoll_meta::json::parse(value)) {
-            (Some(row), Ok(parsed)) => of(row, &parsed.value),
-            // A resource that is not served now, or a value that cannot be read: kept, but not selectable.
+            (Some(row), Ok(parsed)) => of(&self.catalog, row, &parsed.value),
+            // An object of a custom resource: which one is known when it is read.
+            (None, Ok(parsed)) => {
+                let further = Some(Box::default());
+                Arc::new(Facts { labels: labels(&parsed.value), fields: Box::default(), further })
+            }
+            // A value that cannot be read: kept, but not selectable.
             _ => Facts::none(),
         }
     }
 }
 
-pub fn of(row: &Row, object: &Value) -> Arc<Facts> {
+pub fn labels(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     let labels =
         object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
-    let labels: Box<[_]> = labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
-        .collect();
+    let texts = labels.into_iter().flatten();
+    texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect()
+}
+
+/// The facts of an object in the form of the store.
+pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
+    if let Some(custom) = &row.custom {
+        return definitions::form::of(custom.storage(), object);
+    }
+    let labels = labels(object);
     let fields: Box<[_]> = row
         .strategy
         .fields
@@ -62,8 +73,12 @@ pub fn of(row: &Row, object: &Value) -> Arc<Facts> {
             (!value.is_empty()).then(|| (field.label, value.into()))
         })
         .collect();
-    if labels.is_empty() && fields.is_empty() {
+    let further = definitions::defines(row).then(|| {
+        let made = definitions::compile::definition(&catalog.definitions, object);
+        Box::new(Further { shared: made.spec.clone(), made: Some(made), ..Further::default() })
+    });
+    if labels.is_empty() && fields.is_empty() && further.is_none() {
         return Facts::none();
     }
-    Arc::new(Facts { labels, fields })
+    Arc::new(Facts { labels, fields, further })
 }

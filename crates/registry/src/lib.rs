@@ -10,11 +10,13 @@
 //! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
 //! parsed only to be changed; what is read is handed on as it is stored.
 
+mod account;
 mod admission;
 mod binding;
 pub mod bootstrap;
 pub mod catalog;
 mod create;
+pub mod definitions;
 mod delete;
 mod eviction;
 pub mod expiry;
@@ -39,7 +41,7 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
-pub use admission::{Admission, Unasked};
+pub use admission::{Admission, Unasked, Written};
 /// Who manages the fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
@@ -56,6 +58,8 @@ pub struct Registry {
     pub catalog: Arc<Catalog>,
     pub clock: Arc<dyn Clock>,
     pub network: Network,
+    /// Held by whoever gives names to definitions.
+    pub naming: tokio::sync::Mutex<()>,
 }
 
 /// Where the time comes from.
@@ -134,13 +138,16 @@ impl Registry {
         if let Some(id) = row.stored_type().filter(|_| !stays_json) {
             atoll_schema::through_protobuf(atoll_schema::Types::get(), id, object);
         }
+        if let Some(custom) = &row.custom {
+            definitions::to_stored(row, custom, object);
+        }
         // Whatever is read from the store is filled in again.
         row.stored_defaults().apply(object);
         self.encode(row, object)
     }
 
     fn encode(&self, row: &Row, object: &Value) -> (Bytes, Arc<Facts>) {
-        (Bytes::from(atoll_meta::json::encode_object(object)), facts::of(row, object))
+        (Bytes::from(atoll_meta::json::encode_object(object)), facts::of(&self.catalog, row, object))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Who manages which fields, for kinds that are served in several versions: each manager is remembered in the version it used.
 
-use atoll_merge::apply::{Author, is_reset, joined};
+use atoll_merge::apply::{Author, Kind, is_reset, joined};
 use atoll_meta::object;
 use serde_json::Value;
 
 use crate::Registry;
+use crate::definitions::Custom;
 use crate::row::Row;
 
 const MANAGED_FIELDS: &str = "managedFields";
@@ -12,7 +13,10 @@ const MANAGED_FIELDS: &str = "managedFields";
 impl Registry {
     /// Writes into `new`, which was made of `shown`, who manages what. Both are in the version of the row.
     pub(crate) fn record(&self, row: &Row, shown: &Value, new: &mut Value, author: &Author<'_>) {
-        let others = self.others(row, shown, new, author);
+        let Ok(others) = self.others(row, shown, new, author) else {
+            object::metadata_mut(new).remove(MANAGED_FIELDS);
+            return;
+        };
         if row.view.is_some() {
             // Fields count as they come back, not as they were sent.
             let mut returned = new.clone();
@@ -37,13 +41,36 @@ impl Registry {
     }
 
     /// What managers in another version are left with.
-    fn others(&self, row: &Row, shown: &Value, new: &Value, author: &Author<'_>) -> Option<Value> {
+    fn others(
+        &self,
+        row: &Row,
+        shown: &Value,
+        new: &Value,
+        author: &Author<'_>,
+    ) -> Result<Option<Value>, Untold> {
         let sent = new["metadata"].get(MANAGED_FIELDS).filter(|_| author.subresource.is_empty());
         let source = match sent {
-            Some(sent) if is_reset(Some(sent)) => return None,
+            Some(sent) if is_reset(Some(sent)) => return Ok(None),
             Some(Value::Array(sent)) if !sent.is_empty() => sent,
-            _ => shown["metadata"].get(MANAGED_FIELDS)?.as_array()?,
+            _ => match shown["metadata"].get(MANAGED_FIELDS).and_then(Value::as_array) {
+                Some(kept) => kept,
+                None => return Ok(None),
+            },
         };
+        match &row.custom {
+            Some(custom) => of_other_versions(row, custom, source, shown, new, author),
+            None => Ok(self.of_sibling(row, source, shown, new, author)),
+        }
+    }
+
+    fn of_sibling(
+        &self,
+        row: &Row,
+        source: &[Value],
+        shown: &Value,
+        new: &Value,
+        author: &Author<'_>,
+    ) -> Option<Value> {
         let own = row.api_version();
         let other =
             source.iter().filter_map(|entry| entry["apiVersion"].as_str()).find(|other| *other != own)?;
@@ -54,11 +81,46 @@ impl Registry {
         };
         let sibling = self.catalog.rows().iter().find(is_other)?;
         let (mut live, mut changed) = (shown.clone(), new.clone());
-        object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.clone().into());
+        object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.into());
         for object in [&mut live, &mut changed] {
             row.to_stored(object);
             sibling.to_view(object);
         }
         sibling.managed.left_by(&live, &changed, author)
     }
+}
+
+/// What a manager has in another version cannot be told, for that version does not know all fields.
+struct Untold;
+
+/// What managers in other versions of a custom resource are left with. Upstream changes the name of the version and nothing
+/// else to find that out, and where that does not fit forgets who manages what.
+fn of_other_versions(
+    row: &Row,
+    custom: &Custom,
+    source: &[Value],
+    shown: &Value,
+    new: &Value,
+    author: &Author<'_>,
+) -> Result<Option<Value>, Untold> {
+    let mut left = None;
+    for version in custom.definition.versions().iter().filter(|version| version.name != custom.version.name) {
+        let api_version = format!("{}/{}", row.group, version.name);
+        if !source.iter().any(|entry| entry["apiVersion"] == *api_version) {
+            continue;
+        }
+        let kind = Kind::custom(api_version.clone(), &row.kind, version.schema.clone());
+        let (mut live, mut changed) = (shown.clone(), new.clone());
+        for object in [&mut live, &mut changed] {
+            object::set_type(object, &api_version, &row.kind);
+            if !kind.fits(object) {
+                return Err(Untold);
+            }
+        }
+        object::metadata_mut(&mut live).insert(MANAGED_FIELDS.into(), source.into());
+        if let Some(entries) = kind.left_by(&live, &changed, author) {
+            left = joined(left.as_ref(), &entries);
+        }
+    }
+    Ok(left)
 }

@@ -29,7 +29,7 @@ impl Registry {
             let snapshot = self.snapshot();
             let existing =
                 snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-            let old = parse(&existing.json)?;
+            let old = parse(&existing.json())?;
             if !expected.uid.is_empty() && expected.uid != object::uid(&old) {
                 return Err(uid_conflict(row, place, expected.uid, object::uid(&old)));
             }

@@ -5,7 +5,7 @@ use atoll_store::{Condition, Key, Write, WriteError};
 use atoll_watch::{Facts, Scope};
 
 use crate::catalog::ATOLL;
-use crate::{Registry, services, unavailable};
+use crate::{Registry, definitions, services, unavailable};
 
 impl Registry {
     /// Removes every key of a workspace. Its objects are gone by now; what remains are the marks and copies
@@ -23,7 +23,9 @@ impl Registry {
         for key in snapshot.stored_keys(&ports) {
             self.remove(key).await?;
         }
-        for row in self.catalog.rows() {
+        let custom = definitions::list(&snapshot, workspace);
+        let custom = custom.iter().filter_map(|definition| definition.stored.as_ref());
+        for row in custom.chain(self.catalog.rows()) {
             for key in snapshot.stored_keys(&row.scope(Some(workspace), "")) {
                 if row.group == ATOLL && row.resource == "workspaces" {
                     let child = snapshot.get(&key).map(|child| child.field("status.id").to_string());

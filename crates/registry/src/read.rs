@@ -36,6 +36,14 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// Whether an object is wanted. Which fields one of a custom resource has depends on who asks.
+    pub fn matches_in(&self, row: &Row, object: &Arc<Object>) -> bool {
+        match row.custom {
+            Some(_) if !self.fields.is_empty() => self.matches(&row.shown(object.clone())),
+            _ => self.matches(object),
+        }
+    }
+
     pub fn matches(&self, object: &Object) -> bool {
         (self.labels.is_empty() || self.labels.matches(|label| object.facts.label(label)))
             && (self.fields.is_empty() || self.fields.matches(|field| Some(object.field(field))))
@@ -52,6 +60,7 @@ impl Registry {
     /// The objects of `scope` that are selected, as `snapshot` has them; at most `limit` if that is not 0.
     pub fn list(
         &self,
+        row: &Row,
         snapshot: &Arc<Snapshot>,
         scope: &Scope,
         selection: &Selection,
@@ -59,7 +68,7 @@ impl Registry {
         limit: usize,
     ) -> Listing {
         let everything = selection.is_everything();
-        let wanted = |object: &Arc<Object>| everything || selection.matches(object);
+        let wanted = |object: &Arc<Object>| everything || selection.matches_in(row, object);
         let mut found = snapshot.list(scope, after).filter(wanted);
         let revision = snapshot.revision;
         if limit == 0 {

@@ -44,6 +44,13 @@ pub fn of(row: &Row, subresource: &str) -> Resets {
     let special = SPECIAL.iter().find(|(group, resource, part, _)| {
         (*group, *resource, *part) == (row.group.as_str(), row.resource.as_str(), subresource)
     });
+    if row.custom.is_some() {
+        return match subresource {
+            "status" => METADATA_AND_SPEC,
+            "" if row.has_status() => Resets::At(&[&["status"]]),
+            _ => Resets::NONE,
+        };
+    }
     match (special, subresource) {
         (Some((.., resets)), _) => *resets,
         (None, "status") => Resets::At(&[&["spec"]]),

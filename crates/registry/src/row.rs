@@ -11,6 +11,7 @@ use atoll_validation::warnings::{self, Warnings};
 use atoll_watch::Scope;
 use serde_json::{Map, Value};
 
+use crate::definitions::Custom;
 use crate::strategy::Strategy;
 use crate::views::View;
 
@@ -42,6 +43,8 @@ pub struct Row {
     pub warnings: &'static Warnings,
     /// Keeps account of who manages which fields.
     pub managed: Kind,
+    /// Set for what a definition in the workspace defines.
+    pub custom: Option<Arc<Custom>>,
 }
 
 #[derive(Clone, Debug)]
@@ -107,6 +110,9 @@ impl Row {
 
     /// What is remarked on about an object, or one of its subresources, that is about to be written.
     pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+        if let Some(custom) = &self.custom {
+            return custom.remarks(subresource, new, old);
+        }
         match subresource {
             "" => (self.warnings.object)(new, old),
             "status" => (self.warnings.status)(new),
@@ -120,8 +126,31 @@ impl Row {
     }
 
     /// What every request about this resource is told.
-    pub fn deprecation(&self) -> Option<&'static str> {
+    pub fn deprecation(&self) -> Option<&str> {
+        if let Some(custom) = &self.custom {
+            return custom.deprecation();
+        }
         warnings::deprecated(&self.group, &self.version, &self.resource)
+    }
+
+    /// The kind of a list.
+    pub fn list_kind(&self) -> String {
+        self.custom
+            .as_ref()
+            .map_or_else(|| format!("{}List", self.kind), |custom| custom.list_kind.to_string())
+    }
+
+    /// The kind that errors are about: of custom objects, the one that they say they are.
+    pub(crate) fn named_kind<'a>(&'a self, object: &'a Value) -> &'a str {
+        if self.custom.is_some() { atoll_meta::object::kind(object) } else { &self.kind }
+    }
+
+    /// Fills in what goes without saying in a request.
+    pub(crate) fn fill_defaults(&self, object: &mut Value) {
+        self.defaults.apply(object);
+        if let Some(custom) = &self.custom {
+            custom.fill(object);
+        }
     }
 
     /// Whether status is written apart from the rest.
@@ -132,6 +161,10 @@ impl Row {
     /// A new object has no status yet; typed kinds show it as Go writes it then.
     pub(crate) fn clear_status(&self, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
+        if self.custom.is_some() {
+            fields.remove("status");
+            return;
+        }
         let types = Types::get();
         let slot = self.stored_type().and_then(|id| types[id].slot("status")).map(|(_, slot)| slot);
         match slot {

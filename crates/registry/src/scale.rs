@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use atoll_merge::apply::{Kind, parent_fields, scale_fields};
+use atoll_merge::apply::{Kind, REPLICAS, parent_fields, scale_fields};
 use atoll_meta::{FieldError, FieldPath, LabelSelector, Status, object};
 use atoll_schema::Types;
 use serde_json::{Map, Value, json};
@@ -15,18 +15,60 @@ pub static MANAGED: LazyLock<Kind> = LazyLock::new(|| {
     Kind::new("autoscaling/v1".to_owned(), "Scale", Types::get().by_kind("autoscaling", "v1", "Scale"))
 });
 
+/// What stands for a number of replicas that a custom object does not say.
+const UNSAID: i64 = i32::MIN as i64;
+
 /// The Scale of an object, and who manages it.
-pub fn with_managers(row: &Row, object: &Value) -> Value {
-    let mut scale = of(row, object);
-    let entries = scale_fields(object["metadata"].get("managedFields"), &row.api_version());
+pub fn with_managers(row: &Row, object: &Value) -> Result<Value, Status> {
+    let (mut scale, is_said) = built(row, object)?;
+    if !is_said {
+        scale["spec"]["replicas"] = UNSAID.into();
+    }
+    let managed = object["metadata"].get("managedFields");
+    let entries = with_path(row, |path| scale_fields(managed, &row.api_version(), path));
     if let Some(entries) = entries {
         object::metadata_mut(&mut scale).insert("managedFields".into(), entries);
     }
-    scale
+    Ok(scale)
 }
 
 /// The Scale of an object.
-pub fn of(row: &Row, object: &Value) -> Value {
+pub fn of(row: &Row, object: &Value) -> Result<Value, Status> {
+    let (scale, is_said) = built(row, object)?;
+    if is_said {
+        return Ok(scale);
+    }
+    let path =
+        row.custom.as_ref().and_then(|custom| custom.scale()).map_or("", |scale| &*scale.spec_replicas);
+    Err(Status::internal_error(format!("the spec replicas field {path:?} does not exist")))
+}
+
+/// The Scale of an object that has just been written.
+pub fn after(row: &Row, object: &Value) -> Result<Value, Status> {
+    built(row, object).map(|(scale, _)| scale)
+}
+
+/// The Scale of an object, and whether it says how many replicas it wants.
+fn built(row: &Row, object: &Value) -> Result<(Value, bool), Status> {
+    match row.custom.as_ref().and_then(|custom| custom.scale()) {
+        Some(scale) => scale.build(object).map_err(Status::plain_internal),
+        None => Ok((known(row, object), true)),
+    }
+}
+
+/// The way to the replicas of a kind.
+fn with_path<T>(row: &Row, then: impl FnOnce(&[&str]) -> T) -> T {
+    match row.custom.as_ref().and_then(|custom| custom.scale()) {
+        Some(scale) => {
+            let path = scale.spec_replicas.strip_prefix('.').unwrap_or(&scale.spec_replicas);
+            then(&path.split('.').collect::<Vec<_>>())
+        }
+        None => then(REPLICAS),
+    }
+}
+
+/// The Scale of an object of a built-in kind.
+fn known(row: &Row, object: &Value) -> Value {
     let fields = &object["metadata"];
     let mut metadata = Map::new();
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -50,25 +92,36 @@ pub fn of(row: &Row, object: &Value) -> Value {
 /// The object with the replicas that `scale` wants, managed by whom it says.
 pub fn apply(row: &Row, object: &Value, scale: &Value) -> Result<Value, Status> {
     let replicas = at(scale, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 {
+    if replicas < 0 && row.custom.is_none() {
         let path = FieldPath::new("spec").child("replicas");
         let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
         let name = at(scale, "metadata.name").and_then(Value::as_str).unwrap_or_default();
         return Err(Status::invalid("autoscaling", "Scale", name, vec![error]));
     }
     let mut scaled = object.clone();
-    scaled["spec"]["replicas"] = replicas.into();
+    match row.custom.as_ref().and_then(|custom| custom.scale()) {
+        Some(own) if replicas == UNSAID => {
+            let path = &own.spec_replicas;
+            return Err(Status::bad_request(format!("the spec replicas field {path:?} cannot be empty")));
+        }
+        Some(own) => {
+            let replicas = i32::try_from(replicas).unwrap_or(i32::MAX);
+            own.write(&mut scaled, replicas).map_err(Status::plain_internal)?;
+        }
+        None => scaled["spec"]["replicas"] = replicas.into(),
+    }
     // The Scale's own preconditions hold for the object.
     for field in ["resourceVersion", "uid"] {
         let wanted = scale["metadata"][field].as_str().unwrap_or_default();
         match wanted {
-            "" if field == "resourceVersion" => scaled["metadata"][field] = "".into(),
+            // A custom object is then what it was read as.
+            "" if field == "resourceVersion" && row.custom.is_none() => scaled["metadata"][field] = "".into(),
             "" => {}
             wanted => scaled["metadata"][field] = wanted.into(),
         }
     }
     let (parent, own) = (object["metadata"].get("managedFields"), scale["metadata"].get("managedFields"));
-    let managed = parent_fields(parent, own, &row.api_version());
+    let managed = with_path(row, |path| parent_fields(parent, own, &row.api_version(), path));
     let fields = object::metadata_mut(&mut scaled);
     match managed {
         Some(managed) => fields.insert("managedFields".into(), managed),

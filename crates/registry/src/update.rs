@@ -10,10 +10,11 @@ use atoll_watch::{Object, Snapshot};
 use serde_json::Value;
 
 use crate::catalog::ATOLL;
+use crate::definitions;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
-use crate::{Admission, Answer, Refused, Registry, parse, resets};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, resets};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -59,14 +60,17 @@ impl Registry {
             let Some(existing) = snapshot.get(&key) else {
                 return self.create_missing(row, place, update).await;
             };
-            let old = parse(&existing.json)?;
+            let old = match row.custom {
+                Some(_) => parse(&row.shown(existing.clone()).json())?,
+                None => parse(&existing.json())?,
+            };
             check_uid(row, place, update.uid, &old)?;
             let mut shown = Cow::Borrowed(&old);
             if row.view.is_some() {
                 row.to_view(shown.to_mut());
             }
             let mut new = (update.transform)(Some(&shown))?;
-            row.defaults.apply(&mut new);
+            row.fill_defaults(&mut new);
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };
@@ -89,6 +93,9 @@ impl Registry {
             match self.attempt(row, update, &existing, new).await {
                 Ok(Some(answer)) => {
                     self.settle_taken(taken).await;
+                    if definitions::defines(row) && !update.dry_run {
+                        self.settle_definition(place.workspace, place.name).await;
+                    }
                     return Ok((Answer { json: row.shown_json(answer.json) }, false));
                 }
                 Ok(None) => self.undo_taken(taken).await,
@@ -108,37 +115,54 @@ impl Registry {
         existing: &Existing<'_>,
         new: Value,
     ) -> Result<Option<Answer>, Status> {
+        let step = self.step(row, update, existing.old, new).await?;
+        let (outcome, written) = self.carry_out(row, existing, step, update.dry_run).await;
+        update.admission.ended(written).await;
+        outcome
+    }
+
+    /// Writes what one try came to.
+    async fn carry_out(
+        &self,
+        row: &Row,
+        existing: &Existing<'_>,
+        step: Step,
+        dry_run: bool,
+    ) -> (Result<Option<Answer>, Status>, Written) {
         let revision = existing.object.revision;
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
-        let (value, answer) = match self.step(row, update, existing.old, new).await? {
-            Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
+        let unwritten = |answer| (Ok(Some(answer)), Written::No);
+        let (value, answer) = match step {
+            Step::Unchanged => return unwritten(Answer { json: existing.object.json() }),
             Step::Put(mut new) => {
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
-                if same.json == existing.object.json || update.dry_run {
-                    return Ok(Some(same));
+                if same.json == existing.object.json() || dry_run {
+                    return unwritten(same);
                 }
                 (Some((encoded.clone(), facts)), encoded)
             }
             Step::Delete(last) => (None, self.encode(row, &last).0),
         };
-        if update.dry_run {
-            return Ok(Some(shown(&answer, revision)));
+        if dry_run {
+            return unwritten(shown(&answer, revision));
         }
         let deleted = value.is_none();
         if deleted && row.group == ATOLL && row.resource == "workspaces" {
-            self.purge(existing.object.field("status.id")).await?;
+            if let Err(status) = self.purge(existing.object.field("status.id")).await {
+                return (Err(status), Written::No);
+            }
         }
         match self.write(existing.snapshot, existing.key, value).await {
             // What was deleted is shown as it last was.
-            Ok(_) if deleted => {
+            Ok(at) if deleted => {
                 self.after_delete(row, existing.workspace, existing.old).await;
-                Ok(Some(shown(&answer, revision)))
+                (Ok(Some(shown(&answer, revision))), Written::At(at))
             }
-            Ok(revision) => Ok(Some(shown(&answer, revision))),
-            Err(Refused::Changed) => Ok(None),
-            Err(Refused::Status(status)) => Err(status),
+            Ok(revision) => (Ok(Some(shown(&answer, revision))), Written::At(revision)),
+            Err(Refused::Changed) => (Ok(None), Written::No),
+            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
         }
     }
 
@@ -171,13 +195,25 @@ impl Registry {
         mut new: Value,
     ) -> Result<Step, Status> {
         settle(row, update.subresource, &mut new, old, &self.now());
-        if new == *old || differs_in_times_only(&new, old) {
+        // Of a custom object that has not changed, the form may have.
+        if row.custom.is_none() && (new == *old || differs_in_times_only(&new, old)) {
             update.admission.validate(Some(&new), Some(old)).await?;
             return Ok(Step::Unchanged);
         }
-        let errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
+        let mut errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
+        if let Some(custom) = &row.custom {
+            errors = custom.check_update(row, update.subresource, &new, old, errors);
+            if differs_in_times_only(&new, old) {
+                new.clone_from(old);
+            }
+        }
         if !errors.is_empty() {
-            return Err(Status::invalid(row.storage_group(), &row.kind, object::name(&new), errors));
+            return Err(Status::invalid(
+                row.storage_group(),
+                row.named_kind(&new),
+                object::name(&new),
+                errors,
+            ));
         }
         update.admission.validate(Some(&new), Some(old)).await?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })

@@ -7,6 +7,7 @@ mod autoscalers;
 mod events;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use atoll_defaults::Defaults;
 use atoll_meta::{json, object};
@@ -15,6 +16,7 @@ use atoll_watch::Object;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::definitions;
 use crate::row::Row;
 
 /// How a view relates to what is stored.
@@ -84,13 +86,16 @@ impl Row {
 
     /// Stored JSON as clients of this row see it.
     pub fn shown_json(&self, stored: Bytes) -> Bytes {
-        if self.view.is_none() {
+        if !self.converts() {
             return stored;
         }
         let Ok(parsed) = json::parse(&stored) else { return stored };
         let mut object = parsed.value;
         let revision = object::resource_version(&object).parse().unwrap_or(0);
-        self.to_view(&mut object);
+        match &self.custom {
+            Some(custom) => definitions::form::read(self, custom, &mut object),
+            None => self.to_view(&mut object),
+        }
         let encoded = json::encode_object(&object);
         match revision {
             0 => Bytes::from(encoded),
@@ -98,16 +103,35 @@ impl Row {
         }
     }
 
+    /// Whether what has just been stored looks otherwise to clients of this row.
+    pub fn converts(&self) -> bool {
+        self.view.is_some() || self.custom.as_ref().is_some_and(|custom| custom.stored.is_some())
+    }
+
+    /// Whether an object is stored as clients of this row see it.
+    pub fn is_shown(&self, object: &Object) -> bool {
+        match (&self.custom, &object.facts.further) {
+            (Some(custom), Some(further)) => further.form.load(Ordering::Relaxed) == custom.form,
+            (Some(_), None) => false,
+            (None, _) => self.view.is_none(),
+        }
+    }
+
+    /// Whether what is stored may look otherwise to clients of this row.
+    pub fn may_convert(&self) -> bool {
+        self.view.is_some() || self.custom.is_some()
+    }
+
+    /// What is stored as clients of this row see it.
     pub fn shown(&self, object: Arc<Object>) -> Arc<Object> {
+        if let Some(custom) = &self.custom {
+            return definitions::form::shown(self, custom, object);
+        }
         if self.view.is_none() {
             return object;
         }
-        Arc::new(Object {
-            key: object.key.clone(),
-            revision: object.revision,
-            json: self.shown_json(object.json.clone()),
-            facts: object.facts.clone(),
-        })
+        let json = self.shown_json(object.json());
+        Arc::new(Object::complete(object.key.clone(), object.revision, json, object.facts.clone()))
     }
 }
 

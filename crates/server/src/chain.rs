@@ -146,10 +146,12 @@ where
         "/metrics" | snapshot::PATH if !workspace.is_root() => Ok(respond::not_found_page()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
-        path if openapi::is_document(path) => openapi::answer(server, info, query, parts.headers).await,
+        path if openapi::is_document(path) => {
+            openapi::answer(server, workspace, info, query, parts.headers).await
+        }
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
         path => {
-            let answer = discovery::answer(server, path, &parts.headers)?;
+            let answer = discovery::answer(server, &workspace, path, &parts.headers)?;
             let is_document = answer.status() == StatusCode::OK;
             if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
         }

@@ -1,5 +1,6 @@
 //! From a request body to an object of the kind that the URL names.
 
+mod custom;
 pub mod yaml;
 
 use atoll_meta::{Status, json, object};
@@ -59,7 +60,10 @@ pub fn object(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    decode(&Expected::of(row), Input::negotiate(headers)?, body, validation)
+    match &row.custom {
+        Some(custom) => custom::object(row, custom, Input::negotiate(headers)?, body, validation),
+        None => decode(&Expected::of(row), Input::negotiate(headers)?, body, validation),
+    }
 }
 
 /// Reads the body of a subresource whose kind is not its object's: group, version and kind.
@@ -97,6 +101,9 @@ pub fn options(
 
 /// Puts a value that was made by a patch into the form of its kind. What is wrong comes as upstream words it.
 pub fn patched(row: &Row, object: Value) -> Result<(Value, Vec<String>), String> {
+    if let Some(custom) = &row.custom {
+        return custom::patched(custom, object);
+    }
     if object::kind(&object).is_empty() && object::api_version(&object).is_empty() {
         // Upstream then reads into a form of its own, in which it finds none of these fields.
         let fields = object.as_object().into_iter().flat_map(Map::keys);

@@ -1,10 +1,14 @@
 //! What is served here: the old documents, one per group and version, and the new one that has it all.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_meta::Status;
-use atoll_registry::{Catalog, Row};
+use atoll_registry::definitions::{self, Definition, compare_versions};
+use atoll_registry::{Catalog, Row, SharedRow};
 use aws_lc_rs::digest;
+use base64::Engine;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -13,10 +17,22 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
+use crate::workspace::Workspace;
 use crate::{openid, respond};
 
-/// All documents, made once: what is served does not change while the server runs.
-pub struct Documents {
+/// The documents of what every workspace serves, made once, and those of sets of custom resources.
+pub struct Shelf {
+    shared: Documents,
+    /// Lately used ones last. Workspaces with the same definitions share theirs.
+    custom: Mutex<Vec<(Box<[u64]>, Arc<Documents>)>>,
+    rows: Vec<SharedRow>,
+}
+
+/// How many sets of custom resources are remembered.
+const SETS: usize = 64;
+
+/// Documents by their paths. Those of a set of custom resources are only the ones that differ.
+struct Documents {
     legacy: HashMap<String, Document>,
     /// Of `/api` and `/apis`, for each version of the format.
     aggregated: HashMap<(&'static str, &'static str), Document>,
@@ -30,15 +46,60 @@ struct Document {
 /// Versions of the aggregated format.
 const FORMATS: [&str; 1] = ["v2"];
 
-impl Documents {
+impl Shelf {
     pub fn new(catalog: &Catalog, advertised: &str) -> Self {
-        let groups = groups(catalog);
+        let rows = catalog.rows().to_vec();
+        let mut shared = Documents::new(&groups(&rows), |_| true);
+        shared.legacy.insert("/api".into(), Document::new(&api_versions(advertised)));
+        Shelf { shared, custom: Mutex::default(), rows }
+    }
+
+    /// What a workspace serves beyond the rest, if it does.
+    fn custom(&self, definitions: &[Arc<Definition>]) -> Option<Arc<Documents>> {
+        let established = definitions.iter().filter(|definition| definition.is_established);
+        let established: Vec<&Arc<Definition>> = established.collect();
+        if established.is_empty() {
+            return None;
+        }
+        let ids: Box<[u64]> = established.iter().map(|definition| definition.id).collect();
+        if let Some(known) = self.known(&ids) {
+            return Some(known);
+        }
+        let own = established.iter().flat_map(|definition| &definition.rows);
+        let own: Vec<SharedRow> = own
+            .filter(|row| {
+                !self.rows.iter().any(|known| known.group == row.group && known.version == row.version)
+            })
+            .cloned()
+            .collect();
+        let all: Vec<SharedRow> = self.rows.iter().chain(&own).cloned().collect();
+        let made = Arc::new(Documents::new(&groups(&all), |group| own.iter().any(|row| row.group == group)));
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        if custom.len() == SETS {
+            custom.remove(0);
+        }
+        custom.push((ids, made.clone()));
+        Some(made)
+    }
+
+    fn known(&self, ids: &[u64]) -> Option<Arc<Documents>> {
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = custom.iter().position(|(known, _)| **known == *ids)?;
+        let found = custom.remove(position);
+        let documents = found.1.clone();
+        custom.push(found);
+        Some(documents)
+    }
+}
+
+impl Documents {
+    /// The lists of all groups, and the documents of those that `wanted` picks.
+    fn new(groups: &[Group<'_>], wanted: impl Fn(&str) -> bool) -> Self {
         let mut legacy = HashMap::new();
         let mut add = |path: String, value: Value| legacy.insert(path, Document::new(&value));
-        add("/api".into(), api_versions(advertised));
         let named: Vec<Value> = groups.iter().filter(|group| !group.name.is_empty()).map(api_group).collect();
         add("/apis".into(), json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": named }));
-        for group in &groups {
+        for group in groups.iter().filter(|group| wanted(group.name)) {
             if !group.name.is_empty() {
                 let mut document = api_group(group);
                 document["kind"] = "APIGroup".into();
@@ -56,6 +117,9 @@ impl Documents {
         let mut aggregated = HashMap::new();
         for format in FORMATS {
             for (path, core) in [("/api", true), ("/apis", false)] {
+                if core && !wanted("") {
+                    continue;
+                }
                 let items = groups.iter().filter(|group| group.name.is_empty() == core).map(aggregated_group);
                 let document = json!({
                     "kind": "APIGroupDiscoveryList",
@@ -90,9 +154,10 @@ struct Version<'a> {
     rows: Vec<&'a Row>,
 }
 
-fn groups(catalog: &Catalog) -> Vec<Group<'_>> {
+/// The groups of rows: first the built-in ones in their order, then the others by name.
+fn groups(rows: &[SharedRow]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for row in catalog.rows() {
+    for row in rows {
         let position = groups.iter().position(|group| group.name == row.group).unwrap_or_else(|| {
             groups.push(Group { name: &row.group, versions: Vec::new() });
             groups.len() - 1
@@ -101,6 +166,17 @@ fn groups(catalog: &Catalog) -> Vec<Group<'_>> {
         match versions.iter_mut().find(|version| version.name == row.version) {
             Some(version) => version.rows.push(row),
             None => versions.push(Version { name: &row.version, rows: vec![row] }),
+        }
+    }
+    let is_custom = |group: &Group<'_>| group.versions.iter().any(|version| version.rows[0].custom.is_some());
+    groups.sort_by(|one, other| {
+        let by_origin = is_custom(one).cmp(&is_custom(other));
+        by_origin.then_with(|| if is_custom(one) { one.name.cmp(other.name) } else { Ordering::Equal })
+    });
+    for group in groups.iter_mut().filter(|group| is_custom(group)) {
+        group.versions.sort_by(|one, other| compare_versions(other.name, one.name));
+        for version in &mut group.versions {
+            version.rows.sort_by(|one, other| one.resource.cmp(&other.resource));
         }
     }
     groups
@@ -168,10 +244,21 @@ fn resource(row: &Row) -> Value {
             entry[name] = json!(values);
         }
     }
-    if !row.storage_version_hash.is_empty() {
-        entry["storageVersionHash"] = row.storage_version_hash.as_str().into();
+    match &row.custom {
+        Some(custom) => {
+            entry["storageVersionHash"] = storage_version_hash(row, &custom.storage().version.name).into()
+        }
+        None if row.storage_version_hash.is_empty() => {}
+        None => entry["storageVersionHash"] = row.storage_version_hash.as_str().into(),
     }
     entry
+}
+
+/// Tells clients whether they have seen this kind stored in another version.
+fn storage_version_hash(row: &Row, version: &str) -> String {
+    let named = format!("{}/{version}/{}", row.group, row.kind);
+    let hash = digest::digest(&digest::SHA256, named.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&hash.as_ref()[..8])
 }
 
 fn aggregated_group(group: &Group<'_>) -> Value {
@@ -191,7 +278,11 @@ fn aggregated_resource(row: &Row) -> Value {
         |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let mut entry = json!({
         "resource": row.resource,
-        "responseKind": kind("", "", &row.kind),
+        "responseKind": match row.custom {
+            // Only what is built in leaves out what goes without saying.
+            Some(_) => kind(&row.group, &row.version, &row.kind),
+            None => kind("", "", &row.kind),
+        },
         "scope": if row.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": row.singular,
         "verbs": row.verbs,
@@ -204,7 +295,10 @@ fn aggregated_resource(row: &Row) -> Value {
     let subresources = row.subresources.iter().map(|subresource| {
         json!({
             "subresource": subresource.name,
-            "responseKind": kind(&subresource.group, &subresource.version, &subresource.kind),
+            "responseKind": match (&row.custom, subresource.group.as_str()) {
+                (Some(_), "") => kind(&row.group, &row.version, &subresource.kind),
+                (_, group) => kind(group, &subresource.version, &subresource.kind),
+            },
             "verbs": subresource.verbs,
         })
     });
@@ -216,23 +310,33 @@ fn aggregated_resource(row: &Row) -> Value {
 }
 
 /// A discovery document, or the page for paths that mean nothing.
-pub fn answer(server: &Server, path: &str, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+pub fn answer(
+    server: &Server,
+    workspace: &Workspace,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Status> {
+    let shelf = &server.discovery;
+    let custom = workspace
+        .scope()
+        .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
     let path = match path.trim_end_matches('/') {
-        "" => return Ok(index(server)),
+        "" => return Ok(index(shelf, custom.as_deref())),
         path => path,
     };
-    let documents = &server.discovery;
+    let sources = || custom.as_deref().into_iter().chain([&shelf.shared]);
     if matches!(path, "/api" | "/apis")
         && let Some((media, format)) = aggregated_format(headers)
-        && let Some(document) =
+        && let Some(document) = sources().find_map(|documents| {
             documents.aggregated.get(&(if path == "/api" { "/api" } else { "/apis" }, format))
+        })
     {
         return Ok(aggregated(document, media, format, headers));
     }
-    let Some(document) = documents.legacy.get(path) else {
+    let Some(document) = sources().find_map(|documents| documents.legacy.get(path)) else {
         // Within a group that is served, what is missing is missing the way a resource is.
         let group = path.rsplit_once('/').map_or("", |(group, _)| group);
-        let known = group == "/api" || (group != "/apis" && documents.legacy.contains_key(group));
+        let known = group == "/api" || (group != "/apis" && shelf.shared.legacy.contains_key(group));
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     };
     let output = Output::of_document(headers)?;
@@ -293,10 +397,13 @@ fn aggregated_format(headers: &HeaderMap) -> Option<(Media, &'static str)> {
 }
 
 /// The paths that this server answers, at `/`.
-fn index(server: &Server) -> Response<Body> {
-    let mut paths: Vec<&str> = server.discovery.legacy.keys().map(String::as_str).collect();
+fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
+    let documents = custom.into_iter().chain([&shelf.shared]);
+    let mut paths: Vec<&str> =
+        documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
     paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
     paths.extend([openid::CONFIGURATION, openid::KEYS]);
     paths.sort_unstable();
+    paths.dedup();
     respond::json(&json!({ "paths": paths }))
 }

@@ -138,7 +138,7 @@ impl Server {
     ) -> Result<bytes::Bytes, Unauthorized> {
         let row = self.registry.catalog.stored("", resource).ok_or(Unauthorized::Unknown)?;
         let found = self.registry.get(row, &Place { workspace, namespace, name });
-        found.map(|object| object.json.clone()).map_err(|status| Unauthorized::because(status.message()))
+        found.map(|object| object.json()).map_err(|status| Unauthorized::because(status.message()))
     }
 
     fn check_bound(&self, claims: &Claims, workspace: &str) -> Result<(), Unauthorized> {

@@ -101,8 +101,8 @@ pub struct Server {
     /// Shown by discovery: where clients reach this server.
     pub advertised: String,
     inflight: InFlight,
-    discovery: discovery::Documents,
-    openapi: openapi::Documents,
+    discovery: discovery::Shelf,
+    openapi: openapi::Shelf,
     /// Turns true when the server is about to stop.
     stopping: watch::Sender<bool>,
 }
@@ -117,8 +117,8 @@ impl Server {
         metrics: Metrics,
     ) -> Self {
         Server {
-            discovery: discovery::Documents::new(&registry.catalog, &advertised),
-            openapi: openapi::Documents::new(&registry.catalog),
+            discovery: discovery::Shelf::new(&registry.catalog, &advertised),
+            openapi: openapi::Shelf::new(&registry.catalog),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             tokens: None,

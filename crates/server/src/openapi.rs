@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use atoll_extension::publish;
 use atoll_meta::{Status, time};
-use atoll_openapi::{Api, Resource, Subresource};
-use atoll_registry::{Catalog, Row};
+use atoll_openapi::{Api, Published, Resource, Subresource};
+use atoll_registry::definitions::{self, Definition};
+use atoll_registry::{Catalog, Row, SharedRow};
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use flate2::Compression;
@@ -27,16 +29,94 @@ use crate::negotiate::clauses;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond::{self, accepts_gzip};
+use crate::workspace::Workspace;
 
 /// The protobuf form of version 2, under the name that clients ask for and the one that it is answered with.
 const PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const JSON: &str = "application/json";
 
-/// What is kept of the documents, each written on first demand. All workspaces serve the same resources and so share
-/// them; one with resources of its own will need an `Api` of its own.
-pub struct Documents {
+/// The documents of what every workspace serves, and those of sets of custom resources.
+pub struct Shelf {
+    shared: Documents,
+    rows: Vec<SharedRow>,
+    /// Lately used ones last. Workspaces with the same definitions share theirs.
+    custom: Mutex<Vec<(Box<[u64]>, Arc<Documents>)>>,
+}
+
+/// How many sets of custom resources are remembered.
+const SETS: usize = 16;
+
+impl Shelf {
+    pub fn new(catalog: &Catalog) -> Self {
+        let rows = catalog.rows().to_vec();
+        let api = Api::new(rows.iter().map(|row| resource(row)).collect(), atoll_openapi::atoll_kinds());
+        Shelf { shared: Documents::new(api, Vec::new()), rows, custom: Mutex::default() }
+    }
+
+    /// What a workspace serves beyond the rest, if it does.
+    fn custom(&self, definitions: &[Arc<Definition>]) -> Option<Arc<Documents>> {
+        let established = definitions.iter().filter(|definition| definition.is_established);
+        let established: Vec<&Arc<Definition>> = established.collect();
+        if established.is_empty() {
+            return None;
+        }
+        let ids: Box<[u64]> = established.iter().map(|definition| definition.id).collect();
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(position) = custom.iter().position(|(known, _)| *known == ids) {
+            let found = custom.remove(position);
+            let documents = found.1.clone();
+            custom.push(found);
+            return Some(documents);
+        }
+        let own = established.iter().flat_map(|definition| &definition.rows);
+        let resources = self.rows.iter().chain(own.clone()).map(|row| resource(row)).collect();
+        let mut kinds = atoll_openapi::atoll_kinds();
+        kinds.extend(established.iter().flat_map(|definition| published(definition)));
+        let mut paths: Vec<String> = own
+            .flat_map(|row| [format!("apis/{}", row.group), format!("apis/{}/{}", row.group, row.version)])
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let made = Arc::new(Documents::new(Api::new(resources, kinds), paths));
+        if custom.len() == SETS {
+            custom.remove(0);
+        }
+        custom.push((ids, made.clone()));
+        Some(made)
+    }
+}
+
+/// The kinds of a definition.
+fn published(definition: &Definition) -> Vec<atoll_openapi::Kind> {
+    let spec = definition.spec();
+    let schema = |row: &Row| {
+        let mut versions = spec["versions"].as_array().into_iter().flatten();
+        let version = versions.find(|version| version["name"] == *row.version)?;
+        version["schema"].get("openAPIV3Schema").cloned()
+    };
+    let kind = |row: &SharedRow| {
+        let custom = row.custom.as_ref()?;
+        let schema = schema(row);
+        let preserves = |schema: &Value| schema["x-kubernetes-preserve-unknown-fields"] == true;
+        Some(atoll_openapi::custom_kind(Published {
+            group: &row.group,
+            version: &row.version,
+            kind: &row.kind,
+            list_kind: &custom.list_kind,
+            preserves: schema.as_ref().is_some_and(preserves) || spec["preserveUnknownFields"] == true,
+            schemas: schema.map(|schema| (publish::v3(&schema), publish::v2(&schema))),
+            selectable: custom.selectable.iter().map(ToString::to_string).collect(),
+        }))
+    };
+    definition.rows.iter().filter_map(kind).collect()
+}
+
+/// What is kept of the documents, each written on first demand.
+struct Documents {
     api: Api,
+    /// Those of version 3 that there are; all if none is named.
+    paths: Vec<String>,
     /// The index needs the hashes of all of them, so they are written together.
     v3: OnceLock<BTreeMap<String, Document>>,
     v2: OnceLock<Document>,
@@ -52,20 +132,16 @@ struct Document {
 }
 
 impl Documents {
-    pub fn new(catalog: &Catalog) -> Self {
-        let resources = catalog.rows().iter().map(|row| resource(row)).collect();
-        Documents {
-            api: Api::new(resources, atoll_openapi::atoll_kinds()),
-            v3: OnceLock::new(),
-            v2: OnceLock::new(),
-            v2_protobuf: OnceLock::new(),
-        }
+    fn new(api: Api, paths: Vec<String>) -> Self {
+        Documents { api, paths, v3: OnceLock::new(), v2: OnceLock::new(), v2_protobuf: OnceLock::new() }
     }
 
     fn v3(&self) -> &BTreeMap<String, Document> {
         self.v3.get_or_init(|| {
             let author = self.api.author();
-            let written = author.paths().into_iter().filter_map(|path| {
+            let wanted = author.paths().into_iter();
+            let wanted = wanted.filter(|path| self.paths.is_empty() || self.paths.contains(path));
+            let written = wanted.filter_map(|path| {
                 let document = Document::write(|out| author.v3(&path, out)).ok()?;
                 Some((path, document))
             });
@@ -138,6 +214,7 @@ fn resource(row: &Row) -> Resource {
         verbs: row.verbs.clone(),
         subresources: subresources.collect(),
         // A namespace comes back as well, but upstream's documents do not say so.
+        custom: row.custom.is_some(),
         returns_deleted: row.strategy.returns_deleted
             && (row.group.as_str(), row.resource.as_str()) != ("", "namespaces"),
     }
@@ -150,13 +227,19 @@ pub fn is_document(path: &str) -> bool {
 /// Writing documents takes long enough to be kept away from the threads that serve requests.
 pub async fn answer(
     server: &Arc<Server>,
+    workspace: Workspace,
     info: &Arc<RequestInfo>,
     query: Query,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Status> {
     let (server, info) = (server.clone(), info.clone());
     let answered = tokio::task::spawn_blocking(move || {
-        let request = Request { server: &server, info: &info, query: &query, headers: &headers };
+        let shelf = &server.openapi;
+        let custom = workspace
+            .scope()
+            .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
+        let custom = custom.as_deref();
+        let request = Request { server: &server, custom, info: &info, query: &query, headers: &headers };
         match info.path.strip_prefix("/openapi/v3/") {
             Some(path) => request.v3(path),
             None if info.path == "/openapi/v2" => request.v2(),
@@ -168,6 +251,8 @@ pub async fn answer(
 
 struct Request<'a> {
     server: &'a Server,
+    /// What the workspace serves beyond the rest.
+    custom: Option<&'a Documents>,
     info: &'a RequestInfo,
     query: &'a Query,
     headers: &'a HeaderMap,
@@ -176,11 +261,14 @@ struct Request<'a> {
 impl Request<'_> {
     /// Where each document of version 3 is, with the hash that makes its address change when it does.
     fn index(&self) -> Response<Body> {
+        let own = self.custom.into_iter().flat_map(Documents::v3);
         let paths: Map<String, Value> = self
             .server
             .openapi
+            .shared
             .v3()
             .iter()
+            .chain(own)
             .map(|(path, document)| {
                 (path.clone(), json!({ "serverRelativeURL": self.address(path, document) }))
             })
@@ -198,7 +286,10 @@ impl Request<'_> {
     }
 
     fn v3(&self, path: &str) -> Response<Body> {
-        let Some(document) = self.server.openapi.v3().get(path) else { return bare(StatusCode::NOT_FOUND) };
+        let own = self.custom.and_then(|custom| custom.v3().get(path));
+        let Some(document) = own.or_else(|| self.server.openapi.shared.v3().get(path)) else {
+            return bare(StatusCode::NOT_FOUND);
+        };
         if self.wanted(&[(JSON, JSON)]).is_none() {
             return not_acceptable(&["Accept"]);
         }
@@ -224,10 +315,11 @@ impl Request<'_> {
     }
 
     fn v2(&self) -> Response<Body> {
+        let documents = self.custom.unwrap_or(&self.server.openapi.shared);
         let mut response =
             match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
-                Some(JSON) => self.document(self.server.openapi.v2(), JSON),
-                Some(protobuf) => self.document(self.server.openapi.v2_protobuf(), protobuf),
+                Some(JSON) => self.document(documents.v2(), JSON),
+                Some(protobuf) => self.document(documents.v2_protobuf(), protobuf),
                 None => return not_acceptable(&ENCODED),
             };
         vary(&mut response, &ENCODED);

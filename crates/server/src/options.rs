@@ -191,15 +191,16 @@ impl ListOptions {
     fn check_fields(&self, row: &Row) -> Result<(), Status> {
         for term in self.selection.fields.terms() {
             let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
-                || match row.view {
-                    Some(view) => view.stored_label(&term.field).is_some(),
-                    None => row.strategy.fields.iter().any(|field| field.label == term.field),
+                || match (row.view, &row.custom) {
+                    (Some(view), _) => view.stored_label(&term.field).is_some(),
+                    (None, Some(custom)) => custom.is_selectable(&term.field),
+                    (None, None) => row.strategy.fields.iter().any(|field| field.label == term.field),
                 };
             if known {
                 continue;
             }
             // Kinds with fields of their own have another wording upstream than those without.
-            let message = match row.strategy.fields.is_empty() {
+            let message = match row.strategy.fields.is_empty() && row.custom.is_none() {
                 _ if row.kind == "Job" => format!("field label {:?} not supported for Job", term.field),
                 true => {
                     format!(

@@ -9,6 +9,8 @@ pub mod table;
 use std::io::Write;
 
 use atoll_meta::{Status, json};
+use atoll_registry::Row;
+use atoll_registry::definitions::Custom;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -21,8 +23,22 @@ use crate::negotiate::{Form, Media, Output};
 /// Bodies from this size on are compressed for clients that can read it.
 pub const GZIP_FROM: usize = 128 << 10;
 
-/// An object, given as it is stored, in the form and encoding that the client wants.
+/// An object of a row, given as it is stored, in the form and encoding that the client wants.
+pub fn of_row(row: &Row, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+    shown(row.custom.as_deref(), code, stored, output)
+}
+
+/// A Scale, whatever it is the scale of.
+pub fn scale(code: StatusCode, scale: &Value, output: Output) -> Response<Body> {
+    object(code, Bytes::from(json::to_vec(scale)), output)
+}
+
+/// The same for an object of a kind that is built in.
 pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
+    shown(None, code, stored, output)
+}
+
+fn shown(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
     let shown = match output.form {
         Form::Whole => stored,
         Form::Metadata(version) => metadata::of(&stored, version),
@@ -33,7 +49,7 @@ pub fn object(code: StatusCode, stored: Bytes, output: Output) -> Response<Body>
             );
             return status(&Status::not_acceptable_form(message), output.refusal());
         }
-        Form::Table(version, include) => table::of_object(&stored, version, include, true),
+        Form::Table(version, include) => table::of_object(&stored, custom, version, include, true),
     };
     encoded(code, shown, output)
 }

@@ -38,35 +38,27 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
     if call.method == Method::HEAD {
         return Err(Status::method_not_supported_generic());
     }
-    let Some(row) = server.registry.catalog.find(&info.group, &info.version, &info.resource) else {
+    let workspace = call.workspace.scope();
+    let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
         // A group that is served at all answers for all that is not in it.
         return match server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),
         };
     };
-    let row = row.clone();
-    check_path(&row, info)?;
-    if row.type_id.is_none() {
+    match row.custom {
+        Some(_) if is_elsewhere(&row, info) => return Ok(respond::not_found_page()),
+        Some(_) => {}
+        None => check_path(&row, info)?,
+    }
+    // A Scale is of a known type, whatever it is the scale of.
+    if row.type_id.is_none() && info.subresource != "scale" {
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
     }
-    let answer = match (info.subresource.as_str(), info.verb) {
-        ("binding", _) => binding::answer(server, &row, &call).await,
-        ("", "create") if row.resource == "bindings" => binding::answer(server, &row, &call).await,
-        ("", "create") if review::is_review(&row) => review::answer(server, &row, &call).await,
-        ("eviction", _) => eviction::answer(server, &row, &call).await,
-        ("token", _) => token::answer(server, &row, &call).await,
-        (name, _) if connect::is_connection(name) => connect::answer(server, &row, &call).await,
-        ("scale", _) => scale::answer(server, &row, &call).await,
-        (_, "create") => create::answer(server, &row, &call).await,
-        (_, "get") => get::answer(server, &row, &call).await,
-        (_, "list") => list::answer(server, &row, &call).await,
-        (_, "watch") => watch::answer(server, &row, &call).await,
-        (_, "update") => update::answer(server, &row, &call).await,
-        (_, "patch") => patch::answer(server, &row, &call).await,
-        (_, "delete") => delete::answer(server, &row, &call).await,
-        (_, "deletecollection") => delete_collection::answer(server, &row, &call).await,
-        _ => Err(Status::method_not_supported_generic()),
+    let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
+    let answer = match checked {
+        Ok(()) => act(server, &row, &call).await,
+        Err(status) => Err(status),
     };
     let response = match row.deprecation() {
         Some(deprecation) => warn_first(answer, deprecation, &call),
@@ -82,6 +74,29 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
         return Err(Status::bad_request(message));
     }
     Ok(respond::compress(response, &call.headers))
+}
+
+/// Carries out the verb.
+async fn act(server: &Arc<Server>, row: &Arc<Row>, call: &Call) -> Result<Response<Body>, Status> {
+    let info = &*call.info;
+    match (info.subresource.as_str(), info.verb) {
+        ("binding", _) => binding::answer(server, row, call).await,
+        ("", "create") if row.resource == "bindings" => binding::answer(server, row, call).await,
+        ("", "create") if review::is_review(row) => review::answer(server, row, call).await,
+        ("eviction", _) => eviction::answer(server, row, call).await,
+        ("token", _) => token::answer(server, row, call).await,
+        (name, _) if connect::is_connection(name) => connect::answer(server, row, call).await,
+        ("scale", _) => scale::answer(server, row, call).await,
+        (_, "create") => create::answer(server, row, call).await,
+        (_, "get") => get::answer(server, row, call).await,
+        (_, "list") => list::answer(server, row, call).await,
+        (_, "watch") => watch::answer(server, row, call).await,
+        (_, "update") => update::answer(server, row, call).await,
+        (_, "patch") => patch::answer(server, row, call).await,
+        (_, "delete") => delete::answer(server, row, call).await,
+        (_, "deletecollection") => delete_collection::answer(server, row, call).await,
+        _ => Err(Status::method_not_supported_generic()),
+    }
 }
 
 /// Whether this row is served under such a path and with this verb.
@@ -106,6 +121,30 @@ fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
         return Err(Status::method_not_supported_generic());
     }
     Ok(())
+}
+
+/// Whether a custom resource is asked for where it is not: in a namespace, or in none. To upstream that is no path at all.
+fn is_elsewhere(row: &Row, info: &RequestInfo) -> bool {
+    match row.namespaced {
+        true => info.namespace.is_empty() && !matches!(info.verb, "list" | "watch"),
+        false => !info.namespace.is_empty(),
+    }
+}
+
+/// The same for a custom resource, whose paths are not looked at so closely.
+fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
+    let unsupported = || Err(Status::method_not_supported(&row.group, &row.resource, info.verb));
+    if info.subresource.is_empty() {
+        return match info.verb {
+            "" => unsupported(),
+            "update" | "patch" if info.name.is_empty() => Err(Status::bad_request("name must be provided")),
+            _ => Ok(()),
+        };
+    }
+    let Some(subresource) = row.subresource(&info.subresource) else {
+        return Err(Status::not_found(&row.group, &row.resource, &info.name));
+    };
+    if subresource.verbs.iter().any(|verb| verb == info.verb) { Ok(()) } else { unsupported() }
 }
 
 /// The object that a request names.

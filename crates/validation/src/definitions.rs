@@ -1,14 +1,16 @@
-//! CustomResourceDefinitions. Expressions are not compiled yet.
+//! CustomResourceDefinitions.
 //!
 //! ```text
 //! definitions ─ names, versions, conversion
 //!      ├ hoisted     what all versions share stands above them, as in upstream's own type
 //!      ├ parts       names, subresources, columns
 //!      ├ schema      what may stand in a schema
-//!      │   └ extensions  what Kubernetes adds to schemas
+//!      │   ├ extensions  what Kubernetes adds to schemas
+//!      │   └ expressions whether rules can be understood, and what they cost
 //!      └ structural  whether the schema says what each field is
 //! ```
 
+mod expressions;
 mod extensions;
 mod hoisted;
 mod parts;
@@ -229,7 +231,8 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
     resource_names(errors, &given);
     let status = versions.items().any(|version| version.get("subresources").has("status"));
     let shared = At::under(hoisted.schema, spec.path.child("validation"));
-    schema::check(errors, &shared, status, demands, structural);
+    let first = versions.list().first().map_or("", |version| schema::text(version, "name"));
+    schema::check(errors, &shared, status, demands, structural, first);
     subresources(errors, &At::under(hoisted.subresources, spec.path.child("subresources")));
     for column in At::under(hoisted.columns, spec.path.child("additionalPrinterColumns")).items() {
         parts::column(errors, &column);
@@ -270,7 +273,7 @@ fn version(
     };
     let with_status = version.get("subresources").has("status");
     let schema = own(hoisted.schema.is_some(), "schema");
-    schema::check(errors, &schema, with_status, demands, structural);
+    schema::check(errors, &schema, with_status, demands, structural, version.text_of("name"));
     subresources(errors, &own(hoisted.subresources.is_some(), "subresources"));
     for column in own(hoisted.columns.is_some(), "additionalPrinterColumns").items() {
         parts::column(errors, &column);

@@ -6,33 +6,84 @@ use atoll_schema::{Field, Type, TypeId, TypeRef, Types};
 use serde_json::Value;
 
 /// Where upstream's own type has its fields in another order than the one that is served.
-const ORDERS: &[(&str, &[&str])] = &[(
-    "core/v1.PersistentVolumeSource",
-    &[
-        "gcePersistentDisk",
-        "awsElasticBlockStore",
-        "hostPath",
-        "glusterfs",
-        "nfs",
-        "rbd",
-        "quobyte",
-        "iscsi",
-        "flexVolume",
-        "cinder",
-        "cephfs",
-        "fc",
-        "flocker",
-        "azureFile",
-        "vsphereVolume",
-        "azureDisk",
-        "photonPersistentDisk",
-        "portworxVolume",
-        "scaleIO",
-        "local",
-        "storageos",
-        "csi",
-    ],
-)];
+const ORDERS: &[(&str, &[&str])] = &[
+    (
+        "apiextensions/v1.JSONSchemaProps",
+        &[
+            "id",
+            "$schema",
+            "$ref",
+            "description",
+            "type",
+            "nullable",
+            "format",
+            "title",
+            "default",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+            "maxLength",
+            "minLength",
+            "pattern",
+            "maxItems",
+            "minItems",
+            "uniqueItems",
+            "multipleOf",
+            "enum",
+            "maxProperties",
+            "minProperties",
+            "required",
+            "items",
+            "allOf",
+            "oneOf",
+            "anyOf",
+            "not",
+            "properties",
+            "additionalProperties",
+            "patternProperties",
+            "dependencies",
+            "additionalItems",
+            "definitions",
+            "externalDocs",
+            "example",
+            "x-kubernetes-preserve-unknown-fields",
+            "x-kubernetes-embedded-resource",
+            "x-kubernetes-int-or-string",
+            "x-kubernetes-list-map-keys",
+            "x-kubernetes-list-type",
+            "x-kubernetes-map-type",
+            "x-kubernetes-validations",
+        ],
+    ),
+    (
+        "core/v1.PersistentVolumeSource",
+        &[
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "hostPath",
+            "glusterfs",
+            "nfs",
+            "rbd",
+            "quobyte",
+            "iscsi",
+            "flexVolume",
+            "cinder",
+            "cephfs",
+            "fc",
+            "flocker",
+            "azureFile",
+            "vsphereVolume",
+            "azureDisk",
+            "photonPersistentDisk",
+            "portworxVolume",
+            "scaleIO",
+            "local",
+            "storageos",
+            "csi",
+        ],
+    ),
+];
 
 /// A value of the struct with this key as one line of JSON.
 pub(crate) fn value(key: &str, value: &Value) -> BadValue {
@@ -117,6 +168,9 @@ fn one(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
             }
             out.push(']');
         }
+        (TypeRef::JsonSchemaOrArray | TypeRef::JsonSchemaOrBool | TypeRef::JsonSchemaOrStringArray, _) => {
+            schema_or(types, kind, value, out);
+        }
         (TypeRef::Map(map), Value::Object(entries)) => {
             out.push('{');
             for (index, (key, item)) in entries.iter().enumerate() {
@@ -131,6 +185,44 @@ fn one(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
         }
         _ => out.push_str(&json::to_string(value)),
     }
+}
+
+/// What can be a schema or something else is both in upstream's own types, and one of them empty.
+fn schema_or(types: &Types, kind: TypeRef, value: &Value, out: &mut String) {
+    let schema = |value: &Value, out: &mut String| match types.by_key("apiextensions/v1.JSONSchemaProps") {
+        Some(id) if value.is_object() => structure(types, id, value, out),
+        _ => out.push_str("null"),
+    };
+    match kind {
+        TypeRef::JsonSchemaOrArray => {
+            out.push_str("{\"Schema\":");
+            schema(value, out);
+            out.push_str(",\"JSONSchemas\":");
+            match value.as_array() {
+                None => out.push_str("null"),
+                Some(parts) => {
+                    for (index, part) in parts.iter().enumerate() {
+                        out.push(if index == 0 { '[' } else { ',' });
+                        schema(part, out);
+                    }
+                    out.push_str(if parts.is_empty() { "[]" } else { "]" });
+                }
+            }
+        }
+        TypeRef::JsonSchemaOrBool => {
+            out.push_str(if *value == Value::Bool(false) { "{\"Allows\":false" } else { "{\"Allows\":true" });
+            out.push_str(",\"Schema\":");
+            schema(value, out);
+        }
+        _ => {
+            out.push_str("{\"Schema\":");
+            schema(value, out);
+            let names = if value.is_array() { json::to_string(value) } else { "null".to_owned() };
+            out.push_str(",\"Property\":");
+            out.push_str(&names);
+        }
+    }
+    out.push('}');
 }
 
 /// JSON of one line as lines, each level one space further in.

@@ -7,6 +7,7 @@
 //! ```
 
 mod addresses;
+mod definitions;
 mod network;
 mod pod;
 mod storage;
@@ -62,6 +63,7 @@ pub fn of(group: &str, resource: &str) -> &'static Warnings {
         ("", "serviceaccounts") => &SERVICE_ACCOUNTS,
         ("", "services") => &network::SERVICES,
         ("admissionregistration.k8s.io", _) => &ADMISSION,
+        ("apiextensions.k8s.io", _) => &definitions::DEFINITIONS,
         ("apps", "daemonsets") => &workload::DAEMON_SETS,
         ("apps", "deployments" | "replicasets") => &workload::REPLICATED,
         ("apps", "statefulsets") => &workload::STATEFUL_SETS,

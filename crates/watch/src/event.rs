@@ -62,9 +62,9 @@ impl Event {
 
     /// What a watcher is told whose selector is `matches`: nothing if it concerns neither side, an addition
     /// or deletion when the object enters or leaves the selection.
-    pub fn seen_by(&self, matches: impl Fn(&Object) -> bool) -> Option<EventType> {
-        let was = self.previous.as_deref().is_some_and(&matches);
-        let is = self.object.as_deref().is_some_and(&matches);
+    pub fn seen_by(&self, matches: impl Fn(&Arc<Object>) -> bool) -> Option<EventType> {
+        let was = self.previous.as_ref().is_some_and(&matches);
+        let is = self.object.as_ref().is_some_and(&matches);
         match (was, is) {
             (false, true) => Some(EventType::Added),
             (true, true) => Some(EventType::Modified),
@@ -73,11 +73,19 @@ impl Event {
         }
     }
 
+    /// The object that an event of this type shows, as it was before or is now.
+    pub fn subject(&self, event_type: EventType) -> Option<&Arc<Object>> {
+        match event_type {
+            EventType::Deleted => self.previous.as_ref(),
+            _ => self.object.as_ref(),
+        }
+    }
+
     /// The object that an event of this type shows, with the event's resource version.
     pub fn shown(&self, event_type: EventType) -> Option<Bytes> {
         match event_type {
             EventType::Deleted => self.previous.as_ref().map(|object| object.json_at(self.revision)),
-            _ => self.object.as_ref().map(|object| object.json.clone()),
+            _ => self.object.as_ref().map(|object| object.json()),
         }
     }
 
@@ -114,7 +122,7 @@ impl Event {
     pub(crate) fn weight(&self) -> usize {
         const OVERHEAD: usize = 256;
         let kept = self.object.as_ref().or(self.previous.as_ref());
-        OVERHEAD + kept.map_or(0, |object| object.json.len())
+        OVERHEAD + kept.map_or(0, |object| object.own_size())
     }
 }
 

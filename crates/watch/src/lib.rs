@@ -29,7 +29,7 @@ use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
 pub use layer::Layer;
-pub use object::{Decode, Facts, Object, Observer};
+pub use object::{Decode, Facts, Further, Object, Observer};
 pub use snapshot::{Scope, Snapshot};
 pub use watcher::{Expired, Watcher};
 

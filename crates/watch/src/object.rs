@@ -1,7 +1,12 @@
 //! One object as readers see it: its JSON, complete, and what selectors ask about.
 
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, LazyLock};
 
+use arc_swap::ArcSwapOption;
 use atoll_store::{Key, Memo, Revision};
 use bytes::Bytes;
 
@@ -28,11 +33,37 @@ pub trait Observer: Send + Sync + 'static {
 }
 
 /// What selectors ask about, extracted once.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Facts {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Selectable fields other than `metadata.name` and `metadata.namespace`, which the key knows.
     pub fields: Box<[(&'static str, Box<str>)]>,
+    /// What must be known of objects whose kind the program was not built with, and of what defines such kinds.
+    pub further: Option<Box<Further>>,
+}
+
+/// What is known of some objects only.
+#[derive(Default)]
+pub struct Further {
+    /// Selectable fields that a definition names.
+    pub named: Box<[(Arc<str>, Box<str>)]>,
+    /// A text that stands in the JSON of this object and of others like it.
+    pub shared: Bytes,
+    /// What was made of the object, so that using it takes no second look.
+    pub made: Option<Arc<dyn Any + Send + Sync>>,
+    /// The form, by a number that whoever knows of forms gives it, in which the object is as it stands; 0 if unknown.
+    pub form: AtomicU64,
+    /// The object in the last other form that somebody wanted it in.
+    pub other: ArcSwapOption<(u64, Arc<Object>)>,
+}
+
+impl fmt::Debug for Further {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Further")
+            .field("named", &self.named)
+            .field("form", &self.form)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -40,9 +71,24 @@ pub struct Object {
     pub key: Key,
     pub revision: Revision,
     /// Complete, `metadata.resourceVersion` included. Empty for a tombstone.
-    pub json: Bytes,
+    json: Json,
     pub facts: Arc<Facts>,
 }
+
+/// The JSON of an object.
+#[derive(Debug)]
+enum Json {
+    Whole(Bytes),
+    /// A long part of it stands in other objects as well, and is held once for all of them.
+    Around {
+        before: Box<[u8]>,
+        shared: Bytes,
+        after: Box<[u8]>,
+    },
+}
+
+/// Shorter parts are not worth the trouble.
+const SHARED_FROM: usize = 1024;
 
 static NO_FACTS: LazyLock<Arc<Facts>> = LazyLock::new(Arc::default);
 
@@ -57,7 +103,11 @@ impl Facts {
     }
 
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value)
+        let own = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| &**value);
+        own.or_else(|| {
+            let named = &self.further.as_ref()?.named;
+            named.iter().find(|(key, _)| **key == *name).map(|(_, value)| &**value)
+        })
     }
 }
 
@@ -68,11 +118,53 @@ impl Object {
             TOMBSTONE => Bytes::new(),
             stored => Bytes::from(atoll_meta::json::splice_resource_version(stored, revision)),
         };
+        Object::complete(key, revision, json, facts)
+    }
+
+    /// `json` is complete.
+    pub fn complete(key: Key, revision: Revision, json: Bytes, facts: Arc<Facts>) -> Self {
+        let shared = facts.further.as_ref().map(|further| &further.shared);
+        let json = match shared.filter(|shared| shared.len() >= SHARED_FROM) {
+            Some(shared) => Json::around(json, shared),
+            None => Json::Whole(json),
+        };
         Object { key, revision, json, facts }
     }
 
+    /// Complete, `metadata.resourceVersion` included. Empty for a tombstone.
+    pub fn json(&self) -> Bytes {
+        match &self.json {
+            Json::Whole(json) => json.clone(),
+            Json::Around { before, shared, after } => Bytes::from([&**before, &**shared, &**after].concat()),
+        }
+    }
+
+    /// The same, to be looked at.
+    pub fn whole(&self) -> Cow<'_, [u8]> {
+        match &self.json {
+            Json::Whole(json) => Cow::Borrowed(json),
+            Json::Around { .. } => Cow::Owned(self.json().into()),
+        }
+    }
+
+    /// How long the JSON is.
+    pub fn size(&self) -> usize {
+        match &self.json {
+            Json::Whole(json) => json.len(),
+            Json::Around { before, shared, after } => before.len() + shared.len() + after.len(),
+        }
+    }
+
+    /// How many bytes of the JSON are this object's own.
+    pub fn own_size(&self) -> usize {
+        match &self.json {
+            Json::Whole(json) => json.len(),
+            Json::Around { before, after, .. } => before.len() + after.len(),
+        }
+    }
+
     pub fn is_tombstone(&self) -> bool {
-        self.json.is_empty()
+        self.size() == 0
     }
 
     pub fn name(&self) -> &str {
@@ -98,19 +190,37 @@ impl Object {
 
     /// The JSON for a reader of all workspaces: an annotation says which one this is from.
     pub fn json_with_origin(&self) -> Bytes {
-        with_origin(&self.json, self.workspace())
+        with_origin(&self.json(), self.workspace())
     }
 
     /// The JSON with another resource version: what a DELETED event shows is the last state of the object
     /// at the revision of its deletion.
     pub fn json_at(&self, revision: Revision) -> Bytes {
-        let start = atoll_meta::json::prefix_len(&self.json) + OPENING.len();
-        let digits = self.json[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let mut json = Vec::with_capacity(self.json.len() + 20);
-        json.extend_from_slice(&self.json[..start]);
+        let own = self.json();
+        let start = atoll_meta::json::prefix_len(&own) + OPENING.len();
+        let digits = own[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let mut json = Vec::with_capacity(own.len() + 20);
+        json.extend_from_slice(&own[..start]);
         json.extend_from_slice(revision.to_string().as_bytes());
-        json.extend_from_slice(&self.json[start + digits..]);
+        json.extend_from_slice(&own[start + digits..]);
         Bytes::from(json)
+    }
+}
+
+impl Json {
+    /// Takes `shared` out of where it stands, behind a name.
+    fn around(json: Bytes, shared: &Bytes) -> Self {
+        let is_there = |position: &usize| json[*position..].starts_with(shared);
+        let positions = json.windows(2).enumerate().filter(|(_, pair)| *pair == b"\":").map(|(at, _)| at + 2);
+        let found = positions.into_iter().find(is_there);
+        match found {
+            Some(start) => Json::Around {
+                before: Box::from(&json[..start]),
+                shared: shared.clone(),
+                after: Box::from(&json[start + shared.len()..]),
+            },
+            None => Json::Whole(json),
+        }
     }
 }
 
@@ -139,4 +249,32 @@ pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
         }
     }
     Bytes::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_is_held_once() {
+        let long = format!("{{\"text\":\"{}\"}}", "x".repeat(2 * SHARED_FROM));
+        let shared = Bytes::from(long.clone());
+        let object = |name: &str| {
+            let stored = format!(
+                r#"{{"kind":"K","apiVersion":"v1","metadata":{{"name":"{name}"}},"spec":{long},"status":{{}}}}"#
+            );
+            let further = Further { shared: shared.clone(), ..Further::default() };
+            let facts = Facts { further: Some(Box::new(further)), ..Facts::default() };
+            let key = Key::object("g", "things", "w", "", name);
+            (stored.clone(), Object::new(key, 7, stored.as_bytes(), Arc::new(facts)))
+        };
+        for name in ["a", "b"] {
+            let (stored, object) = object(name);
+            let whole = atoll_meta::json::splice_resource_version(stored.as_bytes(), 7);
+            assert_eq!(object.json(), whole);
+            assert_eq!(object.size(), whole.len());
+            assert!(object.own_size() < 200, "{} bytes", object.own_size());
+            assert_eq!(object.json_at(7), whole);
+        }
+    }
 }

@@ -19,7 +19,7 @@ impl Decode for Labels {
         let labels = value["metadata"]["labels"].as_object().into_iter().flatten();
         let labels =
             labels.map(|(name, value)| (name.as_str().into(), value.as_str().unwrap_or_default().into()));
-        Arc::new(Facts { labels: labels.collect(), fields: Box::default() })
+        Arc::new(Facts { labels: labels.collect(), ..Facts::default() })
     }
 }
 
@@ -56,8 +56,9 @@ impl World {
 
     async fn with(layer: Layer, limits: Limits) -> World {
         let store = MemoryStore::new();
-        let cache =
-            Cache::open(&store, Arc::new(Labels), layer, limits, Vec::new()).await.expect("a new store can be read");
+        let cache = Cache::open(&store, Arc::new(Labels), layer, limits, Vec::new())
+            .await
+            .expect("a new store can be read");
         World { store, cache }
     }
 
@@ -81,7 +82,7 @@ impl World {
 
 /// All events that are ready, as (revision, type) for a watcher of label `l=a`.
 async fn seen(watcher: &mut Watcher, count: usize) -> Vec<(u64, EventType)> {
-    let is_a = |object: &Object| object.facts.label("l") == Some("a");
+    let is_a = |object: &Arc<Object>| object.facts.label("l") == Some("a");
     let mut seen = Vec::new();
     while seen.len() < count {
         let events = watcher.next().await.expect("a watcher that keeps up");
@@ -102,7 +103,7 @@ async fn a_write_that_was_acknowledged_can_be_read() {
     let expected = format!(
         "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"{revision}\","
     );
-    assert!(object.json.starts_with(expected.as_bytes()), "{:?}", object.json);
+    assert!(object.json().starts_with(expected.as_bytes()), "{:?}", object.json());
 }
 
 #[tokio::test]
@@ -261,13 +262,13 @@ async fn the_shared_layer_shows_until_a_workspace_writes_its_own() {
     assert_eq!(world.names(&everything()), ["later"], "but not once for each of them");
     let uid = |workspace: &str| {
         let object = world.cache.snapshot().get(&key(workspace, "n", "base")).unwrap();
-        serde_json::from_slice::<serde_json::Value>(&object.json).unwrap()["metadata"]["uid"].clone()
+        serde_json::from_slice::<serde_json::Value>(&object.json()).unwrap()["metadata"]["uid"].clone()
     };
     assert_ne!(uid("w"), uid("v"));
     assert_eq!(uid("w"), uid("w"));
 
     let mut watcher = world.watch(within("w", "n"), world.cache.revision());
-    let all = |_: &Object| true;
+    let all = |_: &Arc<Object>| true;
     world.write(&base, Some(encoded("base", "b", 1))).await;
     assert_eq!(
         watcher.next().await.unwrap()[0].seen_by(all),
@@ -287,8 +288,9 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
     let world = World::new().await;
     let first = world.put("a", "x").await;
     let second = world.put("a", "y").await;
-    let again =
-        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new()).await.unwrap();
+    let again = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
+        .await
+        .unwrap();
     assert_eq!(again.revision(), second);
     let mut watcher = again.watch(within("w", "n"), first).unwrap();
     let events = watcher.next().await.unwrap();
@@ -298,8 +300,9 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
         "what was there before is known"
     );
     world.store.compact(second).await.unwrap();
-    let later =
-        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new()).await.unwrap();
+    let later = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
+        .await
+        .unwrap();
     assert!(matches!(later.watch(within("w", "n"), first), Err(RevisionError::Expired { .. })));
     assert_eq!(later.snapshot().len(), 1);
 }

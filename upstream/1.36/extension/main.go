@@ -104,18 +104,29 @@ func decodeDefinition(scheme *runtime.Scheme, text json.RawMessage) (*apiextensi
 	if err := scheme.Convert(&external, &internal, nil); err != nil {
 		return nil, err
 	}
-	for _, version := range internal.Spec.Versions {
-		if version.Storage {
-			if !apiextensions.IsStoredVersion(&internal, version.Name) {
-				internal.Status.StoredVersions = append(internal.Status.StoredVersions, version.Name)
-			}
-			break
-		}
-	}
+	store(&internal)
 	return &internal, nil
 }
 
-func definition(scheme *runtime.Scheme, asked question) (answer, error) {
+// store remembers the version that is stored, as strategies do.
+func store(definition *apiextensions.CustomResourceDefinition) {
+	for _, version := range definition.Spec.Versions {
+		if version.Storage {
+			if !apiextensions.IsStoredVersion(definition, version.Name) {
+				definition.Status.StoredVersions = append(definition.Status.StoredVersions, version.Name)
+			}
+			return
+		}
+	}
+}
+
+// definition may find that upstream's code does not survive a question; nor does it then say anything.
+func definition(scheme *runtime.Scheme, asked question) (given answer, err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			err = fmt.Errorf("%v", found)
+		}
+	}()
 	internal, err := decodeDefinition(scheme, asked.Definition)
 	if err != nil {
 		return answer{}, err
@@ -128,7 +139,8 @@ func definition(scheme *runtime.Scheme, asked question) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	internal.Status = before.Status
+	internal.Status = *before.Status.DeepCopy()
+	store(internal)
 	return answer{Definition: texts(validation.ValidateCustomResourceDefinitionUpdate(ctx, internal, before))}, nil
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn go_integer(float: f64) -> i64 {
 }
 
 /// The format that upstream lets a type of numbers have.
-pub(super) fn format(node: &Node) -> Option<Format> {
+pub(crate) fn format(node: &Node) -> Option<Format> {
     let found = node.checks.iter().find_map(|check| match check {
         Check::Format(format, _) => Some(*format),
         _ => None,
@@ -42,7 +42,7 @@ pub(super) fn format(node: &Node) -> Option<Format> {
 }
 
 /// Whether the type of the node can hold the number.
-pub(super) fn in_range(node: &Node, number: Numeric) -> bool {
+pub(crate) fn in_range(node: &Node, number: Numeric) -> bool {
     match (node.types, format(node)) {
         (Types::INTEGER, Some(Format::Int32)) => {
             whole(number).is_some_and(|whole| i32::try_from(whole).is_ok())
@@ -64,7 +64,7 @@ fn whole(number: Numeric) -> Option<i64> {
     }
 }
 
-pub(super) fn is_multiple(node: &Node, number: Numeric, factor: f64) -> bool {
+pub(crate) fn is_multiple(node: &Node, number: Numeric, factor: f64) -> bool {
     if !in_range(node, Numeric::Float(factor)) {
         return false;
     }
@@ -77,19 +77,19 @@ pub(super) fn is_multiple(node: &Node, number: Numeric, factor: f64) -> bool {
     }
 }
 
-pub(super) fn is_float_multiple(float: f64, factor: f64) -> bool {
+pub(crate) fn is_float_multiple(float: f64, factor: f64) -> bool {
     factor > 0.0 && is_json_integer(if factor < 1.0 { 1.0 / factor * float } else { float / factor })
 }
 
-pub(super) fn is_at_least(node: &Node, number: Numeric, bound: f64, exclusive: bool) -> bool {
+pub(crate) fn is_at_least(node: &Node, number: Numeric, bound: f64, exclusive: bool) -> bool {
     in_range(node, Numeric::Float(bound)) && is_above(number, bound, exclusive)
 }
 
-pub(super) fn is_at_most(node: &Node, number: Numeric, bound: f64, exclusive: bool) -> bool {
+pub(crate) fn is_at_most(node: &Node, number: Numeric, bound: f64, exclusive: bool) -> bool {
     in_range(node, Numeric::Float(bound)) && is_below(number, bound, exclusive)
 }
 
-pub(super) fn is_above(number: Numeric, bound: f64, exclusive: bool) -> bool {
+pub(crate) fn is_above(number: Numeric, bound: f64, exclusive: bool) -> bool {
     match number {
         Numeric::Integer(integer) => {
             let bound = go_integer(bound);
@@ -99,7 +99,7 @@ pub(super) fn is_above(number: Numeric, bound: f64, exclusive: bool) -> bool {
     }
 }
 
-pub(super) fn is_below(number: Numeric, bound: f64, exclusive: bool) -> bool {
+pub(crate) fn is_below(number: Numeric, bound: f64, exclusive: bool) -> bool {
     match number {
         Numeric::Integer(integer) => {
             let bound = go_integer(bound);

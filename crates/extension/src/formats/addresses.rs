@@ -5,16 +5,40 @@ use std::sync::LazyLock;
 
 use crate::pattern::Pattern;
 
-static HOSTNAME: LazyLock<Pattern> = LazyLock::new(|| {
-    let letter = r"[a-zA-Z0-9\p{S}\p{L}]";
-    let inner = r"[a-zA-Z0-9-\p{S}\p{L}]";
-    Pattern::new(&format!(
-        r"^({letter}((-?{letter}{{0,62}})?)|({letter}(({inner}{{0,61}}{letter})?)(\.)){{1,}}([a-zA-Z\p{{L}}]){{2,63}})$"
-    ))
-});
+static LETTER: LazyLock<Pattern> = LazyLock::new(|| Pattern::new(r"^\p{L}$"));
+static LETTER_OR_SYMBOL: LazyLock<Pattern> = LazyLock::new(|| Pattern::new(r"^[\p{L}\p{S}]$"));
 
+fn is_letter(character: char) -> bool {
+    let in_unicode = || LETTER.is_match(character.encode_utf8(&mut [0; 4]));
+    if character.is_ascii() { character.is_ascii_alphabetic() } else { in_unicode() }
+}
+
+/// Letters, digits and symbols of all languages.
+fn is_sign(character: char) -> bool {
+    let in_unicode = || LETTER_OR_SYMBOL.is_match(character.encode_utf8(&mut [0; 4]));
+    if character.is_ascii() {
+        character.is_ascii_alphanumeric() || "$+<=>^`|~".contains(character)
+    } else {
+        in_unicode()
+    }
+}
+
+/// One name with a dash after its first character at most, or several of which the last is of letters alone.
 pub(super) fn is_hostname(text: &str) -> bool {
-    text.len() <= 255 && text.split('.').all(|part| part.len() <= 63) && HOSTNAME.is_match(text)
+    if text.len() > 255 || text.split('.').any(|part| part.len() > 63) {
+        return false;
+    }
+    let Some((names, last)) = text.rsplit_once('.') else {
+        let mut characters = text.chars();
+        let first = characters.next().is_some_and(is_sign);
+        let rest = characters.as_str();
+        return first && rest.strip_prefix('-').unwrap_or(rest).chars().all(is_sign);
+    };
+    let is_name = |name: &str| {
+        let ends = name.chars().next().is_some_and(is_sign) && name.chars().next_back().is_some_and(is_sign);
+        ends && name.chars().all(|character| character == '-' || is_sign(character))
+    };
+    last.chars().count() >= 2 && last.chars().all(is_letter) && names.split('.').all(is_name)
 }
 
 /// Four numbers with any zeros before them.

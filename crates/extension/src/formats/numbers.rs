@@ -45,7 +45,7 @@ pub(super) fn is_isbn10(text: &str) -> bool {
         _ => return false,
     };
     let sum: u32 = (1..).zip(&bytes[..9]).map(|(weight, digit)| weight * u32::from(digit - b'0')).sum();
-    (sum + 10 * last) % 11 == 0
+    (sum + 10 * last).is_multiple_of(11)
 }
 
 pub(super) fn is_isbn13(text: &str) -> bool {
@@ -83,7 +83,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
             if product >= 10 { product % 10 + 1 } else { product }
         })
         .sum();
-    known && sum % 10 == 0
+    known && sum.is_multiple_of(10)
 }
 
 pub(super) fn is_ssn(text: &str) -> bool {

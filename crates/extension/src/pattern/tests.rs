@@ -27,6 +27,7 @@ fn expressions_mean_what_they_mean_in_go() {
         (r"a|b|", &["", "c"], &[]),
         (r"^\/$", &["/"], &[]),
         (r"^[^\s]$", &["x"], &["\t"]),
+        (r"^.{0,1000}$", &["", "é"], &["\n"]),
     ];
     for (source, matching, others) in cases {
         let pattern = Pattern::new(source);

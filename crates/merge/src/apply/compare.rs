@@ -2,13 +2,12 @@
 
 use std::cmp::Ordering;
 
-use atoll_schema::TypeRef;
 use serde_json::{Map, Value};
 
 use super::element::Element;
 use super::owned::grouped;
 use super::set::Set;
-use super::shape::{Items, NoKey, Shape};
+use super::shape::{Inner, Items, NoKey, Shape};
 
 /// The paths that differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,14 +29,19 @@ enum Own {
 type Side<'a> = Option<&'a Value>;
 
 /// Compares two objects of one shape.
-pub fn compare<'a>(shape: Shape, old: &'a Value, new: &'a Value) -> Result<Comparison<'a>, NoKey> {
+pub fn compare<'a>(shape: Shape<'_>, old: &'a Value, new: &'a Value) -> Result<Comparison<'a>, NoKey> {
     let mut comparison = Comparison::default();
     walk(shape, Some(old), Some(new), &mut comparison)?;
     Ok(comparison)
 }
 
 /// Compares two values, of which one may be absent. The result has the paths below; the value's own fate is returned.
-fn walk<'a>(shape: Shape, old: Side<'a>, new: Side<'a>, below: &mut Comparison<'a>) -> Result<Own, NoKey> {
+fn walk<'a>(
+    shape: Shape<'_>,
+    old: Side<'a>,
+    new: Side<'a>,
+    below: &mut Comparison<'a>,
+) -> Result<Own, NoKey> {
     if shape.is_atomic() {
         return Ok(leaf(old, new));
     }
@@ -102,7 +106,7 @@ impl<'a> Comparison<'a> {
 }
 
 fn compare_members<'a>(
-    shape: Shape,
+    shape: Shape<'_>,
     left: Option<&'a Map<String, Value>>,
     right: Option<&'a Map<String, Value>>,
     out: &mut Comparison<'a>,
@@ -127,13 +131,13 @@ fn compare_members<'a>(
 }
 
 fn compare_items<'a>(
-    element: TypeRef,
-    items: Items,
+    element: Inner<'_>,
+    items: Items<'_>,
     left: &'a [Value],
     right: &'a [Value],
     out: &mut Comparison<'a>,
 ) -> Result<(), NoKey> {
-    let shape = Shape::of_type(element);
+    let shape = element.shape();
     let mut left = grouped(element, items, left)?.into_iter().peekable();
     let mut right = grouped(element, items, right)?.into_iter().peekable();
     loop {

@@ -21,7 +21,7 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// The conflicts that are not about what kubectl itself applied.
 pub(super) fn remaining<'a>(
-    shape: Shape,
+    shape: Shape<'_>,
     api_version: &str,
     live: &Value,
     conflicts: Vec<Conflict<'a>>,

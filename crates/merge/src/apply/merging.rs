@@ -1,17 +1,16 @@
 //! An applied configuration laid over the live object.
 
-use atoll_schema::TypeRef;
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::shape::{Items, NoKey, Shape};
+use super::shape::{Inner, Items, NoKey, Shape};
 
 /// The live object with what the configuration says.
-pub fn merge(shape: Shape, live: &Value, config: &Value) -> Result<Value, NoKey> {
+pub fn merge(shape: Shape<'_>, live: &Value, config: &Value) -> Result<Value, NoKey> {
     Ok(walk(shape, Some(live), Some(config))?.unwrap_or(Value::Null))
 }
 
-fn walk(shape: Shape, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, NoKey> {
+fn walk(shape: Shape<'_>, live: Option<&Value>, config: Option<&Value>) -> Result<Option<Value>, NoKey> {
     let said = || config.or(live).cloned();
     if shape.is_atomic() {
         return Ok(said());
@@ -67,12 +66,12 @@ fn walk(shape: Shape, live: Option<&Value>, config: Option<&Value>) -> Result<Op
 /// Brings two lists together. Items of both are in the order of the configuration; those of the live object alone stay
 /// where they are between them.
 fn merge_items(
-    element: TypeRef,
-    items: Items,
+    element: Inner<'_>,
+    items: Items<'_>,
     live: &[Value],
     config: &[Value],
 ) -> Result<Vec<Value>, NoKey> {
-    let shape = Shape::of_type(element);
+    let shape = element.shape();
     let left = steps(element, items, live)?;
     let right = steps(element, items, config)?;
     if let Some(again) = right.iter().enumerate().find(|(index, step)| right[..*index].contains(step)) {
@@ -132,7 +131,7 @@ fn merge_items(
     Ok(out)
 }
 
-fn steps(element: TypeRef, items: Items, list: &[Value]) -> Result<Vec<Element<'_>>, NoKey> {
+fn steps<'a>(element: Inner<'_>, items: Items<'_>, list: &'a [Value]) -> Result<Vec<Element<'a>>, NoKey> {
     let step = |(index, item)| {
         items.step(element, item).map_err(|NoKey(words)| NoKey(format!("element {index}: {words}")))
     };

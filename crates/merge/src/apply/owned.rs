@@ -1,19 +1,18 @@
 //! The set of fields of an object.
 
-use atoll_schema::TypeRef;
 use serde_json::{Map, Value};
 
 use super::element::Element;
 use super::set::Set;
-use super::shape::{Items, NoKey, Shape};
+use super::shape::{Inner, Items, NoKey, Shape};
 
 /// The paths of all that an object says: its values, the items of its lists and what is said to be empty.
-pub fn fields<'a>(shape: Shape, value: &'a Value) -> Result<Set<'a>, NoKey> {
+pub fn fields<'a>(shape: Shape<'_>, value: &'a Value) -> Result<Set<'a>, NoKey> {
     walk(shape, value).map(|(_, below)| below)
 }
 
 /// Whether the path to this value is itself in the set, and what is below.
-fn walk<'a>(shape: Shape, value: &'a Value) -> Result<(bool, Set<'a>), NoKey> {
+fn walk<'a>(shape: Shape<'_>, value: &'a Value) -> Result<(bool, Set<'a>), NoKey> {
     if shape.is_atomic() {
         return Ok((true, Set::default()));
     }
@@ -29,7 +28,7 @@ fn walk<'a>(shape: Shape, value: &'a Value) -> Result<(bool, Set<'a>), NoKey> {
     }
 }
 
-fn members<'a>(shape: Shape, map: &'a Map<String, Value>) -> Result<Set<'a>, NoKey> {
+fn members<'a>(shape: Shape<'_>, map: &'a Map<String, Value>) -> Result<Set<'a>, NoKey> {
     let mut set = Set { nodes: Vec::with_capacity(map.len()) };
     for (name, value) in map {
         let Some((inner, declared)) = shape.member(name) else { continue };
@@ -41,8 +40,8 @@ fn members<'a>(shape: Shape, map: &'a Map<String, Value>) -> Result<Set<'a>, NoK
     Ok(set)
 }
 
-fn items_of<'a>(element: TypeRef, items: Items, list: &'a [Value]) -> Result<Set<'a>, NoKey> {
-    let shape = Shape::of_type(element);
+fn items_of<'a>(element: Inner<'_>, items: Items<'_>, list: &'a [Value]) -> Result<Set<'a>, NoKey> {
+    let shape = element.shape();
     let mut set = Set { nodes: Vec::with_capacity(list.len()) };
     for (step, group) in grouped(element, items, list)? {
         let below = match group.as_slice() {
@@ -57,8 +56,8 @@ fn items_of<'a>(element: TypeRef, items: Items, list: &'a [Value]) -> Result<Set
 
 /// The items of a list by the step that leads to them, in the order of steps.
 pub(super) fn grouped<'a>(
-    element: TypeRef,
-    items: Items,
+    element: Inner<'_>,
+    items: Items<'_>,
     list: &'a [Value],
 ) -> Result<Vec<(Element<'a>, Vec<&'a Value>)>, NoKey> {
     let mut groups: Vec<(Element<'a>, Vec<&'a Value>)> = Vec::with_capacity(list.len());

@@ -7,13 +7,13 @@ use super::set::Set;
 use super::shape::{Items, Shape};
 
 /// The object without what the set names. An atomic value that a path leads into goes as a whole.
-pub fn remove(shape: Shape, value: &Value, set: &Set<'_>) -> Value {
+pub fn remove(shape: Shape<'_>, value: &Value, set: &Set<'_>) -> Value {
     if let Shape::Scalar(_) = shape {
         return value.clone();
     }
     match (shape, value) {
         (Shape::List { element, items }, Value::Array(list)) if !matches!(items, Items::Atomic) => {
-            let inner = Shape::of_type(element);
+            let inner = element.shape();
             let kept = list.iter().filter_map(|item| {
                 let found = items.step(element, item).ok().and_then(|step| set.find(&step));
                 match found {
@@ -25,9 +25,10 @@ pub fn remove(shape: Shape, value: &Value, set: &Set<'_>) -> Value {
             let kept: Vec<Value> = kept.collect();
             if kept.is_empty() { Value::Null } else { Value::Array(kept) }
         }
-        (Shape::Struct { .. } | Shape::Map { .. } | Shape::Deduced, Value::Object(map))
-            if !shape.is_atomic() =>
-        {
+        (
+            Shape::Struct { .. } | Shape::Map { .. } | Shape::Custom(_) | Shape::Deduced,
+            Value::Object(map),
+        ) if !shape.is_atomic() => {
             let mut kept = Map::new();
             for (name, value) in map {
                 match set.field(name) {
@@ -51,7 +52,7 @@ pub fn remove(shape: Shape, value: &Value, set: &Set<'_>) -> Value {
 
 impl Set<'_> {
     /// Makes every declared field of a struct that a path leads through a member.
-    pub(super) fn with_named_fields(mut self, shape: Shape) -> Self {
+    pub(super) fn with_named_fields(mut self, shape: Shape<'_>) -> Self {
         for node in &mut self.nodes {
             let inner = match (&node.element, shape) {
                 (Element::Field(name), shape) if !matches!(shape, Shape::List { .. } | Shape::Scalar(_)) => {
@@ -59,7 +60,7 @@ impl Set<'_> {
                     node.member |= member.is_some_and(|(_, declared)| declared);
                     member.map(|(inner, _)| inner)
                 }
-                (Element::Key(_), Shape::List { element, .. }) => Some(Shape::of_type(element)),
+                (Element::Key(_), Shape::List { element, .. }) => Some(element.shape()),
                 _ => None,
             };
             let below = std::mem::take(&mut node.below);
@@ -71,17 +72,17 @@ impl Set<'_> {
     }
 
     /// Puts the whole in place of its parts where the type is one value.
-    pub(super) fn collapse(&mut self, shape: Shape) {
+    pub(super) fn collapse(&mut self, shape: Shape<'_>) {
         for node in &mut self.nodes {
             if node.below.is_empty() {
                 continue;
             }
             let inner = match (&node.element, shape) {
                 (_, Shape::Deduced | Shape::Scalar(_)) => None,
-                (Element::Field(name), Shape::Struct { .. } | Shape::Map { .. }) => {
+                (Element::Field(name), Shape::Struct { .. } | Shape::Map { .. } | Shape::Custom(_)) => {
                     shape.member(name).map(|(inner, _)| inner)
                 }
-                (_, Shape::List { element, .. }) => Some(Shape::of_type(element)),
+                (_, Shape::List { element, .. }) => Some(element.shape()),
                 _ => None,
             };
             match inner {

@@ -1,6 +1,7 @@
 //! Tables of sequences of writes, and what must hold whatever is written.
 
 mod conflicts;
+mod custom;
 mod elements;
 mod properties;
 mod writes;

@@ -2,14 +2,13 @@
 
 use std::fmt::Write;
 
-use atoll_schema::TypeRef;
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::shape::{Items, NoKey, Scalar, Shape};
+use super::shape::{Inner, Items, NoKey, Scalar, Shape};
 
 /// What is wrong with a configuration; empty if nothing is.
-pub fn problems(shape: Shape, value: &Value) -> Vec<String> {
+pub fn problems(shape: Shape<'_>, value: &Value) -> Vec<String> {
     let mut found = Problems::default();
     found.walk(shape, value);
     found.texts
@@ -46,14 +45,16 @@ impl Problems {
         self.path.truncate(length);
     }
 
-    fn walk(&mut self, shape: Shape, value: &Value) {
+    fn walk(&mut self, shape: Shape<'_>, value: &Value) {
         match (shape, value) {
             (_, Value::Null) => {}
             (Shape::Scalar(scalar), value) => self.scalar(scalar, value),
             (Shape::List { element, items }, Value::Array(list)) => self.items(element, items, list),
             (Shape::List { .. }, other) => self.add(&format!("expected list, got &{{{}}}", plain(other))),
-            (Shape::Map { .. } | Shape::Struct { .. }, Value::Object(map)) => self.members(shape, map),
-            (Shape::Map { .. } | Shape::Struct { .. }, other) => {
+            (Shape::Map { .. } | Shape::Struct { .. } | Shape::Custom(_), Value::Object(map)) => {
+                self.members(shape, map)
+            }
+            (Shape::Map { .. } | Shape::Struct { .. } | Shape::Custom(_), other) => {
                 self.add(&format!("expected map, got &{{{}}}", plain(other)));
             }
             (Shape::Opaque | Shape::Deduced, _) => {}
@@ -81,8 +82,8 @@ impl Problems {
         self.add(&words);
     }
 
-    fn items(&mut self, element: TypeRef, items: Items, list: &[Value]) {
-        let shape = Shape::of_type(element);
+    fn items(&mut self, element: Inner<'_>, items: Items<'_>, list: &[Value]) {
+        let shape = element.shape();
         let mut seen: Vec<Element<'_>> = Vec::new();
         for (index, item) in list.iter().enumerate() {
             let step = match items {
@@ -105,7 +106,7 @@ impl Problems {
         }
     }
 
-    fn members(&mut self, shape: Shape, map: &Map<String, Value>) {
+    fn members(&mut self, shape: Shape<'_>, map: &Map<String, Value>) {
         for (name, value) in map {
             let mut stop = false;
             self.below(&Element::Field(name), |inner| match shape.member(name) {

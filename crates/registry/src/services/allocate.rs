@@ -125,7 +125,7 @@ impl Registry {
         let mut ranges: Vec<Prefix> = own.collect();
         let Some(row) = self.catalog.stored("networking.k8s.io", "servicecidrs") else { return ranges };
         for object in snapshot.list(&row.scope(Some(place.workspace), ""), None) {
-            let Ok(added) = parse(&object.json) else { continue };
+            let Ok(added) = parse(&object.json()) else { continue };
             let conditions = added["status"]["conditions"].as_array().into_iter().flatten();
             let ready = conditions.into_iter().any(|own| own["type"] == "Ready" && own["status"] == "True");
             if !ready || object::is_being_deleted(&added) {
@@ -248,7 +248,7 @@ impl Taking<'_> {
         });
         metadata.insert("labels".into(), labels);
         self.registry.record_new(&row, &mut object, "kube-apiserver");
-        let facts = facts::of(&row, &object);
+        let facts = facts::of(&self.registry.catalog, &row, &object);
         self.take(address_key(self.place, &name), &object, facts).await
     }
 
@@ -285,7 +285,7 @@ impl Taking<'_> {
     /// Takes a key that nobody has, or that was left behind.
     async fn take(&mut self, key: Key, object: &Value, memo: std::sync::Arc<Facts>) -> Result<bool, Status> {
         if let Some(holder) = self.snapshot.get(&key)
-            && !self.is_left_behind(&parse(&holder.json)?, &key)
+            && !self.is_left_behind(&parse(&holder.json())?, &key)
         {
             return Ok(false);
         }

@@ -1,7 +1,9 @@
 //! What extends the API: definitions of custom resources, and other servers.
 
-use atoll_meta::names;
+use atoll_meta::{names, object};
 use serde_json::{Value, json};
+
+use crate::modify::set_condition;
 
 use super::{ONLY_STATUS, Strategy, WITH_THE_WHOLE, spec_differs};
 
@@ -10,9 +12,35 @@ pub static DEFINITION: Strategy = Strategy {
     is_counted: spec_differs,
     prepare_create: |definition, _| note_stored_version(definition),
     prepare_update: |new, _, _| note_stored_version(new),
+    unconditional_update: false,
     finalizer_names: false,
+    own_deletion: true,
+    // Whatever else holds it, its objects go first.
+    is_held: |definition| !object::is_being_deleted(definition),
+    begin_delete: begin_to_end,
     ..Strategy::GENERIC
 };
+
+/// Keeps a definition until its objects are gone.
+pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+fn begin_to_end(definition: &mut Value) {
+    let has_begun = object::finalizers(definition).any(|own| own == CLEANUP);
+    if has_begun {
+        return;
+    }
+    let mut finalizers: Vec<String> = object::finalizers(definition).map(str::to_string).collect();
+    finalizers.push(CLEANUP.into());
+    object::set_finalizers(definition, &finalizers);
+    let now = object::deletion_timestamp(definition).unwrap_or_default().to_string();
+    let condition = json!({
+        "type": "Terminating",
+        "status": "True",
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    });
+    set_condition(definition, condition, &now);
+}
 
 pub static API_SERVICE: Strategy = Strategy {
     name_rule: names::name_is_path_segment,

@@ -44,14 +44,14 @@ enum Item {
 
 /// The answer to a list of `row`; `token` continues it.
 pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
-    if row.view.is_some() {
+    if row.may_convert() {
         listing.objects = listing.objects.into_iter().map(|object| row.shown(object)).collect();
     }
     let output = call.output;
     let origin = call.workspace == Workspace::All;
     match (output.form, output.media) {
         (Form::Metadata(_), _) => {
-            let kind = format!("{}List", row.kind);
+            let kind = row.list_kind();
             let message = format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
                 metadata::go_name(&row.group, &kind, row.type_id.is_some())
@@ -60,7 +60,7 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
         }
         (Form::Table(version, include), _) => {
             let head = list_metadata(&listing, token);
-            let mut table = Table::new(&row.group, &row.kind, version, include);
+            let mut table = Table::new(&row.group, &row.kind, row.custom.as_deref(), version, include);
             each(listing.objects, origin, |json| table.push(json)).await;
             super::encoded(StatusCode::OK, table.finish(&head, true), output)
         }
@@ -72,9 +72,7 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
                     let list = protobuf::List::of_metadata(version, size / 2);
                     (list, "PartialObjectMetadataList".to_string(), version.api_version().to_string())
                 }
-                (_, Some(id)) => {
-                    (protobuf::List::of_objects(id, size), format!("{}List", row.kind), row.api_version())
-                }
+                (_, Some(id)) => (protobuf::List::of_objects(id, size), row.list_kind(), row.api_version()),
                 // Such a kind is refused before anything is read.
                 (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
             };
@@ -87,15 +85,15 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
 }
 
 fn size(listing: &Listing) -> usize {
-    listing.objects.iter().map(|object| object.json.len()).sum()
+    listing.objects.iter().map(|object| object.size()).sum()
 }
 
 /// Does something with each object that takes a while, and lets others have their turn in between.
 async fn each(objects: Vec<Arc<Object>>, origin: bool, mut act: impl FnMut(Bytes)) {
     let mut done = 0;
     for object in objects {
-        done += object.json.len();
-        act(if origin { object.json_with_origin() } else { object.json.clone() });
+        done += object.size();
+        act(if origin { object.json_with_origin() } else { object.json() });
         if done >= CHUNK {
             done = 0;
             tokio::task::yield_now().await;
@@ -110,8 +108,8 @@ fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: 
             let kind = "PartialObjectMetadataList".to_string();
             (Item::Metadata(version), kind, version.api_version().to_string())
         }
-        (_, Some(_)) => (Item::Typed, format!("{}List", row.kind), row.api_version()),
-        (_, None) => (Item::Untyped, format!("{}List", row.kind), row.api_version()),
+        (_, Some(_)) => (Item::Typed, row.list_kind(), row.api_version()),
+        (_, None) => (Item::Untyped, row.list_kind(), row.api_version()),
     };
     let mut head = Vec::with_capacity(256);
     head.extend_from_slice(b"{\"kind\":");
@@ -119,7 +117,8 @@ fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: 
     head.extend_from_slice(b",\"apiVersion\":");
     json::write_string(&api_version, &mut head);
     head.extend_from_slice(b",\"metadata\":");
-    head.extend_from_slice(&list_metadata(&listing, token));
+    let is_custom = row.custom.is_some() && matches!(item, Item::Untyped);
+    head.extend_from_slice(&list_metadata(&listing, token.or(is_custom.then_some(""))));
     head.extend_from_slice(b",\"items\":");
     if listing.objects.is_empty() && matches!(item, Item::Metadata(_)) {
         head.extend_from_slice(b"null}");
@@ -196,7 +195,7 @@ impl ListBody {
                 return piece;
             };
             // What does not fit waits for the next piece: growing would copy all that is in this one.
-            let fits = piece.len() + next.json.len() + ROOM <= piece.capacity();
+            let fits = piece.len() + next.size() + ROOM <= piece.capacity();
             if !fits && !piece.is_empty() {
                 return piece;
             }
@@ -220,14 +219,9 @@ impl ListBody {
         if !std::mem::take(&mut self.first) {
             piece.push(b',');
         }
-        let with_origin;
-        let json = match self.origin {
-            true => {
-                with_origin = object.json_with_origin();
-                &with_origin
-            }
-            false => &object.json,
-        };
+        let with_origin = self.origin.then(|| object.json_with_origin());
+        let whole = object.whole();
+        let json = with_origin.as_deref().unwrap_or(&whole);
         match self.item {
             Item::Typed => {
                 piece.push(b'{');

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use atoll_columns::{Column, Printer};
 use atoll_meta::time::Timestamp;
 use atoll_meta::{json, object};
+use atoll_registry::definitions::Custom;
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -15,12 +16,20 @@ use crate::negotiate::{Include, Meta};
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A table that is being written.
-pub struct Table {
-    printer: &'static Printer,
+pub struct Table<'a> {
+    printer: Columns<'a>,
     version: Meta,
     include: Include,
     now: Timestamp,
     rows: Vec<Row>,
+}
+
+/// Where the columns come from.
+#[derive(Clone, Copy)]
+enum Columns<'a> {
+    Known(&'static Printer),
+    /// From a definition.
+    Custom(&'a Custom),
 }
 
 struct Row {
@@ -38,11 +47,17 @@ impl Row {
 }
 
 /// The table of one object; `headers` says whether its columns are told.
-pub fn of_object(stored: &[u8], version: Meta, include: Include, headers: bool) -> Bytes {
+pub fn of_object(
+    stored: &[u8],
+    custom: Option<&Custom>,
+    version: Meta,
+    include: Include,
+    headers: bool,
+) -> Bytes {
     let row = Row::new(Bytes::copy_from_slice(stored));
     let parsed = &row.object;
     let (group, _) = object::split_api_version(object::api_version(parsed)).unwrap_or_default();
-    let mut table = Table::new(group, object::kind(parsed), version, include);
+    let mut table = Table::new(group, object::kind(parsed), custom, version, include);
     let mut metadata = Vec::with_capacity(48);
     metadata.push(b'{');
     let revision = object::resource_version(parsed);
@@ -55,9 +70,12 @@ pub fn of_object(stored: &[u8], version: Meta, include: Include, headers: bool) 
     table.finish(&metadata, headers)
 }
 
-impl Table {
-    pub fn new(group: &str, kind: &str, version: Meta, include: Include) -> Self {
-        let printer = atoll_columns::printer(group, kind);
+impl<'a> Table<'a> {
+    pub fn new(group: &str, kind: &str, custom: Option<&'a Custom>, version: Meta, include: Include) -> Self {
+        let printer = match custom {
+            Some(custom) => Columns::Custom(custom),
+            None => Columns::Known(atoll_columns::printer(group, kind)),
+        };
         Table { printer, version, include, now: now(), rows: Vec::new() }
     }
 
@@ -73,19 +91,24 @@ impl Table {
         out.extend_from_slice(b"\",\"metadata\":");
         out.extend_from_slice(metadata);
         out.extend_from_slice(b",\"columnDefinitions\":");
-        if headers || self.printer.always_headed {
-            write_list(self.printer.columns, &mut out, write_column);
-        } else {
-            out.extend_from_slice(b"null");
+        match self.printer {
+            Columns::Known(printer) if headers || printer.always_headed => {
+                write_list(printer.columns, &mut out, write_column);
+            }
+            Columns::Custom(custom) if headers => write_custom_columns(custom, &mut out),
+            _ => out.extend_from_slice(b"null"),
         }
         out.extend_from_slice(b",\"rows\":");
-        if let Some(order) = self.printer.order {
-            self.rows.sort_by(|one, other| order(&one.object, &other.object));
+        let mut is_null = false;
+        if let Columns::Known(printer) = self.printer {
+            if let Some(order) = printer.order {
+                self.rows.sort_by(|one, other| order(&one.object, &other.object));
+            }
+            is_null = self.rows.is_empty() && printer.null_when_empty;
         }
-        if self.rows.is_empty() && self.printer.null_when_empty {
-            out.extend_from_slice(b"null");
-        } else {
-            write_list(&self.rows, &mut out, |row, out| self.write_row(row, out));
+        match is_null {
+            true => out.extend_from_slice(b"null"),
+            false => write_list(&self.rows, &mut out, |row, out| self.write_row(row, out)),
         }
         out.push(b'}');
         Bytes::from(out)
@@ -94,8 +117,16 @@ impl Table {
     fn write_row(&self, row: &Row, out: &mut Vec<u8>) {
         let object = &row.object;
         out.extend_from_slice(b"{\"cells\":");
-        write_list(&self.printer.cells(object, self.now), out, json::write);
-        if let Some(conditions) = (self.printer.conditions)(object) {
+        let (cells, conditions) = match self.printer {
+            Columns::Known(printer) => (printer.cells(object, self.now), (printer.conditions)(object)),
+            Columns::Custom(custom) => {
+                let name = Value::from(object::name(object));
+                let cells = custom.columns().iter().map(|column| column.cell(object, self.now));
+                ([name].into_iter().chain(cells).collect(), None)
+            }
+        };
+        write_list(&cells, out, json::write);
+        if let Some(conditions) = conditions {
             out.extend_from_slice(b",\"conditions\":");
             json::write(&conditions, out);
         }
@@ -111,16 +142,35 @@ impl Table {
 }
 
 fn write_column(column: &Column, out: &mut Vec<u8>) {
-    for (before, text) in [
-        ("{\"name\":", column.name),
-        (",\"type\":", column.kind),
-        (",\"format\":", column.format),
-        (",\"description\":", column.description),
-    ] {
+    let texts = [column.name, column.kind, column.format, column.description];
+    write_heading(texts, column.priority.into(), out);
+}
+
+fn write_heading(texts: [&str; 4], priority: i32, out: &mut Vec<u8>) {
+    let names = ["{\"name\":", ",\"type\":", ",\"format\":", ",\"description\":"];
+    for (before, text) in names.iter().zip(texts) {
         out.extend_from_slice(before.as_bytes());
         json::write_string(text, out);
     }
-    out.extend_from_slice(format!(",\"priority\":{}}}", column.priority).as_bytes());
+    out.extend_from_slice(format!(",\"priority\":{priority}}}").as_bytes());
+}
+
+/// The columns of a definition, behind that of the name, which all kinds have. Where it says nothing about the age, that is
+/// described as for all others.
+fn write_custom_columns(custom: &Custom, out: &mut Vec<u8>) {
+    let known = atoll_columns::printer("", "ServiceAccount").columns;
+    let described = |name: &str| known.iter().find(|column| column.name == name);
+    out.push(b'[');
+    if let Some(name) = described("Name") {
+        write_column(name, out);
+    }
+    for column in custom.columns() {
+        out.push(b',');
+        let age = || described("Age").map_or("", |age| age.description);
+        let description = column.description.as_deref().unwrap_or_else(age);
+        write_heading([&column.name, &column.kind, &column.format, description], column.priority, out);
+    }
+    out.push(b']');
 }
 
 fn write_list<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut Vec<u8>)) {

@@ -179,7 +179,7 @@ impl Connection<'_> {
         let row = self.server.registry.catalog.find("", "v1", resource).ok_or_else(missing)?;
         let namespace = if row.namespaced { self.place.namespace } else { "" };
         let found = self.server.registry.get(row, &Place { namespace, name, ..self.place });
-        let parsed = json::parse(&found.map_err(|_| missing())?.json);
+        let parsed = json::parse(&found.map_err(|_| missing())?.json());
         parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
     }
 

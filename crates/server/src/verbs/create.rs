@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 use super::patch::Warnings;
-use super::{check_namespace, escalation, place, warn, without_repeated_owners};
+use super::{check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -42,7 +42,6 @@ async fn create(
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
     let place = place(row, call)?;
-    escalation::check(server, row, call, &object, None)?;
     let User { name, uid, groups, extra } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
     let manager = options.manager(&call.headers);
@@ -59,5 +58,5 @@ async fn create(
         )
     };
     let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await?;
-    Ok(respond::object(StatusCode::CREATED, created.json, call.output))
+    Ok(respond::of_row(row, StatusCode::CREATED, created.json, call.output))
 }

@@ -23,7 +23,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let deleted = server.registry.delete(row, &place, &options, &gate).await;
     let answer = deleted.map(|deleted| match deleted {
         Deleted::Gone(answer) | Deleted::Marked(answer) => {
-            respond::object(StatusCode::OK, answer.json, call.output)
+            respond::of_row(row, StatusCode::OK, answer.json, call.output)
         }
         Deleted::Status(status) => respond::status(&status, call.output),
     });

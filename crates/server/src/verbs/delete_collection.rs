@@ -1,6 +1,6 @@
 //! DELETE on a collection: everything that is selected, each like a delete of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use atoll_admission::Options;
 use atoll_meta::Status;
@@ -26,7 +26,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let options = Arc::new(read_options(call)?);
     let scope = scope(row, call, &list);
     let (snapshot, after) = position(server, &scope, &list).await?;
-    let listing = server.registry.list(&snapshot, &scope, &list.selection, after.as_deref(), list.limit);
+    let listing = server.registry.list(row, &snapshot, &scope, &list.selection, after.as_deref(), list.limit);
     let row = Arc::new(row.clone());
     let asking = Arc::new((call.user.clone(), call.workspace.clone()));
     let mut running = JoinSet::new();
@@ -49,6 +49,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 user: &asking.0,
                 options: Options::Delete(&options),
                 warnings: &Warnings::default(),
+                held: Mutex::default(),
             };
             match server.registry.delete(&row, &place, &options, &gate).await {
                 // Someone else deleted it in the meantime: it is gone all the same.

@@ -3,31 +3,24 @@
 use atoll_authz::Change;
 use atoll_authz::binding::GROUP;
 use atoll_meta::Status;
-use atoll_registry::Row;
 use serde_json::Value;
 
-use crate::Server;
-use crate::chain::Call;
+use super::gate::Gate;
 
-/// Judges what a request makes of `old`, as it is before anything else is checked.
-pub fn check(
-    server: &Server,
-    row: &Row,
-    call: &Call,
-    new: &Value,
-    old: Option<&Value>,
-) -> Result<(), Status> {
-    if row.group != GROUP {
-        return Ok(());
+impl Gate<'_> {
+    /// Judges what a request makes of `old`, whichever way it does, once nobody changes it any more and before anything else
+    /// is checked.
+    pub fn check_escalation(&self, new: &Value, old: Option<&Value>) -> Result<(), Status> {
+        if self.row.group != GROUP {
+            return Ok(());
+        }
+        self.server.here(self.workspace)?.check_escalation(&Change {
+            user: self.user,
+            resource: &self.row.resource,
+            namespace: self.place.namespace,
+            name: self.place.name,
+            new,
+            old,
+        })
     }
-    let mut new = new.clone();
-    row.defaults.apply(&mut new);
-    server.here(&call.workspace)?.check_escalation(&Change {
-        user: &call.user,
-        resource: &row.resource,
-        namespace: if row.namespaced { &call.info.namespace } else { "" },
-        name: &call.info.name,
-        new: &new,
-        old,
-    })
 }

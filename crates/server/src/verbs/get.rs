@@ -18,5 +18,5 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let revision = revision.map_err(|error| Status::plain_internal(error.to_string()))?;
     fresh_enough(server, revision).await?;
     let object = server.registry.get(row, &place(row, call)?)?;
-    Ok(respond::object(StatusCode::OK, object.json.clone(), call.output))
+    Ok(respond::of_row(row, StatusCode::OK, object.json(), call.output))
 }

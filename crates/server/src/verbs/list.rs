@@ -30,7 +30,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let registry = &server.registry;
     // Whoever takes any revision takes all of it: upstream answers that from its cache, which does not page.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
-    let listing = registry.list(&snapshot, &scope, &options.selection, after.as_deref(), limit);
+    let listing = registry.list(row, &snapshot, &scope, &options.selection, after.as_deref(), limit);
     let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
     Ok(respond::list::answer(row, listing, token.as_deref(), call).await)
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 use super::update::check_name;
-use super::{check_namespace, escalation, place, warn, without_repeated_owners};
+use super::{check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -57,7 +57,6 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         warnings.set(remarks);
         check_namespace(row, call, &patched)?;
         check_name(&patched, &call.info.name)?;
-        escalation::check(server, row, call, &patched, existing)?;
         Ok(patched)
     };
     let gate = Gate::of(
@@ -81,7 +80,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let updated = server.registry.update(row, &place, &update).await;
     let answer = updated.map(|(patched, created)| {
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-        respond::object(code, patched.json, call.output)
+        respond::of_row(row, code, patched.json, call.output)
     });
     Ok(warn(answer, &warnings.take(), call))
 }

@@ -27,7 +27,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let (wanted, options): (Wanted, WriteOptions) = match call.info.verb {
         "get" => {
             let object = server.registry.get(row, &place)?;
-            return Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&object.json)?), call.output));
+            let scale = scale::of(row, &parse(&object.json())?)?;
+            return Ok(respond::scale(StatusCode::OK, &scale, call.output));
         }
         "update" => {
             let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
@@ -54,7 +55,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         let existing = existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
         let (time, resets) = (server.registry.now(), Resets::NONE);
         let author = Author { manager: &manager, subresource: "scale", time: &time, resets };
-        let current = scale::with_managers(row, existing);
+        let current = scale::with_managers(row, existing)?;
         let mut scaled = match &wanted {
             Wanted::Scale(wanted) => wanted.clone(),
             Wanted::Patched(patch) => {
@@ -89,7 +90,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     };
     let updated = server.registry.update(row, &place, &update).await;
     let answer = updated.and_then(|(updated, _)| {
-        Ok(respond::value(StatusCode::OK, &scale::of(row, &parse(&updated.json)?), call.output))
+        let scale = scale::after(row, &parse(&updated.json)?)?;
+        Ok(respond::scale(StatusCode::OK, &scale, call.output))
     });
     Ok(warn(answer, &warnings.take(), call))
 }

@@ -66,7 +66,7 @@ async fn issue(
     record(&mut request, &manager, now);
     gate.mutate(&mut request, None).await?;
     check_names(&request, &place)?;
-    let account = parse(&server.registry.get(row, &place)?.json)?;
+    let account = parse(&server.registry.get(row, &place)?.json())?;
     let uid = object::uid(&account);
     if !matches!(object::uid(&request), "" | "0") && object::uid(&request) != uid {
         let message = format!(
@@ -197,7 +197,7 @@ fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'s
     let find = |resource: &str, namespace: &str, name: &str| {
         let row = server.registry.catalog.stored("", resource).ok_or_else(Status::not_found_generic)?;
         let found = server.registry.get(row, &Place { workspace: place.workspace, namespace, name })?;
-        parse(&found.json)
+        parse(&found.json())
     };
     let object = find(resource, namespace, text("name"))?;
     if claim == "pod" && object["spec"]["serviceAccountName"] != place.name {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 use super::patch::Warnings;
-use super::{check_namespace, escalation, place, warn, without_repeated_owners};
+use super::{check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -53,10 +53,7 @@ async fn update(
     let update = Update {
         subresource: &call.info.subresource,
         manager: Some(&manager),
-        transform: &|existing| {
-            escalation::check(server, row, call, wanted, existing)?;
-            Ok(wanted.clone())
-        },
+        transform: &|_| Ok(wanted.clone()),
         admission: &gate,
         uid,
         create_missing: false,
@@ -64,7 +61,7 @@ async fn update(
     };
     let (updated, created) = server.registry.update(row, &place, &update).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(respond::object(code, updated.json, call.output))
+    Ok(respond::of_row(row, code, updated.json, call.output))
 }
 
 /// The object must be the one that the URL names.

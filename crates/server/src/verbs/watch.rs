@@ -189,8 +189,8 @@ impl Stream {
         self.send(piece).await
     }
 
-    fn wants(&self, object: &Object) -> bool {
-        self.selection.is_everything() || self.selection.matches(object)
+    fn wants(&self, object: &Arc<Object>) -> bool {
+        self.selection.is_everything() || self.selection.matches_in(&self.row, object)
     }
 
     async fn bookmark(&self, revision: u64, initial_events_end: bool) -> Result<(), Ended> {

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use atoll_extension::{defaults, field_path};
-use atoll_meta::FieldError;
+use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
+use super::expressions::{self, Cardinality, Expressions};
 use super::extensions::{extensions, keys_and_null, rules, set_fault};
 use super::hoisted::Hoisted;
 use super::structural;
@@ -25,6 +26,8 @@ pub(super) struct Demands {
     pub pruned: bool,
     /// The versions, or all of them together, that may select on more fields than usual.
     pub many_fields: Vec<String>,
+    /// The versions whose schemas are what they were.
+    pub unchanged: Vec<String>,
 }
 
 impl Demands {
@@ -36,6 +39,7 @@ impl Demands {
         list_keys: true,
         pruned: true,
         many_fields: Vec::new(),
+        unchanged: Vec::new(),
     };
 
     pub fn beside(new: &At<'_>, old: &At<'_>) -> Demands {
@@ -61,8 +65,20 @@ impl Demands {
             }),
             pruned: !roots.iter().any(|schema| is_whole(schema) && defaults::has_unpruned(schema)),
             many_fields: many_fields(new, old),
+            unchanged: unchanged(new, old),
         }
     }
+}
+
+/// The versions that are in both and have the same schema.
+fn unchanged(new: &At<'_>, old: &At<'_>) -> Vec<String> {
+    let same = |version: &&Value| {
+        let name = text(version, "name");
+        let before = old.get("versions").list().iter().find(|other| text(other, "name") == name);
+        before.is_some_and(|before| before.get("schema") == version.get("schema"))
+    };
+    let versions = new.get("versions").list().iter();
+    versions.filter(same).map(|version| text(version, "name").to_owned()).collect()
 }
 
 /// Who selects on more fields than is allowed, and did so before.
@@ -168,6 +184,7 @@ pub(super) fn check(
     status: bool,
     demands: &Demands,
     structural: bool,
+    version: &str,
 ) {
     let schema = validation.get("openAPIV3Schema");
     if !schema.is_set() {
@@ -181,14 +198,19 @@ pub(super) fn check(
         let at = At::under(None, validation.path.child("openAPIV3Schema.nullable"));
         errors.push(at.forbidden("nullable cannot be true at the root"));
     }
+    let mut rules = None;
     if structural {
         let before = errors.len();
         structural::check(errors, &schema);
         if errors.len() == before && structural::is_supported(schema.value) {
             errors.extend(defaults::validate(schema.value, &schema.path, demands.pruned));
+            rules = (errors.len() == before).then_some(Some(1));
         }
     }
-    walk(errors, &schema, &Place { is_root: true, in_meta: false, no_default: None }, demands);
+    let place = Place { is_root: true, in_meta: false, no_default: None, rules, within: None };
+    let mut expressions = Expressions::new(demands.unchanged.iter().any(|name| name == version));
+    walk(errors, &mut expressions, &schema, &place, demands);
+    expressions.finish(errors, &schema);
     // All else that is not supported has been named by now.
     if structural && errors.len() == before && !structural::is_supported(schema.value) {
         errors.push(schema.invalid_as("", "OpenAPIV3Schema 'schema' is not supported"));
@@ -220,13 +242,27 @@ struct Place {
     in_meta: bool,
     /// Why a default would be wrong here.
     no_default: Option<String>,
+    /// How often a value may be here, if rules are looked at.
+    rules: Option<Cardinality>,
+    /// The outermost part around this one of which items cannot be told apart.
+    within: Option<FieldPath>,
 }
 
-fn walk(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) {
+fn walk(
+    errors: &mut Errors,
+    expressions: &mut Expressions,
+    schema: &At<'_>,
+    place: &Place,
+    demands: &Demands,
+) {
     if !schema.value.is_object() {
         return;
     }
-    let inner = Place { is_root: false, ..place.clone() };
+    let before = errors.len();
+    let below = place.rules.map(|times| expressions::below(schema, times));
+    let inner = Place { is_root: false, rules: below, ..place.clone() };
+    // Conditions have no rules.
+    let condition = Place { rules: None, ..inner.clone() };
     unsupported(errors, schema, place, demands);
     if schema.get("uniqueItems").flag() {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -239,10 +275,14 @@ fn walk(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) 
         }
         let reason = "inside additionalProperties applying to object metadata".to_owned();
         let no_default = if place.in_meta { Some(reason) } else { inner.no_default.clone() };
-        walk(errors, &additional, &Place { no_default, ..inner.clone() }, demands);
+        walk(errors, expressions, &additional, &Place { no_default, ..inner.clone() }, demands);
     }
+    let map_type = schema.text_of("x-kubernetes-map-type");
     for (name, property) in properties.entries() {
         let mut inner = inner.clone();
+        if !matches!(map_type, "" | "granular" | "atomic") {
+            inner.within.get_or_insert_with(|| schema.path.clone());
+        }
         let embeds = schema.get("x-kubernetes-embedded-resource").flag();
         if (place.is_root || embeds) && matches!(name, "metadata" | "kind" | "apiVersion") {
             inner.in_meta = true;
@@ -250,27 +290,36 @@ fn walk(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) 
                 inner.no_default = Some(format!("in top-level {name}"));
             }
         }
-        walk(errors, &property, &inner, demands);
+        walk(errors, expressions, &property, &inner, demands);
     }
-    walk(errors, &schema.get("not"), &inner, demands);
+    walk(errors, expressions, &schema.get("not"), &condition, demands);
     for list in ["allOf", "oneOf", "anyOf"] {
         for part in schema.get(list).items() {
-            walk(errors, &part, &inner, demands);
+            walk(errors, expressions, &part, &condition, demands);
         }
     }
     for (_, part) in schema.get("definitions").entries() {
-        walk(errors, &part, &inner, demands);
+        walk(errors, expressions, &part, &condition, demands);
     }
     let items = schema.get("items");
-    walk(errors, &items, &inner, demands);
+    let mut item = inner.clone();
+    if schema.text_of("x-kubernetes-list-type") != "map" {
+        item.within.get_or_insert_with(|| schema.path.clone());
+    }
+    walk(errors, expressions, &items, &item, demands);
     for part in items.items() {
-        walk(errors, &part, &inner, demands);
+        walk(errors, expressions, &part, &item, demands);
     }
     for (_, part) in schema.get("dependencies").entries() {
-        walk(errors, &part, &inner, demands);
+        walk(errors, expressions, &part, &condition, demands);
     }
     extensions(errors, schema, demands);
     rules(errors, schema);
+    // What is wrong with a schema is said before what is wrong with expressions about it.
+    if let (Some(times), true) = (place.rules, errors.len() == before) {
+        let is_object = place.is_root || schema.get("x-kubernetes-embedded-resource").flag();
+        expressions.check(schema, is_object, times, place.within.as_ref());
+    }
 }
 
 fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &Demands) {
@@ -299,7 +348,13 @@ fn unsupported(errors: &mut Errors, schema: &At<'_>, place: &Place, demands: &De
 }
 
 /// Checks the fields that lists can select on; `version` is the one they belong to, or none.
-pub(super) fn selectable(errors: &mut Errors, fields: &At<'_>, schema: &Value, demands: &Demands, version: &str) {
+pub(super) fn selectable(
+    errors: &mut Errors,
+    fields: &At<'_>,
+    schema: &Value,
+    demands: &Demands,
+    version: &str,
+) {
     let mut seen = HashSet::new();
     for field in fields.items() {
         let path = field.get("jsonPath");

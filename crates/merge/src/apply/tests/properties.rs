@@ -90,18 +90,14 @@ fn kind_of(object: &Value) -> crate::apply::Kind {
     kind(object["apiVersion"].as_str().unwrap_or_default(), object["kind"].as_str().unwrap_or_default())
 }
 
-fn shape_of(object: &Value) -> Shape {
-    let kind = kind_of(object);
-    kind.shape
-}
-
 /// Every path that somebody owns leads to something.
 fn assert_owned_exists(object: &Value) {
     let mut bare = object.clone();
     if let Some(fields) = bare["metadata"].as_object_mut() {
         fields.remove("managedFields");
     }
-    let shape = shape_of(object);
+    let kind = kind_of(object);
+    let shape = kind.shape();
     for entry in managed::decode(object["metadata"].get("managedFields")).unwrap() {
         entry.set.visit(&mut |path| {
             let mut at = (shape, Some(&bare));
@@ -113,12 +109,16 @@ fn assert_owned_exists(object: &Value) {
     }
 }
 
-fn below<'v>(shape: Shape, value: Option<&'v Value>, step: &Element<'_>) -> (Shape, Option<&'v Value>) {
+fn below<'s, 'v>(
+    shape: Shape<'s>,
+    value: Option<&'v Value>,
+    step: &Element<'_>,
+) -> (Shape<'s>, Option<&'v Value>) {
     match (shape, step) {
         (Shape::List { element, items }, step) => {
             let list = value.and_then(Value::as_array).into_iter().flatten();
             let found = list.into_iter().find(|item| items.step(element, item).as_ref() == Ok(step));
-            (Shape::of_type(element), found)
+            (element.shape(), found)
         }
         (shape, Element::Field(name)) => {
             let inner = shape.member(name).map_or(Shape::Opaque, |(inner, _)| inner);
@@ -189,7 +189,7 @@ proptest! {
         if let Some(fields) = bare["metadata"].as_object_mut() {
             fields.remove("managedFields");
         }
-        let mut all = owned::fields(kind.shape, &bare).unwrap();
+        let mut all = owned::fields(kind.shape(), &bare).unwrap();
         crate::apply::strip(&mut all);
         let managed = updated["metadata"].get("managedFields").cloned();
         let entries = managed::decode(managed.as_ref()).unwrap();

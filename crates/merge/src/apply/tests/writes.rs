@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{author, created, kind, managers};
-use crate::apply::{Author, Resets, is_reset, parent_fields, scale_fields};
+use crate::apply::{Author, REPLICAS, Resets, is_reset, parent_fields, scale_fields};
 
 fn deployment() -> Value {
     json!({
@@ -266,12 +266,12 @@ fn a_scale_shows_who_manages_replicas() {
     let kind = kind("apps/v1", "Deployment");
     let live = created(&kind, deployment(), "x");
     let parent = &live["metadata"]["managedFields"];
-    let scale = scale_fields(Some(parent), "apps/v1").unwrap();
+    let scale = scale_fields(Some(parent), "apps/v1", REPLICAS).unwrap();
     assert_eq!(scale[0]["apiVersion"], "autoscaling/v1");
     assert_eq!(scale[0]["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
     let taken = json!([{"manager": "y", "operation": "Update", "apiVersion": "autoscaling/v1", "subresource": "scale",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
-    let entries = parent_fields(Some(parent), Some(&taken), "apps/v1").unwrap();
+    let entries = parent_fields(Some(parent), Some(&taken), "apps/v1", REPLICAS).unwrap();
     let object = json!({"metadata": {"managedFields": entries}});
     assert_eq!(managers(&object)["y Update"], json!({"f:spec": {"f:replicas": {}}}));
     assert_eq!(managers(&object)["x Update"]["f:spec"].get("f:replicas"), None);

@@ -1,5 +1,6 @@
 //! How the events of a watch are written. What is the same for all watchers is made once and kept with the event.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll_meta::Status;
@@ -25,7 +26,7 @@ pub struct Frames {
 impl Frames {
     pub fn new(row: &Row, output: Output, origin: bool) -> Self {
         let protobuf = output.media == Media::Protobuf;
-        let view = row.view.map(|_| row.clone());
+        let view = row.may_convert().then(|| row.clone());
         Frames { view, protobuf, form: output.form, origin, headed: AtomicBool::new(false) }
     }
 
@@ -35,8 +36,13 @@ impl Frames {
         if self.origin {
             return self.stored(name, event.shown_with_origin(seen));
         }
-        if self.view.is_some() {
-            return self.stored(name, event.shown(seen).unwrap_or_default());
+        if let Some(row) = &self.view
+            && let Some(subject) = event.subject(seen)
+            && !row.is_shown(subject)
+        {
+            let shown = row.shown(subject.clone());
+            let json = if seen == EventType::Deleted { shown.json_at(event.revision) } else { shown.json() };
+            return self.object(name, &json);
         }
         let encoding = match (self.form, self.protobuf) {
             (Form::Whole, false) => return event.frame(seen),
@@ -50,11 +56,12 @@ impl Frames {
     }
 
     /// The event by which a watch begins that shows what is there.
-    pub fn initial(&self, object: &Object) -> Bytes {
+    pub fn initial(&self, object: &Arc<Object>) -> Bytes {
         let name = EventType::Added.as_str();
-        match self.origin {
-            true => self.stored(name, object.json_with_origin()),
-            false => self.stored(name, object.json.clone()),
+        match &self.view {
+            _ if self.origin => self.stored(name, object.json_with_origin()),
+            Some(row) => self.object(name, &row.shown(object.clone()).json()),
+            None => self.object(name, &object.whole()),
         }
     }
 
@@ -74,8 +81,9 @@ impl Frames {
                 self.frame(event_type, &metadata::of(json, version))
             }
             Form::Table(version, include) => {
+                let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
                 let first = !self.headed.swap(true, Ordering::Relaxed);
-                self.frame(event_type, &table::of_object(json, version, include, first))
+                self.frame(event_type, &table::of_object(json, custom, version, include, first))
             }
         }
     }

@@ -1,0 +1,340 @@
+//! The rules of an object, one after the other, until the budget is spent.
+
+use atoll_cel::{Error, Evaluation, Program, Value as Seen};
+use atoll_meta::field::BadValue;
+use atoll_meta::quote::quote;
+use atoll_meta::{FieldError, FieldPath};
+use serde_json::Value;
+
+use super::{BUDGET, CALL_LIMIT, CompiledRule, RuleSet, Rules};
+use crate::correlate::Correlated;
+use crate::node::{Flags, Node, NodeId, Rule};
+use crate::schema::Schema;
+use crate::validate::Findings;
+
+/// How long a message may be that an expression makes.
+const LONGEST_MESSAGE: usize = 5 * 1024;
+const SPENT: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+impl Schema {
+    /// Checks the rules of an object, which may have been another before.
+    pub(crate) fn validate_rules(&self, new: &Value, old: Option<&Value>, findings: &mut Findings) {
+        let root = self.root();
+        let current = old.map(|old| Correlated { nodes: &self.nodes, node: root, new, old });
+        let mut walk = Walk { nodes: &self.nodes, rules: self.rules(), budget: BUDGET, findings };
+        let root = FieldPath::nil();
+        // Whether all was checked does not matter any more.
+        let _ = walk.value(self.root, true, new, old, Ratchet { current, parent: None }, &Place::Root(&root));
+    }
+}
+
+/// Checks the rules of a value that stands somewhere in a definition. A budget that is spent is less than nothing.
+pub(crate) fn check_alone(
+    (nodes, rules, (id, is_object)): (&[Node], &Rules, (NodeId, bool)),
+    value: &Value,
+    old: Option<&Value>,
+    path: &FieldPath,
+    budget: &mut i64,
+) -> Vec<FieldError> {
+    let mut findings = Findings::default();
+    let mut walk = Walk { nodes, rules, budget: *budget, findings: &mut findings };
+    let before = Ratchet { current: None, parent: None };
+    let spent = walk.value(id, is_object, value, old, before, &Place::Root(path)).is_err();
+    *budget = if spent { -1 } else { walk.budget };
+    findings.errors
+}
+
+/// The budget is spent: nothing more is checked.
+pub(crate) struct Spent;
+
+/// Where the walk is, as a chain on the stack.
+enum Place<'p> {
+    Root(&'p FieldPath),
+    Field(&'p Place<'p>, &'p str),
+    Key(&'p Place<'p>, &'p str),
+    Index(&'p Place<'p>, usize),
+}
+
+impl Place<'_> {
+    fn path(&self) -> FieldPath {
+        match self {
+            Place::Root(path) => (*path).clone(),
+            Place::Field(before, name) => before.path().child((*name).to_owned()),
+            Place::Key(before, key) => before.path().key(key),
+            Place::Index(before, index) => before.path().index(*index),
+        }
+    }
+}
+
+/// What a value was, or else what the nearest one around it was for which that can be told.
+#[derive(Clone, Copy)]
+struct Ratchet<'v> {
+    current: Option<Correlated<'v>>,
+    parent: Option<Correlated<'v>>,
+}
+
+impl<'v> Ratchet<'v> {
+    fn field(self, name: &str) -> Ratchet<'v> {
+        let Some(current) = self.current else { return self };
+        if self.parent.is_none() && matches!(name, "apiVersion" | "kind") {
+            return Ratchet { current: None, parent: None };
+        }
+        Ratchet { current: current.key(name), parent: Some(current) }
+    }
+
+    /// Whether nothing has changed here.
+    fn is_unchanged(self) -> bool {
+        self.current.or(self.parent).is_some_and(|before| before.is_equal())
+    }
+}
+
+struct Walk<'s, 'f> {
+    nodes: &'s [Node],
+    rules: &'s Rules,
+    budget: i64,
+    findings: &'f mut Findings,
+}
+
+impl<'s> Walk<'s, '_> {
+    fn value<'v>(
+        &mut self,
+        id: NodeId,
+        is_object: bool,
+        value: &'v Value,
+        old: Option<&'v Value>,
+        before: Ratchet<'v>,
+        place: &Place<'_>,
+    ) -> Result<(), Spent> {
+        let node = &self.nodes[id.0 as usize];
+        if value.is_null() || !node.is(Flags::HOLDS_RULES) {
+            return Ok(());
+        }
+        let old = old.filter(|old| !old.is_null());
+        match self.rules.sets.get(&(id, is_object)) {
+            Some(Some(set)) => self.set(node, set, value, old, before, place)?,
+            Some(None) => {
+                let detail = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+                self.refuse(node, place, detail);
+            }
+            None => {}
+        }
+        let nodes = self.nodes;
+        let embeds = |id: NodeId| nodes[id.0 as usize].is(Flags::EMBEDS);
+        match value {
+            Value::Array(items) => {
+                let Some(child) = node.items else { return Ok(()) };
+                // Without what was before there is nothing to look up.
+                let null = &Value::Null;
+                let olds = Correlated { nodes, node, new: value, old: old.unwrap_or(null) }.items();
+                let correlated = before.current.map(|current| current.items());
+                for (index, item) in items.iter().enumerate() {
+                    let inner = match &correlated {
+                        Some(items) => Ratchet { current: items.item(item), parent: before.current },
+                        None => before,
+                    };
+                    let place = Place::Index(place, index);
+                    self.value(child, embeds(child), item, olds.old(item), inner, &place)?;
+                }
+            }
+            Value::Object(fields) => {
+                let olds = old.and_then(Value::as_object);
+                if let Some(child) = node.rest.node() {
+                    for (key, value) in fields {
+                        let old = olds.and_then(|olds| olds.get(key));
+                        let place = Place::Key(place, key);
+                        self.value(child, embeds(child), value, old, before.field(key), &place)?;
+                    }
+                }
+                for (key, value) in fields {
+                    let Some(child) = node.property(key) else { continue };
+                    let old = olds.and_then(|olds| olds.get(key));
+                    let place = Place::Field(place, key);
+                    self.value(child, embeds(child), value, old, before.field(key), &place)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, node: &Node, place: &Place<'_>, detail: impl Into<String>) {
+        let kind = type_name(node);
+        self.findings.errors.push(FieldError::invalid(&place.path(), kind, detail));
+    }
+
+    fn set<'v>(
+        &mut self,
+        node: &'s Node,
+        set: &'s RuleSet,
+        value: &'v Value,
+        old: Option<&'v Value>,
+        before: Ratchet<'v>,
+        place: &Place<'_>,
+    ) -> Result<(), Spent> {
+        if self.budget <= 0 {
+            self.refuse(node, place, SPENT);
+            return Err(Spent);
+        }
+        let sources = node.extra.as_ref().map_or(&[][..], |extra| &extra.rules);
+        for (rule, source) in set.rules.iter().zip(sources) {
+            if let Some(error) = &rule.error {
+                self.refuse(node, place, format!("rule compile error: {error}"));
+                continue;
+            }
+            let Some(program) = &rule.program else { continue };
+            let optional = source.optional_old_self == Some(true);
+            if rule.uses_old && old.is_none() && !optional {
+                continue;
+            }
+            let evaluation = run(program, set, value, old, optional);
+            if self.charge(evaluation.cost).is_err() {
+                self.refuse(node, place, SPENT);
+                return Err(Spent);
+            }
+            match evaluation.result {
+                Ok(Seen::Bool(true)) => {}
+                Ok(_) => self.failed(node, set, rule, source, (value, old, before), place)?,
+                Err(error) => {
+                    let shown = shown(source);
+                    match error {
+                        Error::NoSuchOverload => {
+                            self.refuse(node, place, format!("'{error}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
+                        }
+                        Error::Cancelled => {
+                            self.refuse(node, place, format!("'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"));
+                            return Err(Spent);
+                        }
+                        Error::Failed(message) if message.starts_with("no such overload") => {
+                            self.refuse(node, place, format!("'{message}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"));
+                        }
+                        Error::Failed(message) => {
+                            self.refuse(node, place, format!("{message} evaluating rule: {shown}"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn charge(&mut self, cost: u64) -> Result<(), Spent> {
+        match i64::try_from(cost) {
+            Ok(cost) if cost <= self.budget => {
+                self.budget -= cost;
+                Ok(())
+            }
+            _ => Err(Spent),
+        }
+    }
+
+    /// A rule that was not kept.
+    fn failed<'v>(
+        &mut self,
+        node: &Node,
+        set: &'s RuleSet,
+        rule: &'s CompiledRule,
+        source: &Rule,
+        (value, old, before): (&'v Value, Option<&'v Value>, Ratchet<'v>),
+        place: &Place<'_>,
+    ) -> Result<(), Spent> {
+        let mut path = place.path();
+        if !rule.field_path.is_empty() {
+            path = path.child(rule.field_path.to_string());
+        }
+        let detail = match &rule.message {
+            None => None,
+            Some(program) => {
+                let evaluation = run(program, set, value, old, false);
+                match self.message(evaluation, &source.message_expression) {
+                    Ok(message) => message,
+                    Err(detail) => {
+                        let error = FieldError::invalid(&path, type_name(node), detail);
+                        self.add(error, rule, before);
+                        return Err(Spent);
+                    }
+                }
+            }
+        };
+        let detail = detail.unwrap_or_else(|| match &*source.message {
+            "" => format!("failed rule: {}", shown(source)),
+            message => message.trim().to_owned(),
+        });
+        let bad: BadValue = match type_name(node) {
+            "object" | "array" => BadValue::Omitted,
+            _ => BadValue::Value(value.clone()),
+        };
+        let error = match source.reason.as_deref() {
+            Some("FieldValueForbidden") => FieldError::forbidden(&path, detail),
+            Some("FieldValueRequired") => FieldError::required(&path, detail),
+            Some("FieldValueDuplicate") => FieldError::duplicate(&path, bad),
+            _ => FieldError::invalid(&path, bad, detail),
+        };
+        self.add(error, rule, before);
+        Ok(())
+    }
+
+    fn add(&mut self, error: FieldError, rule: &CompiledRule, before: Ratchet<'_>) {
+        if !rule.uses_old && before.is_unchanged() {
+            self.findings.warnings.push(error.to_string());
+        } else {
+            self.findings.errors.push(error);
+        }
+    }
+
+    /// The message that an expression gives, if it is a good one; an error ends everything.
+    fn message(&mut self, evaluation: Evaluation<'_>, source: &str) -> Result<Option<String>, String> {
+        if self.charge(evaluation.cost).is_err() {
+            return Err("messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run".to_owned());
+        }
+        match evaluation.result {
+            Err(Error::Cancelled) => Err(format!(
+                "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                quote(source)
+            )),
+            Err(_) => Ok(None),
+            Ok(value) => {
+                let text = value.as_str().unwrap_or_default().trim();
+                let good = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
+                Ok(good.then(|| text.to_owned()))
+            }
+        }
+    }
+}
+
+fn type_name(node: &Node) -> &'static str {
+    if node.is(Flags::INT_OR_STRING) { "" } else { node.types.single().unwrap_or_default() }
+}
+
+/// The rule as messages show it.
+fn shown(rule: &Rule) -> &str {
+    if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() }
+}
+
+fn run<'a>(
+    program: &'a Program,
+    set: &'a RuleSet,
+    value: &'a Value,
+    old: Option<&'a Value>,
+    optional: bool,
+) -> Evaluation<'a> {
+    let failed = |error| Evaluation { result: Err(error), cost: 0 };
+    // What a rule does not look at may be anything.
+    let uses = |name: &str| program.variables().iter().any(|variable| &**variable == name);
+    let seen = |value: &'a Value| Seen::from_json(value, &set.shape);
+    let now = match uses("self").then(|| seen(value)).transpose() {
+        Ok(now) => now,
+        Err(error) => return failed(error),
+    };
+    let old = match old.filter(|_| set.uses_old && uses("oldSelf")).map(seen).transpose() {
+        Ok(old) => old,
+        Err(error) => return failed(error),
+    };
+    let mut variables: Vec<(&str, Seen<'a>)> = now.map(|now| ("self", now)).into_iter().collect();
+    if optional {
+        variables.push(("oldSelf", Seen::optional(old)));
+    } else if let Some(old) = old {
+        variables.push(("oldSelf", old));
+    }
+    program.evaluate(&variables, CALL_LIMIT)
+}

@@ -1,0 +1,83 @@
+//! An APIService for every version of a group that definitions serve, for those who look there what there is.
+
+use std::collections::BTreeSet;
+
+use atoll_store::Key;
+use serde_json::json;
+
+use super::{Definition, list};
+use crate::{DeleteOptions, Place, Registry, Unasked};
+
+const GROUP: &str = "apiregistration.k8s.io";
+const RESOURCE: &str = "apiservices";
+/// Who the account of managers says it is.
+const MANAGER: &str = "kube-apiserver";
+const LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+impl Registry {
+    /// Brings the APIServices of a workspace in line with what a definition served before and serves now.
+    pub(super) async fn announce(
+        &self,
+        workspace: &str,
+        before: Option<&Definition>,
+        now: Option<&Definition>,
+    ) {
+        let served = |definition: Option<&Definition>| -> BTreeSet<(String, String)> {
+            let rows = definition.filter(|own| own.is_established).into_iter().flat_map(|own| &own.rows);
+            rows.map(|row| (row.group.clone(), row.version.clone())).collect()
+        };
+        let (before, now) = (served(before), served(now));
+        let is_own = |group: &str, version: &str| !self.catalog.has_group_version(group, version);
+        for (group, version) in now.iter().filter(|(group, version)| is_own(group, version)) {
+            self.announce_one(workspace, group, version).await;
+        }
+        let snapshot = self.snapshot();
+        let gone = before.difference(&now).filter(|(group, version)| is_own(group, version));
+        for (group, version) in gone {
+            let others = list(&snapshot, workspace);
+            let is_served = others
+                .iter()
+                .any(|other| other.is_established && *other.group == **group && other.row(version).is_some());
+            if !is_served {
+                self.withdraw(workspace, &format!("{version}.{group}")).await;
+            }
+        }
+    }
+
+    async fn announce_one(&self, workspace: &str, group: &str, version: &str) {
+        let name = format!("{version}.{group}");
+        let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
+        if self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", &name)).is_some() {
+            return;
+        }
+        let service = json!({
+            "apiVersion": row.api_version(),
+            "kind": row.kind,
+            "metadata": { "name": name, "labels": { LABEL: "true" } },
+            "spec": { "group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 100 },
+        });
+        let place = Place { workspace, namespace: "", name: &name };
+        let created = self.create(row, &place, service, Some(MANAGER), false, &Unasked).await;
+        if let Err(status) = created
+            && status.reason() != "AlreadyExists"
+        {
+            tracing::warn!(%status, name, "an APIService could not be created");
+        }
+    }
+
+    /// Takes away what was announced; what somebody else has put there stays.
+    async fn withdraw(&self, workspace: &str, name: &str) {
+        let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return };
+        let existing = self.snapshot().get(&Key::object(GROUP, RESOURCE, workspace, "", name));
+        if existing.is_none_or(|existing| existing.facts.label(LABEL) != Some("true")) {
+            return;
+        }
+        let place = Place { workspace, namespace: "", name };
+        let deleted = self.delete(row, &place, &DeleteOptions::default(), &Unasked).await;
+        if let Err(status) = deleted
+            && status.reason() != "NotFound"
+        {
+            tracing::warn!(%status, name, "an APIService could not be deleted");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! From a CustomResourceDefinition to what it means.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use atoll_defaults::Defaults;
+use atoll_extension::Version;
+use atoll_merge::apply::Kind;
+use atoll_validation::warnings;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::custom::{self, Custom};
+use super::intern::Interned;
+use super::{Definition, Names, conditions};
+use crate::row::{Row, SharedRow, Subresource};
+
+/// Numbers of definitions and of their versions' forms; 0 is none.
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+fn number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// What a resource whose definition is going still says it can do.
+const VERBS_AT_THE_END: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
+
+/// The definition that an object is, shared with all that say the same.
+pub fn definition(interned: &Interned, object: &Value) -> Arc<Definition> {
+    let has = |kind: &str| conditions::is_true(object, kind);
+    let is_established = has("Established");
+    let state = json!({
+        "accepted": object["status"]["acceptedNames"],
+        "served": is_established || has("NamesAccepted"),
+        "established": is_established,
+        "terminating": has("Terminating"),
+    });
+    let mut source = atoll_meta::json::to_vec(&state);
+    let start = source.len();
+    atoll_meta::json::write(&object["spec"], &mut source);
+    interned.get(Bytes::from(source), |source| compile(object, &state, source, start))
+}
+
+/// `source` is what tells this definition from others; from `start` on it is the spec.
+fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Definition {
+    let (spec, accepted) = (&object["spec"], Names::read(&state["accepted"]));
+    let flag = |name: &str| state[name] == true;
+    let is_complete = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
+        .iter()
+        .all(|name| !name.is_empty());
+    // Before it has its names nobody asks for its objects.
+    let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
+    let compiler = Compiler {
+        compiled: &compiled,
+        group: spec["group"].as_str().unwrap_or_default(),
+        names: &accepted,
+        is_terminating: flag("terminating"),
+    };
+    let stored = compiled.storage_version().map(|version| compiler.row(version, None));
+    let served = compiled.versions().iter().filter(|version| version.served);
+    let rows = served.filter_map(|version| {
+        let stored = stored.as_ref()?;
+        match version.storage {
+            true => Some(stored.clone()),
+            false => Some(compiler.row(version, stored.custom.clone())),
+        }
+    });
+    Definition {
+        id: number(),
+        group: compiler.group.into(),
+        waits: accepted != Names::read(&spec["names"]),
+        is_served: flag("served") && is_complete,
+        is_established: flag("established") && is_complete,
+        is_terminating: compiler.is_terminating,
+        rows: rows.collect(),
+        stored,
+        accepted,
+        spec: source.slice(start..),
+        source,
+    }
+}
+
+struct Compiler<'a> {
+    compiled: &'a atoll_extension::Definition,
+    group: &'a str,
+    names: &'a Names,
+    is_terminating: bool,
+}
+
+impl Compiler<'_> {
+    fn row(&self, version: &Version, stored: Option<Arc<Custom>>) -> SharedRow {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        let verbs = if self.is_terminating { owned(&VERBS_AT_THE_END) } else { owned(&VERBS) };
+        let names = self.names;
+        let api_version = format!("{}/{}", self.group, version.name);
+        Arc::new(Row {
+            group: self.group.into(),
+            version: version.name.to_string(),
+            resource: names.plural.clone(),
+            singular: names.singular.clone(),
+            kind: names.kind.clone(),
+            namespaced: self.compiled.is_namespaced(),
+            verbs,
+            short_names: names.short_names.clone(),
+            categories: names.categories.clone(),
+            storage_version_hash: String::new(),
+            subresources: self.subresources(version),
+            type_id: None,
+            view: None,
+            strategy: &custom::STRATEGY,
+            defaults: Defaults::NONE,
+            checks: atoll_validation::of("", ""),
+            warnings: warnings::of("", ""),
+            managed: Kind::custom(api_version, &names.kind, version.schema.clone()),
+            custom: Some(Arc::new(Custom {
+                form: number(),
+                version: version.clone(),
+                definition: self.compiled.clone(),
+                list_kind: names.list_kind.as_str().into(),
+                stored,
+                selectable: version.selectable.iter().map(|field| Arc::from(&*field.name)).collect(),
+                is_terminating: self.is_terminating,
+            })),
+        })
+    }
+
+    fn subresources(&self, version: &Version) -> Vec<Subresource> {
+        let part = |name: &str, group: &str, version: &str, kind: &str| Subresource {
+            name: name.into(),
+            kind: kind.into(),
+            group: group.into(),
+            version: version.into(),
+            verbs: ["get", "patch", "update"].map(String::from).into(),
+        };
+        let status = version.has_status.then(|| part("status", "", "", &self.names.kind));
+        let scale = version.scale.as_ref().map(|_| part("scale", "autoscaling", "v1", "Scale"));
+        status.into_iter().chain(scale).collect()
+    }
+}
+
+/// How Kubernetes orders versions: releases before betas before alphas, each by number, then all else by name backwards.
+pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
+    match (release(one), release(other)) {
+        (Some(one), Some(other)) => one.cmp(&other),
+        (Some(_), None) => std::cmp::Ordering::Greater,
+        (None, Some(_)) => std::cmp::Ordering::Less,
+        (None, None) => other.cmp(one),
+    }
+}
+
+/// Stability, major number, number of the alpha or beta.
+fn release(version: &str) -> Option<(u8, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+    let (major, rest) = rest.split_at(digits);
+    let positive = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('0'));
+    let major = positive(major)?;
+    if rest.is_empty() {
+        return Some((2, major, 0));
+    }
+    let (stability, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+        (Some(minor), _) => (1, minor),
+        (_, Some(minor)) => (0, minor),
+        _ => return None,
+    };
+    Some((stability, major, positive(minor)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_does() {
+        let ordered = [
+            "v10",
+            "v2",
+            "v1",
+            "v11beta2",
+            "v10beta3",
+            "v3beta1",
+            "v12alpha1",
+            "v11alpha2",
+            "foo1",
+            "foo10",
+            "v0",
+        ];
+        let mut shuffled = ordered;
+        shuffled.sort_unstable();
+        shuffled.sort_by(|one, other| compare_versions(other, one));
+        assert_eq!(shuffled, ordered);
+    }
+}

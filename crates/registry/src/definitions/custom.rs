@@ -1,0 +1,175 @@
+//! What a row has that a definition made.
+
+use std::sync::Arc;
+
+use atoll_extension::{Column, Definition, Findings, Origin, Scale, Version};
+use atoll_meta::object;
+use atoll_meta::{FieldError, FieldPath};
+use serde_json::Value;
+
+use crate::row::Row;
+use crate::strategy::{MetadataChecks, Strategy};
+
+/// One version of a custom resource.
+#[derive(Debug)]
+pub struct Custom {
+    /// A number of its own: objects say by it which version of which definition their JSON is right for.
+    pub form: u64,
+    /// What it says about objects.
+    pub version: Version,
+    /// All versions.
+    pub definition: Definition,
+    pub list_kind: Box<str>,
+    /// The version that objects are stored in; `None` if it is this one.
+    pub stored: Option<Arc<Custom>>,
+    /// The names of the fields that objects can be selected by.
+    pub selectable: Box<[Arc<str>]>,
+    /// Whether nothing new may be created, for the definition is going.
+    pub is_terminating: bool,
+}
+
+/// What a write of the status leaves as it is: all but the account of who manages what.
+const ALL_METADATA: &[&str] = &[
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "labels",
+    "ownerReferences",
+];
+
+/// The rules of all custom resources.
+pub static STRATEGY: Strategy = Strategy {
+    generation: true,
+    is_counted: differs_beside_metadata,
+    unconditional_update: false,
+    finalizer_names: false,
+    metadata_checks: MetadataChecks::Twice,
+    status_keeps: ALL_METADATA,
+    ..Strategy::GENERIC
+};
+
+fn differs_beside_metadata(new: &Value, old: &Value) -> bool {
+    fn members(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        object.as_object().into_iter().flatten().filter(|(name, _)| *name != "metadata")
+    }
+    !members(new).eq(members(old))
+}
+
+impl Custom {
+    /// The version that objects are stored in.
+    pub fn storage(&self) -> &Custom {
+        self.stored.as_deref().unwrap_or(self)
+    }
+
+    /// What every request is told.
+    pub fn deprecation(&self) -> Option<&str> {
+        self.version.warning.as_deref()
+    }
+
+    /// Where an object has what its Scale shows.
+    pub fn scale(&self) -> Option<&Scale> {
+        self.version.scale.as_ref()
+    }
+
+    /// The columns of a table, besides the name.
+    pub fn columns(&self) -> &[Column] {
+        &self.version.columns
+    }
+
+    /// Whether objects can be selected by this field.
+    pub fn is_selectable(&self, field: &str) -> bool {
+        self.selectable.iter().any(|name| **name == *field)
+    }
+
+    /// What goes without saying.
+    pub fn fill(&self, object: &mut Value) {
+        self.version.schema.fill(object);
+    }
+
+    /// Brings an object of this version into its form: what is not known goes. Returns the paths of what went, or why it
+    /// cannot be read.
+    pub fn shape(&self, object: &mut Value, origin: Origin) -> Result<Vec<String>, String> {
+        self.version.schema.read(object, origin)
+    }
+
+    /// All that is wrong with a new object whose metadata has these errors.
+    pub fn check_create(&self, row: &Row, new: &Value, metadata: Vec<FieldError>) -> Vec<FieldError> {
+        let errors = type_errors(row, new);
+        if !errors.is_empty() {
+            return errors;
+        }
+        let mut findings = Findings { errors: metadata, ..Findings::default() };
+        self.version.validate_create(new, &mut findings);
+        findings.errors
+    }
+
+    /// All that is wrong with a changed object, or the status of one, whose metadata has these errors.
+    pub fn check_update(
+        &self,
+        row: &Row,
+        subresource: &str,
+        new: &Value,
+        old: &Value,
+        metadata: Vec<FieldError>,
+    ) -> Vec<FieldError> {
+        let mut findings = Findings { errors: metadata, ..Findings::default() };
+        let errors = type_errors(row, new);
+        if !errors.is_empty() {
+            findings.errors.extend(errors);
+            return findings.errors;
+        }
+        match subresource {
+            "status" => self.version.validate_status_update(new, old, &mut findings),
+            _ => self.version.validate_update(new, old, &mut findings),
+        }
+        findings.errors
+    }
+
+    /// What is remarked on: finalizers that do not say whose they are.
+    pub fn remarks(&self, subresource: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+        if !subresource.is_empty() {
+            return Vec::new();
+        }
+        let known: Vec<&str> = old.into_iter().flat_map(object::finalizers).collect();
+        let mut added: Vec<&str> = object::finalizers(new).filter(|name| !known.contains(name)).collect();
+        added.sort_unstable();
+        added.dedup();
+        added.into_iter().flat_map(finalizer_remarks).collect()
+    }
+}
+
+/// An object must be of the kind that it is sent as.
+fn type_errors(row: &Row, object: &Value) -> Vec<FieldError> {
+    let (kind, api_version) = (object::kind(object), row.api_version());
+    let mut errors = Vec::new();
+    if kind != row.kind {
+        let message = format!("must be {}", row.kind);
+        errors.push(FieldError::invalid(&FieldPath::new("kind"), kind, message));
+    }
+    if object::api_version(object) != api_version {
+        let message = format!("must be {api_version}");
+        errors.push(FieldError::invalid(&FieldPath::new("apiVersion"), object::api_version(object), message));
+    }
+    errors
+}
+
+fn finalizer_remarks(name: &str) -> Vec<String> {
+    let told = |words: &str| format!("metadata.finalizers: {name:?}: {words}");
+    let mut remarks: Vec<String> =
+        atoll_meta::names::qualified_name(name).iter().map(|problem| told(problem)).collect();
+    if !name.contains('/') && !matches!(name, "orphan" | "foregroundDeletion" | "kubernetes") {
+        remarks.push(told(match name.contains('.') {
+            true => {
+                "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other \
+                 finalizer writers"
+            }
+            false => {
+                "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+            }
+        }));
+    }
+    remarks
+}

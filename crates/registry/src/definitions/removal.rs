@@ -1,0 +1,158 @@
+//! What follows after the request about a definition: statuses that a crash left behind, names that are free again, and
+//! definitions that are to go, whose objects go first.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use atoll_meta::{Status, object};
+use atoll_store::Key;
+use atoll_watch::{Object, Scope};
+
+use super::{Definition, GROUP, RESOURCE, conditions};
+use crate::strategy::extension::CLEANUP;
+use crate::{DeleteOptions, Place, Refused, Registry, Unasked, parse};
+
+/// How long at most to wait until it is looked again whether all objects are gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks after all definitions for as long as the server runs.
+pub async fn run(registry: Arc<Registry>) {
+    let everywhere = Scope::new(GROUP, RESOURCE, None, None);
+    let going: Arc<Going> = Arc::default();
+    loop {
+        let snapshot = registry.snapshot();
+        let Ok(mut watcher) = registry.cache.watch(everywhere.clone(), snapshot.revision) else { continue };
+        let present: Vec<Arc<Object>> = snapshot.list(&everywhere, None).collect();
+        drop(snapshot);
+        for object in present {
+            look_after(&registry, &going, &object).await;
+            registry.announce(object.workspace(), None, Definition::of(&object).as_deref()).await;
+        }
+        // Too much at once ends the watch: begin again from what is there.
+        while let Ok(events) = watcher.next().await {
+            for event in events {
+                let Some(parts) = event.key.parts() else { continue };
+                match &event.object {
+                    Some(object) => look_after(&registry, &going, object).await,
+                    None => registry.settle_definition(parts.workspace, parts.name).await,
+                }
+                let made = |object: &Option<Arc<Object>>| object.as_deref().and_then(Definition::of);
+                let (before, now) = (made(&event.previous), made(&event.object));
+                registry.announce(parts.workspace, before.as_deref(), now.as_deref()).await;
+            }
+        }
+    }
+}
+
+/// The definitions that are being removed.
+#[derive(Default)]
+struct Going(Mutex<HashSet<Key>>);
+
+impl Going {
+    fn begin(&self, key: &Key) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone())
+    }
+
+    fn end(&self, key: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &Object) {
+    let Some(made) = Definition::of(definition) else { return };
+    if made.is_terminating {
+        if going.begin(&definition.key) {
+            let (registry, going, key) = (registry.clone(), going.clone(), definition.key.clone());
+            tokio::spawn(async move {
+                while let Err(status) = registry.remove_definition(&key).await {
+                    tracing::warn!(%status, key = &*key, "a definition could not be removed; it is tried again");
+                    tokio::time::sleep(PATIENCE).await;
+                }
+                going.end(&key);
+            });
+        }
+    } else if made.waits || !made.is_established {
+        registry.settle_definition(definition.workspace(), definition.name()).await;
+    }
+}
+
+impl Registry {
+    /// Deletes all objects of a definition that is to go, waits until they are gone, and lets it go.
+    async fn remove_definition(self: &Arc<Self>, key: &Key) -> Result<(), Status> {
+        let said =
+            ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
+        let Some(definition) = self.change_definition(key, said, false).await? else { return Ok(()) };
+        let established = definition.is_established;
+        let last = match definition.stored.as_ref().filter(|_| established) {
+            Some(row) => {
+                let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
+                self.remove_objects(row, workspace).await?;
+                ["Terminating", "False", "InstanceDeletionCompleted", "removed all instances"]
+            }
+            None => ["Terminating", "False", "NeverEstablished", "resource was never established"],
+        };
+        self.change_definition(key, last, true).await.map(|_| ())
+    }
+
+    async fn remove_objects(self: &Arc<Self>, row: &crate::Row, workspace: &str) -> Result<(), Status> {
+        let scope = row.scope(Some(workspace), "");
+        loop {
+            let snapshot = self.snapshot();
+            let objects: Vec<Arc<Object>> = snapshot.list(&scope, None).collect();
+            if objects.is_empty() {
+                return Ok(());
+            }
+            let mut held = false;
+            for object in objects {
+                let place = Place { workspace, namespace: object.namespace(), name: object.name() };
+                match self.delete(row, &place, &DeleteOptions::default(), &Unasked).await {
+                    Ok(crate::Deleted::Marked(_)) => held = true,
+                    Ok(_) => {}
+                    Err(status) if status.reason() == "NotFound" => {}
+                    Err(status) => return Err(status),
+                }
+            }
+            // Whoever has put a finalizer on one takes it away in their own time.
+            if held && let Ok(mut watcher) = self.cache.watch(scope.clone(), snapshot.revision) {
+                let _ = tokio::time::timeout(PATIENCE, watcher.next()).await;
+            }
+        }
+    }
+
+    /// Says something about a definition that is to go, and takes the finalizer off with the last of it. What it then is,
+    /// if there is anything left to do about it.
+    async fn change_definition(
+        &self,
+        key: &Key,
+        said: [&str; 4],
+        is_last: bool,
+    ) -> Result<Option<Arc<Definition>>, Status> {
+        loop {
+            let snapshot = self.snapshot();
+            let Some(existing) = snapshot.get(key) else { return Ok(None) };
+            let old = parse(&existing.json())?;
+            let cleans = object::finalizers(&old).any(|name| name == CLEANUP);
+            if !object::is_being_deleted(&old) || !cleans {
+                return Ok(None);
+            }
+            let mut new = old.clone();
+            if !conditions::says(&new, said) {
+                conditions::set(&mut new, said, &self.now());
+            }
+            if is_last {
+                let kept: Vec<String> =
+                    object::finalizers(&old).filter(|name| *name != CLEANUP).map(str::to_string).collect();
+                object::set_finalizers(&mut new, &kept);
+            }
+            if new == old {
+                return Ok(Definition::of(&existing));
+            }
+            match self.write_settled(&snapshot, key, &old, new).await {
+                Ok(()) => return Ok(Definition::of(&existing)),
+                Err(Refused::Changed) => {}
+                Err(Refused::Status(status)) => return Err(status),
+            }
+        }
+    }
+}

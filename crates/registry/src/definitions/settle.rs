@@ -1,0 +1,162 @@
+//! The status of a definition: which names it has, whether it is served, and what is to be said about it.
+
+use atoll_merge::apply::Author;
+use atoll_meta::object;
+use atoll_store::Key;
+use atoll_watch::{Scope, Snapshot};
+use serde_json::Value;
+
+use super::{Definition, GROUP, Names, RESOURCE, conditions};
+use crate::{Refused, Registry, parse, resets};
+
+/// Who the account of managers says it is.
+const MANAGER: &str = "kube-apiserver";
+
+impl Registry {
+    /// Brings the status of a definition up to date, then those of others in its group that wait for a name.
+    pub(crate) async fn settle_definition(&self, workspace: &str, name: &str) {
+        // One at a time: what is free is seen and taken in two steps.
+        let _turn = self.naming.lock().await;
+        self.settle_status(workspace, name).await;
+        let Some((_, group)) = name.split_once('.') else { return };
+        for waiting in waiting(&self.snapshot(), workspace, group) {
+            if waiting != name {
+                self.settle_status(workspace, &waiting).await;
+            }
+        }
+    }
+
+    async fn settle_status(&self, workspace: &str, name: &str) {
+        loop {
+            let snapshot = self.snapshot();
+            let key = Key::object(GROUP, RESOURCE, workspace, "", name);
+            let Some(existing) = snapshot.get(&key) else { return };
+            let Ok(old) = parse(&existing.json()) else { return };
+            let group = old["spec"]["group"].as_str().unwrap_or_default();
+            let others = others(&snapshot, workspace, group, name);
+            let now = self.now();
+            let mut new = old.clone();
+            update(&mut new, &others, &now);
+            if new == old {
+                return;
+            }
+            match self.write_settled(&snapshot, &key, &old, new).await {
+                Ok(()) => return,
+                Err(Refused::Changed) => {}
+                Err(Refused::Status(status)) => {
+                    tracing::warn!(%status, name, "the status of a definition could not be written; it is tried again");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes a definition whose status, or finalizers, the system has changed.
+    pub(super) async fn write_settled(
+        &self,
+        snapshot: &Snapshot,
+        key: &Key,
+        old: &Value,
+        mut new: Value,
+    ) -> Result<(), Refused> {
+        let Some(row) = self.catalog.stored(GROUP, RESOURCE) else { return Ok(()) };
+        let (time, subresource) = (self.now(), "status");
+        let author =
+            Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
+        self.record(row, old, &mut new, &author);
+        let goes = crate::update::is_finished(row, &new);
+        let value = (!goes).then(|| self.encode_stored(row, &mut new));
+        self.write(snapshot, key, value).await.map(|_| ())
+    }
+}
+
+/// What the other definitions of a group have been given.
+fn others(snapshot: &Snapshot, workspace: &str, group: &str, name: &str) -> Vec<Names> {
+    let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
+    let others = snapshot.list(&scope, None).filter(|object| object.name() != name);
+    let others = others.filter_map(|object| Definition::of(&object));
+    others.filter(|other| *other.group == *group).map(|other| other.accepted.clone()).collect()
+}
+
+/// The definitions of a group that have not got the names they asked for.
+fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
+    let scope = Scope::new(GROUP, RESOURCE, Some(workspace), Some(""));
+    let waits = |object: &std::sync::Arc<atoll_watch::Object>| {
+        Definition::of(object).is_some_and(|definition| *definition.group == *group && definition.waits)
+    };
+    snapshot.list(&scope, None).filter(waits).map(|object| object.name().to_string()).collect()
+}
+
+/// What the status must say, given the names that others have.
+fn update(definition: &mut Value, others: &[Names], now: &str) {
+    let wanted = Names::read(&definition["spec"]["names"]);
+    let accepted = Names::read(&definition["status"]["acceptedNames"]);
+    if wanted != accepted {
+        let (names, conflict) = accepted.settle(&wanted, others.iter());
+        let said: [&str; 4] = match &conflict {
+            Some(conflict) => ["NamesAccepted", "False", conflict.reason, &conflict.message],
+            None => ["NamesAccepted", "True", "NoConflicts", "no conflicts found"],
+        };
+        if names != accepted || !conditions::says(definition, said) {
+            definition["status"]["acceptedNames"] = names.write();
+            conditions::set(definition, said, now);
+            if conditions::find(definition, "Established").is_none() {
+                let said = ["Established", "False", "NotAccepted", "not all names are accepted"];
+                conditions::set(definition, said, now);
+            }
+        }
+    }
+    if conditions::is_true(definition, "NamesAccepted") && !conditions::is_true(definition, "Established") {
+        let said = ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
+        conditions::set(definition, said, now);
+    }
+    if let Some((status, reason, message)) = approval(definition) {
+        let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
+        if !conditions::says(definition, said) {
+            conditions::set(definition, said, now);
+        }
+    }
+}
+
+const APPROVED: &str = "api-approved.kubernetes.io";
+const PULL: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+/// What is said of definitions in groups that belong to Kubernetes.
+fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let is_protected = |domain: &str| {
+        group.strip_suffix(domain).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    if !is_protected("k8s.io") && !is_protected("kubernetes.io") {
+        return None;
+    }
+    Some(match object::annotation(definition, APPROVED).unwrap_or_default() {
+        "" => (
+            "False",
+            "MissingAnnotation",
+            format!("protected groups must have approval annotation {APPROVED:?}, {PULL}"),
+        ),
+        reason if reason.starts_with("unapproved") => {
+            ("False", "UnapprovedAnnotation", format!("not approved: {reason:?}"))
+        }
+        url if is_address(url) => ("True", "ApprovedAnnotation", format!("approved in {url}")),
+        _ => (
+            "False",
+            "InvalidAnnotation",
+            format!(
+                "protected groups must have approval annotation {APPROVED:?} with either a URL or a reason starting with \
+                 \"unapproved\", {PULL}"
+            ),
+        ),
+    })
+}
+
+/// Whether a text has a scheme and a host.
+fn is_address(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let fits = |character: char| character.is_ascii_alphanumeric() || "+-.".contains(character);
+    scheme.starts_with(|character: char| character.is_ascii_alphabetic())
+        && scheme.chars().all(fits)
+        && !host.is_empty()
+}

@@ -1,0 +1,102 @@
+//! Objects of custom resources: what a request says is of no Go type, but of a schema.
+
+use atoll_extension::Origin;
+use atoll_meta::{Status, json, object};
+use atoll_registry::Row;
+use atoll_registry::definitions::Custom;
+use serde_json::Value;
+
+use super::{Decoded, Source, check_head, heed, source, summary};
+use crate::negotiate::Input;
+use crate::options::FieldValidation;
+
+pub fn object(
+    row: &Row,
+    custom: &Custom,
+    input: Input,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, Status> {
+    if input == Input::Protobuf {
+        return Err(Status::unsupported_media_type(&["application/json", "application/yaml"]));
+    }
+    let unrecognized = |message: String| {
+        let (kind, body) = (&row.kind, summary(body));
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {message} ({body})"
+        ))
+    };
+    let source = source(input, body).map_err(&unrecognized)?;
+    check_head(source.value()).map_err(&unrecognized)?;
+    let text = |value: &Value| match input {
+        Input::Json => String::from_utf8_lossy(body).into_owned(),
+        _ => json::to_string(value),
+    };
+    if object::kind(source.value()).is_empty() {
+        return Err(unrecognized(missing_kind(&text(source.value()))));
+    }
+    let (kind, api_version) =
+        (object::kind(source.value()).to_owned(), object::api_version(source.value()).to_owned());
+    let unhandled = |words: String| {
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {}: {words}",
+            row.kind
+        ))
+    };
+    let repeated = repeated(&source, body);
+    let mut object = source.into_value();
+    let is_own = kind == row.kind && api_version == row.api_version();
+    let mut remarks = repeated;
+    let unknown = read(custom, &mut object, is_own).map_err(&unhandled)?;
+    remarks.extend(unknown.into_iter().map(unknown_field));
+    let warnings = heed(remarks, validation).map_err(&unhandled)?;
+    if api_version != row.api_version() {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            row.api_version()
+        )));
+    }
+    Ok(Decoded { object, warnings })
+}
+
+/// What a patch has made. What is wrong comes as upstream words it.
+pub fn patched(custom: &Custom, mut object: Value) -> Result<(Value, Vec<String>), String> {
+    check_head(&object)?;
+    if object::kind(&object).is_empty() {
+        return Err(missing_kind(&json::to_string(&object)));
+    }
+    let unknown = read(custom, &mut object, true)?;
+    Ok((object, unknown.into_iter().map(unknown_field).collect()))
+}
+
+/// Only what is of this kind is of its form; all else is refused later.
+fn read(custom: &Custom, object: &mut Value, is_own: bool) -> Result<Vec<String>, String> {
+    let unknown = match is_own {
+        true => custom.shape(object, Origin::Request)?,
+        false => Vec::new(),
+    };
+    // Whoever fills it in finds a place to do so.
+    object::metadata_mut(object);
+    Ok(unknown)
+}
+
+fn missing_kind(text: &str) -> String {
+    format!("Object 'Kind' is missing in '{text}'")
+}
+
+fn unknown_field(path: String) -> String {
+    format!("unknown field \"{path}\"")
+}
+
+/// What strict reading of the text objects to, before it is known what it means.
+fn repeated(source: &Source<'_>, body: &[u8]) -> Vec<String> {
+    match source {
+        Source::Json { repeats: true, .. } => {
+            let parsed = json::parse(body).map(|parsed| parsed.duplicates).unwrap_or_default();
+            parsed.iter().map(|path| format!("duplicate field {path:?}")).collect()
+        }
+        Source::Yaml(_, Some(complaint)) => vec![complaint.clone()],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,79 @@
+//! Definitions of custom resources: formats that nobody checks.
+
+use atoll_extension::knows_format;
+use atoll_meta::quote::quote;
+use serde_json::Value;
+
+use super::Warnings;
+
+pub(super) static DEFINITIONS: Warnings = Warnings { object: unknown_formats, ..Warnings::NONE };
+
+/// The formats that are new to a definition and unknown to the server.
+fn unknown_formats(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let before = old.map(formats).unwrap_or_default();
+    let formats = formats(new);
+    let found = formats.iter().filter(|format| !before.contains(format));
+    found.map(|format| format!("unrecognized format {}", quote(format))).collect()
+}
+
+/// The unknown formats of all schemas, each once.
+fn formats(definition: &Value) -> Vec<&str> {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    let mut found = Vec::new();
+    for version in versions.into_iter().flatten() {
+        if let Some(schema) = version.pointer("/schema/openAPIV3Schema") {
+            gather(schema, &mut found);
+        }
+    }
+    found
+}
+
+fn gather<'a>(schema: &'a Value, found: &mut Vec<&'a str>) {
+    let Some(fields) = schema.as_object() else { return };
+    let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+    let format = text("format");
+    if !format.is_empty() && !knows_format(format, text("type")) && !found.contains(&format) {
+        found.push(format);
+    }
+    for name in ["items", "allOf", "anyOf", "oneOf", "not", "properties", "additionalProperties"] {
+        match fields.get(name) {
+            Some(Value::Array(parts)) => parts.iter().for_each(|part| gather(part, found)),
+            Some(Value::Object(parts)) if name == "properties" => {
+                parts.values().for_each(|part| gather(part, found));
+            }
+            Some(part) => gather(part, found),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn formats_that_are_new_and_unknown_are_remarked_on() {
+        let definition = |formats: &[(&str, &str)]| {
+            let properties: serde_json::Map<String, Value> = formats
+                .iter()
+                .enumerate()
+                .map(|(index, (kind, format))| (index.to_string(), json!({"type": kind, "format": format})))
+                .collect();
+            let schema = json!({"type": "object", "properties": properties});
+            json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}})
+        };
+        let new = definition(&[
+            ("string", "date-time"),
+            ("string", "nope"),
+            ("string", "nope"),
+            ("integer", "int32"),
+            ("integer", "date"),
+            ("string", "old"),
+        ]);
+        let old = definition(&[("string", "old")]);
+        let remarks = unknown_formats(&new, Some(&old));
+        assert_eq!(remarks, ["unrecognized format \"nope\"", "unrecognized format \"date\""]);
+    }
+}

@@ -1,0 +1,130 @@
+//! Random definitions of custom resources: what is refused about them, against the API server's own code.
+//!
+//! Go answers through `upstream/build extension`; without Go the comparison is skipped and says so. Errors are compared as
+//! sets: where Go walks over a map it has no order.
+
+#[path = "upstream/definitions.rs"]
+mod definitions;
+#[path = "../../extension/tests/upstream/generator.rs"]
+mod generator;
+#[path = "../../extension/tests/upstream/go.rs"]
+mod go;
+#[path = "../../extension/tests/upstream/rules.rs"]
+mod rules;
+
+use std::collections::BTreeMap;
+
+use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
+use atoll_meta::{FieldError, FieldPath, names};
+use atoll_schema::{Types, decode};
+use generator::Generator;
+use go::ask;
+use rules::plain;
+use serde_json::{Value, json};
+
+const DEFINITIONS: usize = 2500;
+/// Of a thousand definitions at least so many meet the same fate, word for word.
+const FLOOR: usize = 995;
+
+/// As the server has it after it was read.
+fn read(definition: &Value) -> Option<Value> {
+    let types = Types::get();
+    let id = types.by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")?;
+    decode(types, id, definition.to_string().as_bytes()).ok().map(|decoded| decoded.value)
+}
+
+fn texts(errors: &[FieldError]) -> Vec<String> {
+    let mut texts: Vec<String> =
+        errors.iter().map(|error| plain(&format!("{} {error}", error.kind().reason()))).collect();
+    texts.sort();
+    texts
+}
+
+fn ours(definition: &Value, before: Option<&Value>) -> Vec<String> {
+    let checks = atoll_validation::of("apiextensions.k8s.io", "customresourcedefinitions");
+    let path = FieldPath::new("metadata");
+    let mut errors;
+    match before {
+        None => {
+            errors = validate_object_meta(definition, false, names::name_is_dns_subdomain, &path);
+            errors.extend((checks.create)(definition));
+        }
+        Some(before) => {
+            errors = validate_object_meta_update(definition, before, &path);
+            errors.extend((checks.update)(definition, before));
+        }
+    }
+    texts(&errors)
+}
+
+#[test]
+fn random_definitions_meet_the_same_fate() {
+    let seed = std::env::var("ATOLL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed);
+    println!("seed {seed}");
+    let mut generator = Generator::new(seed);
+    let mut cases = Vec::new();
+    for _ in 0..DEFINITIONS {
+        let before = definitions::definition(&mut generator);
+        let definition = definitions::changed(&mut generator, &before);
+        let before = generator.chance(40).then_some(before);
+        cases.push((definition, before));
+    }
+    let questions: Vec<Value> = cases
+        .iter()
+        .map(|(definition, before)| match before {
+            None => json!({"definition": definition}),
+            Some(before) => json!({"definition": definition, "before": before}),
+        })
+        .collect();
+    let Some(answers) = ask(&questions) else { return };
+    assert_eq!(answers.len(), questions.len(), "one answer per question");
+    let mut differences: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    let (mut compared, mut refused, mut wrong, mut verdicts) = (0, 0, 0, 0);
+    for ((definition, before), answer) in cases.iter().zip(&answers) {
+        if answer.get("error").is_some() {
+            continue;
+        }
+        let Some(mut definition) = read(definition) else { continue };
+        let mut before = before.as_ref().and_then(read);
+        if let Some(before) = &mut before {
+            let versions = before["spec"]["versions"].as_array().into_iter().flatten();
+            let stored: Vec<Value> = versions
+                .filter(|version| version["storage"] == true)
+                .map(|version| version["name"].clone())
+                .collect();
+            before["status"]["storedVersions"] = json!(stored);
+            definition["status"] = before["status"].clone();
+        }
+        compared += 1;
+        let mut theirs: Vec<String> = answer["definition"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|text| plain(text.as_str().unwrap_or_default()))
+            .collect();
+        theirs.sort();
+        let ours = ours(&definition, before.as_ref());
+        refused += usize::from(!theirs.is_empty());
+        verdicts += usize::from(ours.is_empty() != theirs.is_empty());
+        if ours == theirs {
+            continue;
+        }
+        wrong += 1;
+        let missing: Vec<&String> = theirs.iter().filter(|text| !ours.contains(text)).collect();
+        let surplus: Vec<&String> = ours.iter().filter(|text| !theirs.contains(text)).collect();
+        let key = missing.first().or(surplus.first()).map_or("order", |text| text.as_str());
+        let key: String = key.rsplit(": ").next().unwrap_or(key).chars().take(60).collect();
+        let (count, _) = differences.entry(key).or_insert_with(|| {
+            (0, format!("\n  missing {missing:#?}\n  surplus {surplus:#?}\n  of {definition}"))
+        });
+        *count += 1;
+    }
+    println!(
+        "{compared} definitions compared, {refused} refused, {wrong} differ, {verdicts} of them in the verdict"
+    );
+    for (key, (count, text)) in &differences {
+        println!("{count} times {key}{text}");
+    }
+    assert!(compared * 10 > DEFINITIONS * 9, "too few definitions were compared to tell anything");
+    assert!((compared - wrong) * 1000 >= compared * FLOOR, "{wrong} of {compared} definitions differ");
+}

@@ -1,0 +1,143 @@
+//! Random definitions, with mistakes of all kinds.
+
+use serde_json::{Map, Value, json};
+
+use crate::generator::Generator;
+use crate::rules::{PATHS, decorate, pick, rule};
+
+const COLUMN_PATHS: &[&str] =
+    &[".spec.a", "spec", "", ".status.conditions[?(@.type==\"Ready\")].status", "."];
+
+/// A definition that may be good.
+pub fn definition(generator: &mut Generator) -> Value {
+    let count = 1 + generator.below(2);
+    let mut versions = Vec::new();
+    for index in 0..count {
+        let mut schema = generator.root();
+        if generator.chance(60) {
+            decorate(generator, &mut schema);
+        }
+        let mut version = json!({
+            "name": format!("v{}", index + 1), "served": true, "storage": index == 0,
+            "schema": {"openAPIV3Schema": schema},
+        });
+        if generator.chance(20) {
+            version["subresources"] = json!({"status": {}});
+        }
+        if generator.chance(10) {
+            version["subresources"] = json!({"scale": {
+                "specReplicasPath": pick(generator, &[".spec.replicas", ".replicas", "spec", ""]),
+                "statusReplicasPath": pick(generator, &[".status.replicas", ".spec.replicas", ""]),
+                "labelSelectorPath": pick(generator, &[".status.selector", ".spec.s", ".x", "x"]),
+            }});
+        }
+        if generator.chance(15) {
+            version["additionalPrinterColumns"] = json!([{
+                "name": pick(generator, &["A", ""]), "type": pick(generator, &["string", "date", "x", ""]),
+                "format": pick(generator, &["", "int32", "nope"]), "jsonPath": pick(generator, COLUMN_PATHS),
+            }]);
+        }
+        if generator.chance(15) {
+            let fields: Vec<Value> =
+                (0..=generator.below(3)).map(|_| json!({"jsonPath": pick(generator, PATHS)})).collect();
+            version["selectableFields"] = json!(fields);
+        }
+        if generator.chance(5) {
+            version["deprecated"] = json!(generator.chance(70));
+            version["deprecationWarning"] = json!(pick(generator, &["old", "", "a\u{7}b"]));
+        }
+        versions.push(version);
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com", "resourceVersion": "1"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "conversion": {"strategy": "None"},
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": versions,
+        },
+    })
+}
+
+/// The same with something changed.
+pub fn changed(generator: &mut Generator, definition: &Value) -> Value {
+    let mut copy = definition.clone();
+    if generator.chance(60) {
+        let versions = copy["spec"]["versions"].as_array_mut().expect("a definition has versions");
+        for version in versions {
+            if generator.chance(70) {
+                mutate(generator, &mut version["schema"]["openAPIV3Schema"], 6);
+            }
+        }
+    }
+    if generator.chance(10) {
+        let spec = &mut copy["spec"];
+        match generator.below(8) {
+            0 => spec["group"] = json!(pick(generator, &["", "example", "Example.com", "a.k8s.io"])),
+            1 => spec["scope"] = json!(pick(generator, &["", "Cluster", "Nope"])),
+            2 => spec["names"]["kind"] = json!(pick(generator, &["", "thing-", "ThingList"])),
+            3 => spec["names"]["shortNames"] = json!(["a", "A", ""]),
+            4 => spec["versions"][0]["storage"] = json!(false),
+            5 => spec["versions"][0]["name"] = json!(pick(generator, &["v2", "V1", ""])),
+            6 => spec["preserveUnknownFields"] = json!(true),
+            _ => spec["conversion"] = json!({"strategy": pick(generator, &["Webhook", "", "x"])}),
+        }
+    }
+    copy
+}
+
+/// Says something else somewhere.
+fn mutate(generator: &mut Generator, schema: &mut Value, depth: usize) {
+    let Value::Object(fields) = schema else { return };
+    let mut inner: Vec<&mut Value> = Vec::new();
+    for (name, value) in fields.iter_mut() {
+        match (name.as_str(), value) {
+            ("properties", Value::Object(properties)) => inner.extend(properties.values_mut()),
+            ("items" | "additionalProperties" | "not", value) if value.is_object() => inner.push(value),
+            ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => inner.extend(parts.iter_mut()),
+            _ => {}
+        }
+    }
+    if depth > 0 && !inner.is_empty() && generator.chance(75) {
+        let index = generator.below(inner.len());
+        return mutate(generator, inner.swap_remove(index), depth - 1);
+    }
+    say(generator, fields);
+}
+
+fn say(generator: &mut Generator, fields: &mut Map<String, Value>) {
+    let (name, value) = match generator.below(27) {
+        0 => ("type", json!(pick(generator, &["", "null", "foo", "object", "array", "string", "integer"]))),
+        1 => ("uniqueItems", json!(true)),
+        2 => ("default", json!({"a": 1, "zzz": 2})),
+        3 => ("default", json!(pick(generator, &["a", "", "10"]))),
+        4 => ("x-kubernetes-list-type", json!(pick(generator, &["set", "map", "atomic", "x"]))),
+        5 => ("x-kubernetes-list-map-keys", json!(["name", pick(generator, &["name", "a", "zzz"])])),
+        6 => ("x-kubernetes-map-type", json!(pick(generator, &["atomic", "granular", "x"]))),
+        7 => ("additionalProperties", json!({"type": "string"})),
+        8 => ("additionalProperties", json!(generator.chance(50))),
+        9 => ("properties", json!({"a": {"type": "string"}, "metadata": {"type": "string"}})),
+        10 => ("pattern", json!(pick(generator, &["(", "[a", "a**", "^a$", r"\1"]))),
+        11 => ("x-kubernetes-preserve-unknown-fields", json!(generator.chance(50))),
+        12 => ("x-kubernetes-embedded-resource", json!(true)),
+        13 => ("x-kubernetes-int-or-string", json!(true)),
+        14 => ("nullable", json!(true)),
+        15 => ("description", json!("text")),
+        16 => ("title", json!("text")),
+        17 => ("anyOf", json!([{"type": "integer"}, {"type": "string"}])),
+        18 => ("allOf", json!([{"required": ["a"], "properties": {"zzz": {"minLength": 1}}}])),
+        19 => ("not", json!({"items": {"minLength": 1}, "default": 1})),
+        20 => ("x-kubernetes-validations", json!([rule(generator), rule(generator)])),
+        21 => ("$ref", json!("x")),
+        22 => ("patternProperties", json!({"a": {}})),
+        23 => ("items", json!({"type": "object", "properties": {"name": {"type": "string"}}})),
+        24 => ("required", json!(["name", "a"])),
+        25 => ("default", json!([{"name": "a"}, {"name": "a"}])),
+        _ => ("enum", json!(["a", 1])),
+    };
+    if generator.chance(20) {
+        fields.remove(name);
+    } else {
+        fields.insert(name.to_owned(), value);
+    }
+}
