@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
-use crate::respond;
 use crate::workspace::Workspace;
+use crate::{openid, respond};
 
 /// The documents of what every workspace serves, made once, and those of sets of custom resources.
 pub struct Shelf {
@@ -402,6 +402,7 @@ fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
     let mut paths: Vec<&str> =
         documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
     paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
+    paths.extend([openid::CONFIGURATION, openid::KEYS]);
     paths.sort_unstable();
     paths.dedup();
     respond::json(&json!({ "paths": paths }))
