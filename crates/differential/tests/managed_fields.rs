@@ -32,8 +32,7 @@ async fn managers_are_the_same_after_any_sequence_of_writes() {
             assert_eq!(created.expect("the server answers").status, 201);
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
             // Without a token there is no volume whose name is drawn.
-            let account =
-                json!({ "metadata": { "name": "default" }, "automountServiceAccountToken": false });
+            let account = json!({ "metadata": { "name": "default" }, "automountServiceAccountToken": false });
             let created = client.post(&path, &account).await;
             assert_eq!(created.expect("the server answers").status, 201);
         }
