@@ -75,7 +75,8 @@ pub async fn empty(
                 remaining.count(resource, &left);
             }
         }
-        if list["metadata"]["continue"].is_string() {
+        // Lists of custom objects always say how they go on, if only with nothing.
+        if list["metadata"]["continue"].as_str().is_some_and(|token| !token.is_empty()) {
             *remaining.objects.entry(resource.full_name()).or_default() += 1;
         }
     }

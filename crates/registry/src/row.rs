@@ -128,7 +128,7 @@ impl Row {
     /// What every request about this resource is told.
     pub fn deprecation(&self) -> Option<&str> {
         if let Some(custom) = &self.custom {
-            return custom.deprecation();
+            return custom.deprecation.as_deref();
         }
         warnings::deprecated(&self.group, &self.version, &self.resource)
     }

@@ -53,6 +53,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
     let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
     let compiler = Compiler {
         compiled: &compiled,
+        spec,
         group: spec["group"].as_str().unwrap_or_default(),
         names: &accepted,
         is_terminating: flag("terminating"),
@@ -83,6 +84,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
 
 struct Compiler<'a> {
     compiled: &'a atoll_extension::Definition,
+    spec: &'a Value,
     group: &'a str,
     names: &'a Names,
     is_terminating: bool,
@@ -118,10 +120,34 @@ impl Compiler<'_> {
                 version: version.clone(),
                 definition: self.compiled.clone(),
                 list_kind: names.list_kind.as_str().into(),
+                deprecation: self.deprecation(&version.name).map(Box::from),
                 stored,
                 selectable: version.selectable.iter().map(|field| Arc::from(&*field.name)).collect(),
                 is_terminating: self.is_terminating,
             })),
+        })
+    }
+
+    /// What requests for a version are told that is going to go: what its definition says, or what to use instead.
+    fn deprecation(&self, name: &str) -> Option<String> {
+        let versions = || self.spec["versions"].as_array().into_iter().flatten();
+        let version = versions().find(|version| version["name"] == *name)?;
+        if version["deprecated"] != true {
+            return None;
+        }
+        if let Some(own) = version["deprecationWarning"].as_str() {
+            return Some(own.to_string());
+        }
+        let (group, kind) = (self.group, self.spec["names"]["kind"].as_str().unwrap_or_default());
+        let newer = versions()
+            .filter(|other| other["served"] == true && other["deprecated"] != true)
+            .filter_map(|other| other["name"].as_str())
+            .filter(|other| compare_versions(other, name).is_gt())
+            .max_by(|one, other| compare_versions(one, other));
+        let told = format!("{group}/{name} {kind} is deprecated");
+        Some(match newer {
+            Some(newer) => format!("{told}; use {group}/{newer} {kind}"),
+            None => told,
         })
     }
 

@@ -20,6 +20,8 @@ pub struct Custom {
     /// All versions.
     pub definition: Definition,
     pub list_kind: Box<str>,
+    /// What every request is told.
+    pub deprecation: Option<Box<str>>,
     /// The version that objects are stored in; `None` if it is this one.
     pub stored: Option<Arc<Custom>>,
     /// The names of the fields that objects can be selected by.
@@ -62,11 +64,6 @@ impl Custom {
     /// The version that objects are stored in.
     pub fn storage(&self) -> &Custom {
         self.stored.as_deref().unwrap_or(self)
-    }
-
-    /// What every request is told.
-    pub fn deprecation(&self) -> Option<&str> {
-        self.version.warning.as_deref()
     }
 
     /// Where an object has what its Scale shows.

@@ -69,6 +69,8 @@ pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
         object::set_type(value, &format!("{}/{}", row.group, storage.version.name), &row.kind);
         // It has been read before, and its metadata with it.
         let _ = storage.shape(value, Origin::Storage);
+        // Upstream fills this in whenever it reads, we before we write.
+        storage.fill(value);
     }
 }
 

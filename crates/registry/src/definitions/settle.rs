@@ -89,6 +89,12 @@ fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
 
 /// What the status must say, given the names that others have.
 fn update(definition: &mut Value, others: &[Names], now: &str) {
+    if let Some((status, reason, message)) = approval(definition) {
+        let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
+        if !conditions::says(definition, said) {
+            conditions::set(definition, said, now);
+        }
+    }
     let wanted = Names::read(&definition["spec"]["names"]);
     let accepted = Names::read(&definition["status"]["acceptedNames"]);
     if wanted != accepted {
@@ -109,12 +115,6 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     if conditions::is_true(definition, "NamesAccepted") && !conditions::is_true(definition, "Established") {
         let said = ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
         conditions::set(definition, said, now);
-    }
-    if let Some((status, reason, message)) = approval(definition) {
-        let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
-        if !conditions::says(definition, said) {
-            conditions::set(definition, said, now);
-        }
     }
 }
 
