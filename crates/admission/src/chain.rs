@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use atoll_meta::Status;
-use atoll_registry::Registry;
+use atoll_registry::{Registry, Written};
 use atoll_store::Key;
 use serde_json::Value;
 
@@ -15,13 +15,14 @@ use crate::namespace_lifecycle::NamespaceLifecycle;
 use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
 use crate::pod_security::PodSecurity;
 use crate::priority::Priority;
+use crate::resource_quota::ResourceQuota;
 use crate::runtime_class::RuntimeClass;
 use crate::service_account::ServiceAccount;
 use crate::storage_protection::StorageObjectInUseProtection;
 use crate::taint_nodes::TaintNodesByCondition;
 use crate::tolerations::DefaultTolerationSeconds;
 use crate::topology_labels::PodTopologyLabels;
-use crate::{Plugin, Request};
+use crate::{Held, Plugin, Request};
 
 /// How long a request waits for what somebody else is about to create.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -92,6 +93,7 @@ fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
         "PodTopologyLabels" => Box::new(PodTopologyLabels),
         "NodeDeclaredFeatureValidator" => Box::new(NodeDeclaredFeatureValidator),
         "PodResizeValidator" => Box::new(PodResizeValidator),
+        "ResourceQuota" => Box::<ResourceQuota>::default(),
         _ => return None,
     })
 }
@@ -155,17 +157,30 @@ impl Chain {
         Ok(())
     }
 
-    pub async fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+    /// What was taken for the write, if it may be.
+    pub async fn validate(
+        &self,
+        request: &Request<'_>,
+        object: &Value,
+    ) -> Result<Vec<Box<dyn Held>>, Status> {
         for plugin in self.concerned(request) {
             plugin.validate(request, object)?;
         }
         // Policies and webhooks that judge objects have their place here.
+        let mut held = Vec::new();
         for plugin in self.concerned(request) {
-            if let Some(reservation) = plugin.reserve(request, object) {
-                reservation.await?;
+            let Some(reservation) = plugin.reserve(request, object) else { continue };
+            match reservation.await {
+                Ok(taken) => held.extend(taken),
+                Err(status) => {
+                    for held in held {
+                        held.finish(request.registry, Written::No).await;
+                    }
+                    return Err(status);
+                }
             }
         }
-        Ok(())
+        Ok(held)
     }
 }
 

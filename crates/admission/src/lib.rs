@@ -22,6 +22,7 @@ mod pod_resize;
 mod pod_security;
 mod priority;
 mod request;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod storage_protection;
@@ -32,6 +33,7 @@ mod topology_labels;
 use std::pin::Pin;
 
 use atoll_meta::Status;
+use atoll_registry::{Registry, Written};
 use atoll_store::Key;
 use serde_json::Value;
 
@@ -57,11 +59,22 @@ pub trait Plugin: Send + Sync {
         Ok(())
     }
 
-    /// Writes what must be written before the object may be, through `request.registry`. `None` if there is nothing.
+    /// Writes what must be written before the object may be, through `request.registry`. `None` if there is nothing. What it
+    /// comes to is told how the object's own write ended.
     fn reserve<'a>(&'a self, _request: &'a Request<'a>, _object: &'a Value) -> Option<Reservation<'a>> {
         None
     }
 }
 
 /// A write of a plugin's own. It looks at a snapshot of its own making and holds no lock while it waits.
-pub type Reservation<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
+pub type Reservation<'a> = Pin<Box<dyn Future<Output = Result<Option<Box<dyn Held>>, Status>> + Send + 'a>>;
+
+/// Something that was taken for a write that is about to happen.
+pub trait Held: Send {
+    /// Keeps it, or gives it back, as the write has ended.
+    fn finish<'a>(
+        self: Box<Self>,
+        registry: &'a Registry,
+        written: Written,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+}

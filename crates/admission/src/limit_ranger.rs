@@ -81,9 +81,12 @@ fn complete(pod: &mut Value, range: &Value) {
     }
     let mut notes = Vec::new();
     for (list, called) in [("containers", "container"), ("initContainers", "init container")] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
             let mut set = |part: &str, word: &str, defaults: &Amounts| {
+                if defaults.is_empty() {
+                    return;
+                }
                 let given = &mut container["resources"][part];
                 let missing: Vec<&String> = defaults.keys().filter(|key| given.get(key).is_none()).collect();
                 for key in &missing {

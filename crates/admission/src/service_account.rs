@@ -149,7 +149,7 @@ fn mount_token(pod: &mut Value) -> Result<(), Status> {
     };
     let mut needed = false;
     for list in ["initContainers", "containers"] {
-        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let mounts = &mut container["volumeMounts"];
             let mut own = mounts.as_array().into_iter().flatten();
             if own.any(|mount| mount["mountPath"] == MOUNT_PATH) {

@@ -59,8 +59,7 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     let (registry, policies) =
         registry(metrics.measured(sqlite.clone()), profile, advertised, &authority, &options).await?;
     let (authenticator, limits) = (authenticator(&options)?, limits(&options));
-    let mut server =
-        Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
+    let mut server = Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
     server.admission = admission;
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
     server.token_key = Some(TokenKey::open(directory).map_err(|error| error.to_string())?);

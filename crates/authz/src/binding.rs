@@ -128,11 +128,18 @@ mod tests {
             let role = json!({ "kind": "ClusterRole", "name": "view" });
             Binding::parse(namespace, "b", &json!({ "roleRef": role, "subjects": subjects }))
         };
-        let user =
-            User::authenticated("system:serviceaccount:n:a".into(), String::new(), vec!["dev".into()]);
+        let user = User::authenticated("system:serviceaccount:n:a".into(), String::new(), vec!["dev".into()]);
         let cases = [
-            ("", json!([{ "kind": "Group", "name": "dev" }]), "ClusterRoleBinding \"b\" of ClusterRole \"view\" to Group \"dev\""),
-            ("n", json!([{ "kind": "ServiceAccount", "name": "a" }]), "RoleBinding \"b/n\" of ClusterRole \"view\" to ServiceAccount \"a/n\""),
+            (
+                "",
+                json!([{ "kind": "Group", "name": "dev" }]),
+                "ClusterRoleBinding \"b\" of ClusterRole \"view\" to Group \"dev\"",
+            ),
+            (
+                "n",
+                json!([{ "kind": "ServiceAccount", "name": "a" }]),
+                "RoleBinding \"b/n\" of ClusterRole \"view\" to ServiceAccount \"a/n\"",
+            ),
             (
                 "m",
                 json!([{ "kind": "ServiceAccount", "name": "a" }, { "kind": "ServiceAccount", "name": "a", "namespace": "n" }]),
@@ -147,7 +154,8 @@ mod tests {
         for (namespace, subjects, described) in cases {
             assert_eq!(binding(namespace, subjects).describe(&user), described);
         }
-        let nobody = binding("", json!([{ "kind": "ServiceAccount", "name": "a" }, { "kind": "Robot", "name": "a" }]));
+        let nobody =
+            binding("", json!([{ "kind": "ServiceAccount", "name": "a" }, { "kind": "Robot", "name": "a" }]));
         assert_eq!(nobody.parties().count(), 0);
     }
 }

@@ -58,9 +58,11 @@ fn covers(rule: &Rule, grain: &Grain<'_>) -> bool {
 }
 
 fn covers_resource(own: &Texts, resource: &str) -> bool {
-    let everywhere = || resource.split_once('/').is_some_and(|(_, subresource)| {
-        own.iter().any(|own| own.strip_prefix("*/") == Some(subresource))
-    });
+    let everywhere = || {
+        resource
+            .split_once('/')
+            .is_some_and(|(_, subresource)| own.iter().any(|own| own.strip_prefix("*/") == Some(subresource)))
+    };
     has_or_all(own, resource) || everywhere()
 }
 

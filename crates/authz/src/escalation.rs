@@ -43,22 +43,20 @@ impl Here<'_> {
     }
 
     fn check_role(&self, change: &Change<'_>) -> Result<(), Status> {
-        let escalates = self.is_authorized(change.user, "escalate", change.resource, change.namespace, change.name);
+        let escalates =
+            self.is_authorized(change.user, "escalate", change.resource, change.namespace, change.name);
         if escalates || changes_only_collection(change) {
             return Ok(());
         }
-        let refused = |message: &str| {
-            Err(Status::forbidden(GROUP, change.resource, object::name(change.new), message))
-        };
+        let refused =
+            |message: &str| Err(Status::forbidden(GROUP, change.resource, object::name(change.new), message));
         let rules = Rule::all_of(change.new);
-        if let Err(message) = self.confirm(change.user, change.namespace, &rules) {
+        if let Err(message) = self.confirm(change, &rules) {
             return refused(&message);
         }
         let gathers = has_aggregation(change.new) || change.old.is_some_and(has_aggregation);
         // What is gathered is not known beforehand.
-        if change.resource == "clusterroles"
-            && gathers
-            && self.confirm(change.user, change.namespace, &Rule::everything()).is_err()
+        if change.resource == "clusterroles" && gathers && self.confirm(change, &Rule::everything()).is_err()
         {
             return refused("must have cluster-admin privileges to use the aggregationRule");
         }
@@ -81,14 +79,18 @@ impl Here<'_> {
         if changes_only_collection(change) || binds {
             return Ok(());
         }
-        let rules = self.site.rules(&role, change.namespace).map_err(|missing| missing.status())?;
-        self.confirm(change.user, change.namespace, rules).map_err(|message| {
-            Status::forbidden(GROUP, change.resource, object::name(change.new), message)
-        })
+        let rules =
+            self.site.rules(&role, change.namespace).map_err(|missing| missing.status(change.resource))?;
+        self.confirm(change, rules)
+            .map_err(|message| Status::forbidden(GROUP, change.resource, object::name(change.new), message))
     }
 
     fn is_authorized(&self, user: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
-        self.is_allowed(user, verb, Target::Resource { group: GROUP, resource, subresource: "", namespace, name })
+        self.is_allowed(
+            user,
+            verb,
+            Target::Resource { group: GROUP, resource, subresource: "", namespace, name },
+        )
     }
 
     fn is_allowed(&self, user: &User, verb: &str, target: Target<'_>) -> bool {
@@ -96,20 +98,24 @@ impl Here<'_> {
     }
 
     /// Says what a user would have to hold and does not.
-    fn confirm(&self, user: &User, namespace: &str, wanted: &[Rule]) -> Result<(), String> {
+    fn confirm(&self, change: &Change<'_>, wanted: &[Rule]) -> Result<(), String> {
+        let user = change.user;
         let who = || {
             let (name, groups) = (atoll_meta::quote::quote(&user.name), quoted(&user.groups));
-            format!("user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n")
+            format!(
+                "user {name} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n"
+            )
         };
         if wanted.iter().fold(0, |sum: usize, rule| sum.saturating_add(rule.grains())) > MOST_GRAINS {
             return Err(format!("{}more than {MOST_GRAINS} single ones at once", who()));
         }
-        let (held, missing) = self.rules_for(user, namespace);
+        let (held, missing) = self.rules_for(user, change.namespace);
         let lacking = uncovered(&held, wanted);
         if lacking.is_empty() {
             return Ok(());
         }
-        let errors = Missing::joined(&missing).map(|errors| format!("; resolution errors: [{errors}]"));
+        let errors = Missing::joined_for(&missing, change.resource)
+            .map(|errors| format!("; resolution errors: [{errors}]"));
         Err(format!("{}{}{}", who(), describe(&lacking), errors.unwrap_or_default()))
     }
 }

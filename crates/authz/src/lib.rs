@@ -172,7 +172,11 @@ impl Grant {
             Grant::Master => String::new(),
             Grant::Binding(binding) => format!("RBAC: allowed by {}", binding.describe(user)),
             Grant::Above(workspace, binding) => {
-                format!("RBAC: allowed above the workspace {} by {}", quote(workspace), binding.describe(user))
+                format!(
+                    "RBAC: allowed above the workspace {} by {}",
+                    quote(workspace),
+                    binding.describe(user)
+                )
             }
         }
     }

@@ -128,12 +128,24 @@ mod tests {
         let cases = [
             (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }), "get||pods||x", true),
             (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] }), "get||pods|log|x", false),
-            (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods/log"] }), "get||pods|log|", true),
+            (
+                json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods/log"] }),
+                "get||pods|log|",
+                true,
+            ),
             (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["*/log"] }), "get||pods|log|", true),
-            (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["*/log"] }), "get||pods|dialog|", false),
+            (
+                json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["*/log"] }),
+                "get||pods|dialog|",
+                false,
+            ),
             (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["*/log"] }), "get||pods||", false),
             (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["*"] }), "get||pods|log|", true),
-            (json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods/*"] }), "get||pods|log|", false),
+            (
+                json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods/*"] }),
+                "get||pods|log|",
+                false,
+            ),
             (json!({ "verbs": ["*"], "apiGroups": ["apps"], "resources": ["*"] }), "x||pods||", false),
             (json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["pods"] }), "x|apps|pods||", true),
             (json!({ "verbs": ["get"], "resources": ["pods"] }), "get||pods||", false),

@@ -43,13 +43,14 @@ impl Site<'_> {
             Target::Path(_) => "",
         };
         let mut missing = Vec::new();
-        let granted = self.find(user, namespace, |binding| match self.rules(&binding.role, &binding.namespace) {
-            Ok(rules) => rules.iter().any(|rule| rule.allows(verb, target)),
-            Err(error) => {
-                missing.push(error);
-                false
-            }
-        });
+        let granted =
+            self.find(user, namespace, |binding| match self.rules(&binding.role, &binding.namespace) {
+                Ok(rules) => rules.iter().any(|rule| rule.allows(verb, target)),
+                Err(error) => {
+                    missing.push(error);
+                    false
+                }
+            });
         granted.map_or(Verdict::NotGranted(missing), Verdict::Granted)
     }
 
@@ -140,11 +141,11 @@ impl fmt::Display for Missing {
 }
 
 impl Missing {
-    /// What somebody is told who wants to bind it.
-    pub fn status(&self) -> Status {
+    /// What somebody is told who writes a `resource` and needs the role for that. It is then said to be of what is written, as
+    /// upstream has it.
+    pub fn status(&self, resource: &str) -> Status {
         match self {
-            Missing::Role(name) => Status::not_found(GROUP, "roles", name),
-            Missing::ClusterRole(name) => Status::not_found(GROUP, "clusterroles", name),
+            Missing::Role(name) | Missing::ClusterRole(name) => Status::not_found(GROUP, resource, name),
             Missing::Namespace(_) => Status::bad_request("Namespace parameter required."),
             Missing::Kind(_) => Status::plain_internal(self.to_string()),
         }
@@ -152,8 +153,17 @@ impl Missing {
 
     /// Several as one sentence, each once.
     pub fn joined(all: &[Missing]) -> Option<String> {
+        Missing::said(all.iter().map(ToString::to_string))
+    }
+
+    /// The same, to somebody who writes a `resource`.
+    pub fn joined_for(all: &[Missing], resource: &str) -> Option<String> {
+        Missing::said(all.iter().map(|one| one.status(resource).message().to_string()))
+    }
+
+    fn said(all: impl Iterator<Item = String>) -> Option<String> {
         let mut said: Vec<String> = Vec::new();
-        for one in all.iter().map(ToString::to_string) {
+        for one in all {
             if !said.contains(&one) {
                 said.push(one);
             }

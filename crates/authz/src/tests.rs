@@ -36,7 +36,11 @@ impl World {
         };
         add("clusterroles", "reader", json!({ "rules": [rule(&["get", "list"], &["pods"])] }));
         let role = json!({ "kind": "ClusterRole", "name": "reader" });
-        add("clusterrolebindings", "readers", json!({ "roleRef": role, "subjects": subjects("Group readers") }));
+        add(
+            "clusterrolebindings",
+            "readers",
+            json!({ "roleRef": role, "subjects": subjects("Group readers") }),
+        );
         World { policies: Policies::new(&layer) }
     }
 
@@ -149,14 +153,16 @@ fn workspaces_are_entered_and_administered_from_above() {
     // A role in one workspace grants nothing in another.
     world.role("o", "", "all", json!([rule(&["*"], &["*"])]));
     world.bind("o", "", "ClusterRole all", "User ann");
-    assert!(world.may(org, &ann, "delete") && !world.may(team, &ann, "delete") && !world.may(ROOT, &ann, "delete"));
+    assert!(
+        world.may(org, &ann, "delete")
+            && !world.may(team, &ann, "delete")
+            && !world.may(ROOT, &ann, "delete")
+    );
     assert!(!enters(org, &ann), "nor does it open the door");
     let access = json!([{ "verbs": ["access"], "nonResourceURLs": ["/"] }]);
     world.role("o", "", "all", access);
     assert!(enters(org, &ann) && !enters(team, &ann));
-    let content = |verb: &str, name: &str| {
-        json!([{ "verbs": [verb], "apiGroups": ["atoll.dev"], "resources": ["workspaces/content"], "resourceNames": [name] }])
-    };
+    let content = |verb: &str, name: &str| json!([{ "verbs": [verb], "apiGroups": ["atoll.dev"], "resources": ["workspaces/content"], "resourceNames": [name] }]);
     world.role("o", "", "all", content("access", "team"));
     assert!(!enters(org, &ann) && enters(team, &ann) && !world.may(team, &ann, "delete"));
     world.role("o", "", "all", content("admin", "other"));
@@ -226,7 +232,8 @@ fn nobody_grants_what_they_do_not_have() {
         checked.err().map(|status| status.message().to_string()).unwrap_or_default()
     };
     let role = |rules: Value| json!({ "metadata": { "name": "r" }, "rules": rules });
-    let held = json!([{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"] }]);
+    let held =
+        json!([{ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["x"] }]);
     let more = json!([
         { "verbs": ["get", "delete", "watch"], "apiGroups": [""], "resources": ["pods"] },
         { "verbs": ["get"], "nonResourceURLs": ["/a", "/b"] },
@@ -258,7 +265,7 @@ fn nobody_grants_what_they_do_not_have() {
     assert_eq!(check(&ann, "rolebindings", "", binding("ClusterRole", "reader"), None), "");
     assert_eq!(
         check(&ann, "rolebindings", "", binding("Role", "none"), None),
-        "roles.rbac.authorization.k8s.io \"none\" not found"
+        "rolebindings.rbac.authorization.k8s.io \"none\" not found"
     );
     world.role("root", "", "strong", more);
     assert!(check(&ann, "clusterrolebindings", "", binding("ClusterRole", "strong"), None).starts_with(

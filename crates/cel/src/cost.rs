@@ -2,6 +2,7 @@
 
 mod calls;
 pub mod estimate;
+mod path;
 pub mod standard;
 
 use crate::shape::Shape;

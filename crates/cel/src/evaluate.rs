@@ -4,17 +4,26 @@ mod attribute;
 mod repeat;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
 use crate::plan::{Base, Call, Find, Matches, Plan, Step};
+use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
+
+/// What upstream says when it charges for sorting what is no list because it failed; nothing absorbs this.
+const BROKEN: &str =
+    "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add";
 
 /// Runs a plan.
 pub fn evaluate<'a>(plan: &'a Plan, variables: Vec<Option<Value<'a>>>, limit: u64) -> Evaluation<'a> {
-    let mut run = Run { variables, locals: vec![Local::Empty; plan.places], cost: 0, limit };
-    let result = run.step(&plan.root);
+    let mut run = Run { variables, locals: vec![Local::Empty; plan.places], cost: 0, limit, broken: false };
+    let result = match run.step(&plan.root) {
+        Err(Error::Cancelled) if run.broken => Err(Error::new(BROKEN)),
+        result => result,
+    };
     Evaluation { result, cost: run.cost }
 }
 
@@ -25,7 +34,7 @@ pub fn evaluate<'a>(plan: &'a Plan, variables: Vec<Option<Value<'a>>>, limit: u6
 /// If it has none.
 pub fn fold(step: &Step) -> Result<Value<'static>, Error> {
     // The step outlives nothing of its value but constants, which are shared and not borrowed.
-    let mut run = Run { variables: Vec::new(), locals: Vec::new(), cost: 0, limit: u64::MAX };
+    let mut run = Run { variables: Vec::new(), locals: Vec::new(), cost: 0, limit: u64::MAX, broken: false };
     let value = run.step(step)?;
     owned(&value).ok_or(Error::NoSuchOverload)
 }
@@ -63,6 +72,20 @@ fn owned(value: &Value<'_>) -> Option<Value<'static>> {
     })
 }
 
+/// Adds to an accumulator in its place, if nobody else has it.
+fn grow<'a>(arguments: &mut [Value<'a>]) -> Option<Result_<'a>> {
+    let (first, rest) = arguments.split_first_mut()?;
+    let grown = match (&mut *first, rest) {
+        (Value::List(List::Owned(so_far)), [Value::List(List::Owned(more))]) => {
+            Arc::get_mut(so_far)?.extend(more.iter().cloned());
+            Ok(())
+        }
+        (Value::Map(Map::Owned(so_far)), rest) => put_all(Arc::get_mut(so_far)?, rest),
+        _ => return None,
+    };
+    Some(grown.map(|()| std::mem::replace(first, Value::Null)))
+}
+
 /// A loop's variable.
 #[derive(Clone)]
 enum Local<'a> {
@@ -77,6 +100,8 @@ struct Run<'a> {
     locals: Vec<Local<'a>>,
     cost: u64,
     limit: u64,
+    /// Whether it ended where upstream breaks.
+    broken: bool,
 }
 
 type Result_<'a> = Result<Value<'a>, Error>;
@@ -191,10 +216,15 @@ impl<'a> Run<'a> {
 
     fn find(&mut self, find: &'a Find) -> Result_<'a> {
         let mut arguments = vec![self.step(&find.text)?, find.pattern.clone()];
-        if let Some(limit) = &find.limit {
-            arguments.push(self.step(limit)?);
-        }
-        let result = (find.call)(&find.regex, &arguments);
+        let limit = find.limit.as_ref().map(|limit| self.step(limit)).transpose();
+        let result = match limit {
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(error) => Err(error),
+            Ok(limit) => {
+                arguments.extend(limit);
+                (find.call)(&find.regex, &arguments)
+            }
+        };
         self.charge(crate::library::find_cost(&arguments, None))?;
         result
     }
@@ -212,14 +242,18 @@ impl<'a> Run<'a> {
                 Ok(value) => arguments.push(value),
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(error) => {
-                    // With three arguments and more upstream stops at the first error, and forgets to charge.
-                    if call.arguments.len() > 2 {
+                    // Upstream forgets to charge unless all arguments were there.
+                    if call.stops_early() && place + 1 < call.arguments.len() {
                         return Err(error);
                     }
                     failed = failed.or(Some(error));
                     arguments.push(Value::Null);
                 }
             }
+        }
+        if failed.is_some() && call.breaks_without(&arguments) {
+            self.broken = true;
+            return Err(Error::Cancelled);
         }
         let (result, chosen) = match failed {
             Some(_) if !strict => (Ok(Value::Bool(true)), call.overloads.first()),
@@ -250,11 +284,9 @@ impl<'a> Run<'a> {
             return (Err(Error::Failed(Cow::Owned(message))), call.overloads.first());
         };
         if call.accumulates
-            && let [Value::List(List::Owned(so_far)), Value::List(List::Owned(more))] = arguments
-            && let Some(items) = std::sync::Arc::get_mut(so_far)
+            && let Some(result) = grow(arguments)
         {
-            items.extend(more.iter().cloned());
-            return (Ok(std::mem::replace(&mut arguments[0], Value::Null)), Some(chosen));
+            return (result, Some(chosen));
         }
         ((chosen.overload.call)(arguments), Some(chosen))
     }

@@ -117,8 +117,9 @@ pub fn type_named(name: &str) -> Option<Type> {
         "string" => Type::String,
         "bytes" => Type::Bytes,
         "null_type" => Type::Null,
-        "google.protobuf.Timestamp" => Type::Timestamp,
-        "google.protobuf.Duration" => Type::Duration,
+        // Schemas know these two by short names, which then no program can be made of.
+        "timestamp" | "google.protobuf.Timestamp" => Type::Timestamp,
+        "duration" | "google.protobuf.Duration" => Type::Duration,
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
         "type" => Type::Type(None),

@@ -13,7 +13,7 @@
 //! Adding a library of functions: a file in `library/` with
 //!
 //! ```ignore
-//! pub static LIBRARY: Library = Library { name: "kubernetes.urls", functions: &[
+//! pub static LIBRARY: Library = Library { name: "kubernetes.urls", types: &[], functions: &[
 //!     Function { name: "isURL", overloads: &[
 //!         Overload::new("is_url_string", "(string) -> bool", is_url).costs(runtime_cost, estimate),
 //!     ] },

@@ -96,6 +96,28 @@ pub struct Call {
     pub accumulates: bool,
 }
 
+impl Call {
+    /// Whether the first error ends it before the other arguments are looked at. Upstream has a way of its own to call
+    /// functions of one or two arguments, but not if several overloads of a library are left to choose from.
+    pub fn stops_early(&self) -> bool {
+        let is_ambiguous =
+            self.overloads.len() > 1 && self.overloads.iter().all(|declared| !declared.standard);
+        self.arguments.len() > 2
+            || self.function == "format"
+            || is_ambiguous && self.function != "@sortByAssociatedKeys"
+    }
+
+    /// Whether upstream cannot say what the call costs because the list that it costs by is not there.
+    pub fn breaks_without(&self, arguments: &[Value<'_>]) -> bool {
+        let place = match self.function {
+            "sort" | "distinct" => 0,
+            "@sortByAssociatedKeys" => 1,
+            _ => return false,
+        };
+        self.overloads.len() == 1 && !matches!(arguments.get(place), Some(Value::List(_)))
+    }
+}
+
 /// `matches` with a pattern that was compiled.
 #[derive(Clone, Debug)]
 pub struct Matches {
@@ -157,6 +179,8 @@ struct Planner<'a> {
 }
 
 type Planned = Result<Step, Error>;
+/// A step of two.
+type Binary = fn(Box<[Step; 2]>) -> Step;
 
 impl Planner<'_> {
     fn step(&mut self, id: Id) -> Planned {
@@ -166,6 +190,9 @@ impl Planner<'_> {
             return Ok(Step::Attribute(Box::new(Attribute { base, selections: Vec::new() })));
         }
         if let Meaning::TypeName(name) = &checked.meanings[id] {
+            if let "duration" | "timestamp" = &**name {
+                return Err(Error::new(format!("reference to undefined type: {name}")));
+            }
             return Ok(Step::Constant(Value::Type(name.clone())));
         }
         match &checked.tree.nodes[id] {
@@ -257,7 +284,7 @@ impl Planner<'_> {
         };
         if let [_, _] = &arguments[..] {
             let pair = |arguments: Vec<Step>| <Box<[Step; 2]>>::try_from(arguments.into_boxed_slice());
-            let special: Option<fn(Box<[Step; 2]>) -> Step> = match (declaration.name, single) {
+            let special: Option<Binary> = match (declaration.name, single) {
                 ("_&&_", _) => Some(Step::And),
                 ("_||_", _) => Some(Step::Or),
                 ("_==_", _) => Some(Step::Equal),
@@ -297,8 +324,7 @@ impl Planner<'_> {
                             | Value::Int(_)
                             | Value::Uint(_)
                             | Value::Double(_)
-                            | Value::String(_)
-                            | Value::Null)
+                            | Value::String(_))
                     )
                 };
                 if list.as_list().is_some_and(|list| list.iter().all(simple)) {

@@ -104,7 +104,9 @@ impl Object {
             });
             fields.collect()
         });
-        visible.get(escaped)
+        // Words of the language can be fields without being escaped.
+        let word = || RESERVED.contains(&escaped).then(|| visible.get(&format!("__{escaped}__"))).flatten();
+        visible.get(escaped).or_else(word)
     }
 }
 

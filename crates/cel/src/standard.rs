@@ -8,6 +8,7 @@ mod order;
 mod text;
 mod times;
 
+pub use aggregate::put_all;
 pub use convert::{to_duration, to_timestamp, write_double};
 
 use crate::error::Error;

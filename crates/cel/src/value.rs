@@ -4,6 +4,7 @@ mod equal;
 mod json;
 mod list;
 mod map;
+mod merge;
 
 use std::any::Any;
 use std::fmt;
@@ -12,9 +13,9 @@ use std::sync::Arc;
 
 use atoll_meta::time::Timestamp;
 
-pub(crate) use equal::place_of;
 pub use list::List;
 pub use map::{Key, Map};
+pub(crate) use merge::merged;
 
 /// A value.
 #[derive(Clone, Debug)]

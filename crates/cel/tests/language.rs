@@ -1,5 +1,8 @@
 //! Expressions and what they give, cost and are refused with.
 
+#[path = "upstream/shapes.rs"]
+mod shapes;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -171,4 +174,103 @@ fn depth_is_bounded() {
     );
     let chain = vec!["self.replicas > 0"; 1000].join(" && ");
     assert_eq!(outcome(&chain), "true");
+}
+
+/// As upstream estimates and charges them, over the schema and the value of the comparison with it.
+#[test]
+fn costs_are_estimated_and_charged() {
+    let schema = serde_json::from_str(include_str!("upstream/schema.json")).expect("the schema is JSON");
+    let value: serde_json::Value =
+        serde_json::from_str(include_str!("upstream/value.json")).expect("the value is JSON");
+    let (shape, _) = shapes::shape(&schema, "selfType");
+    let environment = Environment::new().with_shape("self", &shape);
+    let cases: [(&str, [u64; 2], u64); 23] = [
+        ("self.minReplicas <= self.replicas", [5, 5], 5),
+        ("self.items.all(i, i.port > 0 && i.port < 65536)", [3, 183], 21),
+        ("self.items.all(x, self.items.exists_one(y, x.name == y.name))", [3, 4143], 41),
+        ("self.items.all(i, i.tags.all(t, i.name.contains(t)))", [3, 1006638523], 18),
+        ("self.words.all(w, self.words.all(v, w != v))", [3, 7696573005828], 19),
+        ("self.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')", [9, 184], 9),
+        ("self.free.contains(self.name)", [4, 8178902], 6),
+        ("self.mode in ['Auto', 'Manual']", [14, 14], 2),
+        ("self.name in [self.free, self.mode]", [18, 18], 18),
+        ("has(self.maybe) ? self.maybe.size() : 0", [1, 4], 1),
+        ("self.spec.table.all(k, v, k != v)", [4, 58], 10),
+        ("self.list.map(x, self.list.map(y, x * y)).size() < 10", [15, 152515], 185),
+        ("self.name + self.free == self.mode", [7, 314605], 9),
+        ("self.labels[?'app'].orValue('no')", [4, 4], 3),
+        ("self.words.map(w, w + '!').exists(w, w.contains('two'))", [14, 22020089], 61),
+        ("{'a': self.name}['a'].startsWith(self.free)", [35, 314608], 37),
+        ("self.spec.rows.filter(r, r.left < r.right).all(r, r.cells.size() > 0)", [15, 119], 30),
+        ("type(self.port) == string ? self.port.endsWith('%') : self.port > 0", [7, 7], 7),
+        ("self.set == self.other", [5, 5], 5),
+        ("true ? self.name : self.free", [2, 2], 1),
+        ("self.words.join(',').split(',').size() == 3", [4, 6606027], 10),
+        ("self.list.isSorted() || self.list.sum() > 5", [2, 205], 11),
+        ("optional.of(self.name).optMap(n, n.size()).orValue(0)", [6, 22], 11),
+    ];
+    for (text, range, cost) in cases {
+        let expression = environment.compile(text).expect(text);
+        let estimate = expression.estimate(Some(&shape));
+        assert_eq!([estimate.min, estimate.max], range, "{text}");
+        let program = expression.program().expect(text);
+        let bound = Value::from_json(&value, &shape).expect("it fits its shape");
+        assert_eq!(program.evaluate(&[("self", bound)], 1_000_000).cost, cost, "{text}");
+    }
+}
+
+#[test]
+fn garbage_is_answered_and_nothing_else_happens() {
+    const PIECES: [&str; 40] = [
+        "self",
+        ".",
+        "name",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "?",
+        "'",
+        "\"",
+        "\\",
+        "\\x",
+        "\\u00",
+        "é",
+        "日",
+        "\u{1f600}",
+        "1",
+        "0x",
+        "1e",
+        "u",
+        "r'",
+        "b\"",
+        "'''",
+        "\"\"\"",
+        "`",
+        "in",
+        "&&",
+        "||",
+        "!",
+        "-",
+        "==",
+        "<",
+        " ",
+        "\n",
+        "//",
+        "has(",
+    ];
+    let mut state = 7u64;
+    let mut next = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    for _ in 0..3000 {
+        let length = 1 + next(24);
+        let text: String = (0..length).map(|_| PIECES[next(PIECES.len())]).collect();
+        assert!(!outcome(&text).is_empty(), "{text}");
+    }
 }

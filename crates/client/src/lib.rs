@@ -25,6 +25,11 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
+/// Whole objects.
+const JSON: &str = "application/json";
+/// What all objects have.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
 /// Carries one request to a server and its answer back.
 pub trait Transport: Send + Sync + 'static {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>>;
@@ -81,7 +86,16 @@ impl Client {
 
     /// Follows what happens at `path`, which must ask for a watch.
     pub async fn watch(&self, path: &str) -> Result<Watch, Status> {
-        let response = self.send(Method::GET, path, "", None).await?;
+        self.watch_as(path, JSON).await
+    }
+
+    /// Follows what happens at `path`, but sees only the metadata of objects.
+    pub async fn watch_metadata(&self, path: &str) -> Result<Watch, Status> {
+        self.watch_as(path, METADATA).await
+    }
+
+    async fn watch_as(&self, path: &str, form: &'static str) -> Result<Watch, Status> {
+        let response = self.send(Method::GET, path, form, "", None).await?;
         if response.status().is_success() {
             return Ok(Watch::new(response.into_body()));
         }
@@ -95,18 +109,18 @@ impl Client {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Status> {
-        whole(self.send(method, path, content_type, body).await?).await
+        whole(self.send(method, path, JSON, content_type, body).await?).await
     }
 
     async fn send(
         &self,
         method: Method,
         path: &str,
+        form: &'static str,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Response<ResponseBody>, Status> {
-        let mut request =
-            Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, form);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, content_type);
         }

@@ -6,7 +6,8 @@
 //!                                                        │        └── both: emptying (list, delete, what is left)
 //!                                                        ├─► belongings: what every namespace has
 //!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
-//!   /clusters/* watch of volumes, claims ────────────────┴─► protection: let go what is to go and not used
+//!   /clusters/* watch of volumes, claims ────────────────┼─► protection: let go what is to go and not used
+//!   /clusters/* watch of ResourceQuotas ─────────────────┴─► quota: how much is used, counted again
 //! ```
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
@@ -15,6 +16,7 @@ mod belongings;
 mod emptying;
 mod namespace;
 mod protection;
+mod quota;
 mod resources;
 mod retry;
 mod roles;
@@ -39,6 +41,7 @@ pub async fn run(client: Client, authority: String) {
         namespace::run(client.clone(), tree.clone()),
         roles::run(client.clone(), tree.clone()),
         protection::run(client.clone(), tree.clone()),
-        belongings::run(client, tree, authority),
+        belongings::run(client.clone(), tree.clone(), authority),
+        quota::run(client, tree),
     );
 }

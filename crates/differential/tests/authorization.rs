@@ -6,8 +6,7 @@
 #[path = "authorization/world.rs"]
 mod world;
 
-use atoll_testkit::client::{Answer, Client, request};
-use atoll_testkit::{Atoll, Upstream, wait};
+use atoll_testkit::{Answer, Atoll, Client, Upstream, request, wait};
 use http::HeaderValue;
 use serde_json::{Value, json};
 
@@ -102,7 +101,8 @@ async fn atoll_decides_as_upstreams_authorizer() {
     let (theirs, ours) = (real.client(), atoll.client());
     let workspaces = "/apis/atoll.dev/v1alpha1/workspaces";
     for name in ["rbac-with", "rbac-without"] {
-        let answer = ours.post(workspaces, &json!({ "metadata": { "name": name } })).await.expect("an answer");
+        let answer =
+            ours.post(workspaces, &json!({ "metadata": { "name": name } })).await.expect("an answer");
         assert_eq!(answer.status, 201, "{}", answer.text());
     }
     let theirs = Place { client: &theirs, base: "" };
@@ -126,7 +126,10 @@ async fn atoll_decides_as_upstreams_authorizer() {
     theirs.apply(&[("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".into(), last)]).await;
     let about = world::About::Path("/rbac".into());
     let asks = Question { user: "rbac-last".into(), groups: Vec::new(), verb: "get".into(), about };
-    wait::eventually("upstream knows of the last binding", async || theirs.ask(&asks).await["allowed"] == true).await;
+    wait::eventually("upstream knows of the last binding", async || {
+        theirs.ask(&asks).await["allowed"] == true
+    })
+    .await;
     let (mut allowed, mut requests) = (0, 0);
     for question in &questions {
         wrong.extend(compare(&root, &theirs, question).await);

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use atoll_cel::regexp::{self, PatternError};
+use atoll_cel::regexp;
+pub use atoll_cel::regexp::PatternError;
 use regex::Regex;
+
+/// How large a compiled expression may be; Go has limits of its own that are below this.
+const LARGEST: usize = 32 << 20;
 
 /// A regular expression.
 pub struct Pattern {
@@ -22,7 +26,7 @@ impl Pattern {
     }
 
     fn compiled(&self) -> &Result<Regex, PatternError> {
-        self.compiled.get_or_init(|| regexp::compiled(&self.source))
+        self.compiled.get_or_init(|| regexp::read(&self.source, LARGEST))
     }
 
     /// Whether some part of the text matches. What is no regular expression matches nothing.

@@ -44,9 +44,7 @@ mod tests {
 
     #[test]
     fn rules_are_gathered_by_selector_and_name() {
-        let role = |name: &str, labels: Value, rules: Value| {
-            json!({ "metadata": { "name": name, "labels": labels }, "rules": rules })
-        };
+        let role = |name: &str, labels: Value, rules: Value| json!({ "metadata": { "name": name, "labels": labels }, "rules": rules });
         let rule = |verb: &str| json!({ "verbs": [verb], "apiGroups": [""], "resources": ["pods"] });
         let mut whole = role("whole", json!({ "to": "whole" }), Value::Null);
         whole["aggregationRule"] = json!({ "clusterRoleSelectors": [

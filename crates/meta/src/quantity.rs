@@ -102,12 +102,23 @@ impl Quantity {
 
     /// Rounds what is finer than a thousandth up in size.
     pub fn round_up_to_millis(&mut self) {
-        let unit = NANO / 1000;
+        self.round_up_to(NANO / 1000);
+        self.text = None;
+    }
+
+    /// Rounds parts of units up in size. Whole units stay as they were written.
+    pub fn round_up_to_units(&mut self) {
+        if self.nanos % NANO != 0 {
+            self.round_up_to(NANO);
+            self.text = None;
+        }
+    }
+
+    fn round_up_to(&mut self, unit: i128) {
         let rest = self.nanos % unit;
         if rest != 0 {
             self.nanos += self.nanos.signum() * unit - rest;
         }
-        self.text = None;
     }
 
     fn scaled(&self, unit: i128) -> i64 {

@@ -1,7 +1,18 @@
 //! Who else has a say in a write. The registry asks at the two points where upstream does.
 
 use atoll_meta::Status;
+use atoll_store::Revision;
 use serde_json::Value;
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    At(Revision),
+    /// Nothing was written.
+    No,
+    /// The store failed on the way; nobody knows what reached the disk.
+    Unknown,
+}
 
 pub trait Admission: Sync {
     /// May change what is about to be created (`old` is `None`) or to take the place of `old`. The object has its defaults
@@ -15,6 +26,9 @@ pub trait Admission: Sync {
         new: Option<&Value>,
         old: Option<&Value>,
     ) -> impl Future<Output = Result<(), Status>> + Send;
+
+    /// Hears how the write ended that was judged last, to give back what was taken for it.
+    fn ended(&self, written: Written) -> impl Future<Output = ()> + Send;
 }
 
 /// Nobody has: what the server itself decides on.
@@ -28,4 +42,6 @@ impl Admission for Unasked {
     async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
         Ok(())
     }
+
+    async fn ended(&self, _: Written) {}
 }

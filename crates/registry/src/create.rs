@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Admission, Answer, Refused, Registry, parse, random, resets, services};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, random, resets, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -102,28 +102,50 @@ impl Registry {
             return Err(Status::invalid(row.storage_group(), &row.kind, place.name, errors));
         }
         admission.validate(Some(&object), None).await?;
+        let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;
+        admission.ended(written).await;
+        outcome
+    }
+
+    /// Writes a finished object where nothing is.
+    async fn write_new(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        mut object: Value,
+        revision: u64,
+        dry_run: bool,
+    ) -> (Result<Answer, Status>, Written) {
         let key = row.key(place);
         let taken = || Status::already_exists(&row.group, &row.resource, place.name);
         let snapshot = self.snapshot();
         if let Some(existing) = snapshot.get(&key) {
-            let dying = object::is_being_deleted(&parse(&existing.json)?);
-            let message = format!("object is being deleted: {}", taken().message());
-            return Err(if dying { taken().with_message(message) } else { taken() });
+            let status = match parse(&existing.json) {
+                Ok(existing) if object::is_being_deleted(&existing) => {
+                    taken().with_message(format!("object is being deleted: {}", taken().message()))
+                }
+                Ok(_) => taken(),
+                Err(status) => status,
+            };
+            return (Err(status), Written::No);
         }
         if dry_run {
-            return Ok(Answer { json: row.shown_json(self.encode_stored(row, &mut object).0) });
+            let json = row.shown_json(self.encode_stored(row, &mut object).0);
+            return (Ok(Answer { json }), Written::No);
         }
         if revision != 0 {
-            return Err(Status::plain_internal("resourceVersion should not be set on objects to be created"));
+            let refused =
+                Status::plain_internal("resourceVersion should not be set on objects to be created");
+            return (Err(refused), Written::No);
         }
         let (encoded, facts) = self.encode_stored(row, &mut object);
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => {
                 let json = Bytes::from(splice_resource_version(&encoded, revision));
-                Ok(Answer { json: row.shown_json(json) })
+                (Ok(Answer { json: row.shown_json(json) }), Written::At(revision))
             }
-            Err(Refused::Changed) => Err(taken()),
-            Err(Refused::Status(status)) => Err(status),
+            Err(Refused::Changed) => (Err(taken()), Written::No),
+            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
         }
     }
 

@@ -10,6 +10,7 @@
 //! Every write names the revision it was computed from, so nothing is ever overwritten unseen. Objects are
 //! parsed only to be changed; what is read is handed on as it is stored.
 
+mod account;
 mod admission;
 mod binding;
 pub mod bootstrap;
@@ -39,7 +40,7 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
-pub use admission::{Admission, Unasked};
+pub use admission::{Admission, Unasked, Written};
 /// Who manages the fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};

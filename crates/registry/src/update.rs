@@ -13,7 +13,7 @@ use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
-use crate::{Admission, Answer, Refused, Registry, parse, resets};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, resets};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -108,37 +108,54 @@ impl Registry {
         existing: &Existing<'_>,
         new: Value,
     ) -> Result<Option<Answer>, Status> {
+        let step = self.step(row, update, existing.old, new).await?;
+        let (outcome, written) = self.carry_out(row, existing, step, update.dry_run).await;
+        update.admission.ended(written).await;
+        outcome
+    }
+
+    /// Writes what one try came to.
+    async fn carry_out(
+        &self,
+        row: &Row,
+        existing: &Existing<'_>,
+        step: Step,
+        dry_run: bool,
+    ) -> (Result<Option<Answer>, Status>, Written) {
         let revision = existing.object.revision;
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
-        let (value, answer) = match self.step(row, update, existing.old, new).await? {
-            Step::Unchanged => return Ok(Some(Answer { json: existing.object.json.clone() })),
+        let unwritten = |answer| (Ok(Some(answer)), Written::No);
+        let (value, answer) = match step {
+            Step::Unchanged => return unwritten(Answer { json: existing.object.json.clone() }),
             Step::Put(mut new) => {
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
-                if same.json == existing.object.json || update.dry_run {
-                    return Ok(Some(same));
+                if same.json == existing.object.json || dry_run {
+                    return unwritten(same);
                 }
                 (Some((encoded.clone(), facts)), encoded)
             }
             Step::Delete(last) => (None, self.encode(row, &last).0),
         };
-        if update.dry_run {
-            return Ok(Some(shown(&answer, revision)));
+        if dry_run {
+            return unwritten(shown(&answer, revision));
         }
         let deleted = value.is_none();
         if deleted && row.group == ATOLL && row.resource == "workspaces" {
-            self.purge(existing.object.field("status.id")).await?;
+            if let Err(status) = self.purge(existing.object.field("status.id")).await {
+                return (Err(status), Written::No);
+            }
         }
         match self.write(existing.snapshot, existing.key, value).await {
             // What was deleted is shown as it last was.
-            Ok(_) if deleted => {
+            Ok(at) if deleted => {
                 self.after_delete(row, existing.workspace, existing.old).await;
-                Ok(Some(shown(&answer, revision)))
+                (Ok(Some(shown(&answer, revision))), Written::At(at))
             }
-            Ok(revision) => Ok(Some(shown(&answer, revision))),
-            Err(Refused::Changed) => Ok(None),
-            Err(Refused::Status(status)) => Err(status),
+            Ok(revision) => (Ok(Some(shown(&answer, revision))), Written::At(revision)),
+            Err(Refused::Changed) => (Ok(None), Written::No),
+            Err(Refused::Status(status)) => (Err(status), Written::Unknown),
         }
     }
 

@@ -46,7 +46,8 @@ impl Server {
             return Ok(caller.user);
         };
         let attributes_of = attributes(&caller.user, info);
-        let user = impersonation::acting_as(wanted, &attributes_of, &|attributes| here.authorize(attributes))?;
+        let user =
+            impersonation::acting_as(wanted, &attributes_of, &|attributes| here.authorize(attributes))?;
         // Accounts are the workspace's own.
         let at_home = impersonation::account(&user.name).is_some();
         if !here.may_enter(&user, at_home) {
@@ -59,7 +60,10 @@ impl Server {
     /// What counts in the workspace of a request.
     pub fn here<'a>(&'a self, workspace: &'a Workspace) -> Result<Here<'a>, Status> {
         workspace.id()?;
-        workspace.location().map(|location| self.policies.here(location)).ok_or_else(Status::not_found_generic)
+        workspace
+            .location()
+            .map(|location| self.policies.here(location))
+            .ok_or_else(Status::not_found_generic)
     }
 }
 

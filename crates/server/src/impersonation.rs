@@ -63,9 +63,8 @@ fn shown(user: &User) -> String {
         [] => "[]string(nil)".to_string(),
         groups => format!("[]string{{{}}}", list(groups)),
     };
-    let values = |(key, values): (&String, &Vec<String>)| {
-        format!("{}:[]string{{{}}}", quote(key), list(values))
-    };
+    let values =
+        |(key, values): (&String, &Vec<String>)| format!("{}:[]string{{{}}}", quote(key), list(values));
     let extra = match user.extra.is_empty() {
         true => "map[string][]string(nil)".to_string(),
         false => {
@@ -189,12 +188,20 @@ impl Ask<'_> {
         Attributes { user: self.user, verb: self.verb, target }
     }
 
-    fn resource(&self, group: &str, resource: &str, sub: &str, namespace: &str, name: &str) -> Result<(), Status> {
+    fn resource(
+        &self,
+        group: &str,
+        resource: &str,
+        sub: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), Status> {
         (self.may)(&self.attributes(group, resource, sub, namespace, name))
     }
 
     fn groups(&self, group: &str, wanted: &[String]) -> Result<(), Status> {
-        let refuse = |name: &str, why: &str| Err(refusal(&self.attributes(group, "groups", "", "", name), why));
+        let refuse =
+            |name: &str, why: &str| Err(refusal(&self.attributes(group, "groups", "", "", name), why));
         if self.constrained && wanted.iter().any(String::is_empty) {
             return refuse("", "impersonating the empty string group is not allowed");
         }
@@ -211,9 +218,10 @@ impl Ask<'_> {
     fn extra(&self, wanted: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
         let resource = "userextras";
         if self.constrained {
-            wanted.iter().try_for_each(|(key, values)| check_extra(key, values)).map_err(|why| {
-                refusal(&self.attributes(AUTHENTICATION, resource, "", "", ""), &why)
-            })?;
+            wanted
+                .iter()
+                .try_for_each(|(key, values)| check_extra(key, values))
+                .map_err(|why| refusal(&self.attributes(AUTHENTICATION, resource, "", "", ""), &why))?;
         }
         let values: usize = wanted.values().map(Vec::len).sum();
         let many = self.constrained && values.max(wanted.len()) >= MANY;
@@ -291,12 +299,14 @@ mod tests {
             "impersonate /serviceaccounts n/*",
         ];
         assert_eq!(acted(&all, &[]), Ok(None));
-        let bob = acted(&all, &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")]);
+        let bob =
+            acted(&all, &[(USER, "bob"), (GROUP, "dev"), (UID, "7"), ("impersonate-extra-Scopes", "a")]);
         let bob = bob.expect("allowed").expect("somebody");
         assert_eq!((bob.name.as_str(), bob.uid.as_str()), ("bob", "7"));
         assert_eq!(bob.groups, ["dev", AUTHENTICATED]);
         assert_eq!(bob.extra["scopes"], ["a"]);
-        let account = acted(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("somebody");
+        let account =
+            acted(&all, &[(USER, "system:serviceaccount:n:a")]).expect("allowed").expect("somebody");
         assert_eq!(account.groups, ["system:serviceaccounts", "system:serviceaccounts:n", AUTHENTICATED]);
         let nobody = acted(&all, &[(USER, ANONYMOUS)]).expect("allowed").expect("somebody");
         assert_eq!(nobody.groups, [UNAUTHENTICATED]);
@@ -332,7 +342,10 @@ mod tests {
             let user = acted(&[&on, &be], &[(USER, name)]).expect("allowed").expect("somebody");
             assert_eq!(user.groups, groups, "{mode}");
             let refused = acted(&[&be], &[(USER, name)]).expect_err("not for this request");
-            assert!(refused.contains(&format!("cannot impersonate-on:{mode}:list resource \"pods\"")), "{refused}");
+            assert!(
+                refused.contains(&format!("cannot impersonate-on:{mode}:list resource \"pods\"")),
+                "{refused}"
+            );
             let refused = acted(&[&on], &[(USER, name)]).expect_err("not as this one");
             assert!(refused.contains(&format!("cannot impersonate:{mode} resource")), "{refused}");
         }
@@ -341,7 +354,13 @@ mod tests {
         let refused = acted(&all, &[(USER, "bob"), (GROUP, MASTERS)]).expect_err("too much");
         assert!(refused.ends_with(": impersonating the system:masters group is not allowed"), "{refused}");
         // Whom else a node is with is not the caller's to say.
-        assert!(acted(&[&on("arbitrary-node"), &be("arbitrary-node", "nodes /n1")], &[(USER, "system:node:n1"), (GROUP, "g")]).is_err());
+        assert!(
+            acted(
+                &[&on("arbitrary-node"), &be("arbitrary-node", "nodes /n1")],
+                &[(USER, "system:node:n1"), (GROUP, "g")]
+            )
+            .is_err()
+        );
     }
 
     #[test]

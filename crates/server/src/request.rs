@@ -1,6 +1,8 @@
 //! What a request asks for, read off its method and path before anything else is known.
 
 use atoll_authz::Target;
+use atoll_meta::names;
+use atoll_meta::selector::FieldSelector;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -23,6 +25,8 @@ pub struct RequestInfo {
     pub subresource: String,
     pub namespace: String,
     pub name: String,
+    /// The name that a list or a watch is limited to by its field selector: to authorization it is as good as one in the path.
+    pub selected: String,
     /// What stands behind the subresource, for those that take a path.
     pub rest: String,
     /// Whether the path says `namespaces/…` before the resource; a Namespace's own path does not.
@@ -109,6 +113,12 @@ impl RequestInfo {
             Method::GET | Method::HEAD => "get",
             _ => "",
         };
+        if self.name.is_empty() && !deprecated_watch && matches!(self.verb, "list" | "watch") {
+            let selector = query.get("fieldSelector").and_then(|text| FieldSelector::parse(text).ok());
+            let selected = selector.as_ref().and_then(|selector| selector.required_exact("metadata.name"));
+            let selected = selected.filter(|name| names::path_segment_name(name).is_empty());
+            self.selected = selected.unwrap_or_default().to_string();
+        }
     }
 
     pub fn target(&self) -> Target<'_> {
@@ -120,7 +130,7 @@ impl RequestInfo {
             resource: &self.resource,
             subresource: &self.subresource,
             namespace: &self.namespace,
-            name: &self.name,
+            name: if self.name.is_empty() { &self.selected } else { &self.name },
         }
     }
 
@@ -200,6 +210,26 @@ mod tests {
             assert_eq!(seen.join("|"), expected, "{method} {uri}");
             assert!(info.is_resource);
         }
+    }
+
+    #[test]
+    fn a_selected_name_counts_as_one_in_the_path() {
+        let cases = [
+            ("/api/v1/pods?fieldSelector=metadata.name%3Da", "a"),
+            ("/api/v1/pods?watch=1&fieldSelector=metadata.name=a,spec.x=y", "a"),
+            ("/api/v1/pods?fieldSelector=metadata.name!%3Da", ""),
+            ("/api/v1/pods?fieldSelector=metadata.name%3Da%2Fb", ""),
+            ("/api/v1/pods?fieldSelector=metadata.name%3D", ""),
+            ("/api/v1/pods?fieldSelector=(", ""),
+            ("/api/v1/watch/pods?fieldSelector=metadata.name%3Da", ""),
+            ("/api/v1/namespaces/n/pods/b?fieldSelector=metadata.name%3Da", "b"),
+        ];
+        for (uri, expected) in cases {
+            let info = parse("GET", uri);
+            let Target::Resource { name, .. } = info.target() else { panic!("{uri}") };
+            assert_eq!(name, expected, "{uri}");
+        }
+        assert_eq!(parse("DELETE", "/api/v1/pods?fieldSelector=metadata.name%3Da").selected, "");
     }
 
     #[test]

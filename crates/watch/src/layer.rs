@@ -53,7 +53,8 @@ impl Layer {
         let prefix = format!("{group}/");
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
         let all: Vec<_> = self.objects.range::<str, _>(from).collect();
-        let within = all.into_iter().map_while(move |(path, template)| Some((path.strip_prefix(&*prefix)?, template)));
+        let within =
+            all.into_iter().map_while(move |(path, template)| Some((path.strip_prefix(&*prefix)?, template)));
         within.filter_map(|(path, template)| {
             let mut segments = path.splitn(3, '/');
             Some((segments.next()?, segments.next()?, segments.next()?, &template.encoded))

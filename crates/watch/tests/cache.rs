@@ -56,8 +56,9 @@ impl World {
 
     async fn with(layer: Layer, limits: Limits) -> World {
         let store = MemoryStore::new();
-        let cache =
-            Cache::open(&store, Arc::new(Labels), layer, limits, Vec::new()).await.expect("a new store can be read");
+        let cache = Cache::open(&store, Arc::new(Labels), layer, limits, Vec::new())
+            .await
+            .expect("a new store can be read");
         World { store, cache }
     }
 
@@ -287,8 +288,9 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
     let world = World::new().await;
     let first = world.put("a", "x").await;
     let second = world.put("a", "y").await;
-    let again =
-        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new()).await.unwrap();
+    let again = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
+        .await
+        .unwrap();
     assert_eq!(again.revision(), second);
     let mut watcher = again.watch(within("w", "n"), first).unwrap();
     let events = watcher.next().await.unwrap();
@@ -298,8 +300,9 @@ async fn a_cache_opened_later_knows_the_past_that_the_store_kept() {
         "what was there before is known"
     );
     world.store.compact(second).await.unwrap();
-    let later =
-        Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new()).await.unwrap();
+    let later = Cache::open(&world.store, Arc::new(Labels), Layer::default(), Limits::default(), Vec::new())
+        .await
+        .unwrap();
     assert!(matches!(later.watch(within("w", "n"), first), Err(RevisionError::Expired { .. })));
     assert_eq!(later.snapshot().len(), 1);
 }

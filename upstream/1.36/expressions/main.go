@@ -118,6 +118,9 @@ func shown(value ref.Val) string {
 		var entries []string
 		for i := it.Iterator(); i.HasNext() == types.True; {
 			key := i.Next()
+			if key == nil {
+				continue // What no schema knows leaves holes.
+			}
 			entries = append(entries, shown(key)+": "+shown(it.Get(key)))
 		}
 		sort.Strings(entries)

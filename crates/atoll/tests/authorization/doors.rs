@@ -28,7 +28,10 @@ async fn a_grant_counts_at_once_and_in_its_own_workspace_only() {
     // A role alone does not open the door.
     grant(&outside, "reads", "ann", json!([read()])).await;
     let closed = ann.workspace("root:b").get(CONFIG_MAPS).await.expect_status(403, "Forbidden");
-    assert_eq!(closed, "workspaces.atoll.dev \"root:b\" is forbidden: User \"ann\" cannot access the workspace");
+    assert_eq!(
+        closed,
+        "workspaces.atoll.dev \"root:b\" is forbidden: User \"ann\" cannot access the workspace"
+    );
     grant(&outside, "enters", "ann", json!([enter()])).await;
     ann.workspace("root:b").get(CONFIG_MAPS).await.expect(200);
     // Inside, refusals are as anywhere.
@@ -55,10 +58,15 @@ async fn what_is_closed_cannot_be_told_from_what_is_not_there() {
             let there = person.workspace("root:secret").get(path).await;
             assert_eq!(there.status, 403, "{path}");
             let there = same(there, "root:secret");
-            for absent in ["root:absent", "root:secret:absent", "absent", "root:", "root::secret", "ROOT:secret"] {
+            for absent in
+                ["root:absent", "root:secret:absent", "absent", "root:", "root::secret", "ROOT:secret"]
+            {
                 assert_eq!(same(person.workspace(absent).get(path).await, absent), there, "{absent} {path}");
             }
-            assert_eq!(same(person.workspace("root:secret:below").get(path).await, "root:secret:below"), there);
+            assert_eq!(
+                same(person.workspace("root:secret:below").get(path).await, "root:secret:below"),
+                there
+            );
         }
     }
     admin.workspace("root:absent").get(CONFIG_MAPS).await.expect_status(404, "NotFound");
@@ -80,9 +88,13 @@ async fn administrators_can_be_given_what_lies_below() {
     };
     let status = async |person: &Access, path: &str| person.workspace(path).get(CONFIG_MAPS).await.status;
     grant(&org, "administers", "ann", content("admin", "team")).await;
-    for (path, expected) in
-        [("root:org:team", 200), ("root:org:team:stage", 200), ("root:org", 403), ("root:org:other", 403), ("root", 403)]
-    {
+    for (path, expected) in [
+        ("root:org:team", 200),
+        ("root:org:team:stage", 200),
+        ("root:org", 403),
+        ("root:org:other", 403),
+        ("root", 403),
+    ] {
         assert_eq!(status(&ann, path).await, expected, "{path}");
     }
     // She may do everything there, and that includes giving it on.
@@ -121,14 +133,21 @@ async fn service_accounts_are_known_in_their_workspace_only() {
         workspace(&admin, "root", name).await;
         let inside = admin.workspace(&format!("root:{name}"));
         tokens.push(robot(&inside).await);
-        grant(&inside, "reads", "system:serviceaccount:default:robot", json!([rule("", &["configmaps"], &["list"])])).await;
+        grant(
+            &inside,
+            "reads",
+            "system:serviceaccount:default:robot",
+            json!([rule("", &["configmaps"], &["list"])]),
+        )
+        .await;
     }
     let root = robot(&admin).await;
     bind(&admin, "chief", "system:serviceaccount:default:robot", "cluster-admin").await;
     for (own, other) in [("a", "b"), ("b", "a")] {
         let robot = admin.token(&tokens[usize::from(own == "b")]);
         robot.workspace(&format!("root:{own}")).get(CONFIG_MAPS).await.expect(200);
-        for elsewhere in [&format!("root:{other}"), "root", "*", "root:absent"] {
+        let other = format!("root:{other}");
+        for elsewhere in [other.as_str(), "root", "*", "root:absent"] {
             robot.workspace(elsewhere).get(CONFIG_MAPS).await.expect_status(401, "Unauthorized");
         }
         robot.get(CONFIG_MAPS).await.expect_status(401, "Unauthorized");

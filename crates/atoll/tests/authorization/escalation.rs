@@ -29,10 +29,16 @@ async fn nobody_writes_more_than_they_have_whichever_way() {
         object
     };
     let strong = |name: &str| {
-        typed("ClusterRole", json!({ "metadata": { "name": name }, "rules": [rule("", &["secrets"], &["*"])] }))
+        typed(
+            "ClusterRole",
+            json!({ "metadata": { "name": name }, "rules": [rule("", &["secrets"], &["*"])] }),
+        )
     };
     let weak = |name: &str| {
-        typed("ClusterRole", json!({ "metadata": { "name": name }, "rules": [rule(GROUP, &["roles"], &["get"])] }))
+        typed(
+            "ClusterRole",
+            json!({ "metadata": { "name": name }, "rules": [rule(GROUP, &["roles"], &["get"])] }),
+        )
     };
     eve.post(&roles, weak("mine")).await.expect(201);
     let message = eve.post(&roles, strong("strong")).await.expect_status(403, "Forbidden");
@@ -69,23 +75,31 @@ async fn nobody_writes_more_than_they_have_whichever_way() {
     fed["metadata"]["labels"] = json!({ "rbac.authorization.k8s.io/aggregate-to-view": "true" });
     eve.post(&roles, fed).await.expect_status(403, "Forbidden");
     let bind = |kind: &str, role_kind: &str, role: &str| {
-        typed(kind, json!({
-            "metadata": { "name": "own" },
-            "roleRef": { "apiGroup": GROUP, "kind": role_kind, "name": role },
-            "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": "eve" }],
-        }))
+        typed(
+            kind,
+            json!({
+                "metadata": { "name": "own" },
+                "roleRef": { "apiGroup": GROUP, "kind": role_kind, "name": role },
+                "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": "eve" }],
+            }),
+        )
     };
     let (bindings, local) =
         (format!("{RBAC}/clusterrolebindings"), format!("{RBAC}/namespaces/default/rolebindings"));
     for role in ["cluster-admin", "view", "system:kube-scheduler"] {
-        eve.post(&bindings, bind("ClusterRoleBinding", "ClusterRole", role)).await.expect_status(403, "Forbidden");
+        eve.post(&bindings, bind("ClusterRoleBinding", "ClusterRole", role))
+            .await
+            .expect_status(403, "Forbidden");
         eve.post(&local, bind("RoleBinding", "ClusterRole", role)).await.expect_status(403, "Forbidden");
         let own = format!("{bindings}/own");
-        apply(&eve, &own, bind("ClusterRoleBinding", "ClusterRole", role)).await.expect_status(403, "Forbidden");
+        apply(&eve, &own, bind("ClusterRoleBinding", "ClusterRole", role))
+            .await
+            .expect_status(403, "Forbidden");
         eve.put(&own, bind("ClusterRoleBinding", "ClusterRole", role)).await.expect_status(403, "Forbidden");
     }
-    let missing = eve.post(&local, bind("RoleBinding", "Role", "absent")).await.expect_status(404, "NotFound");
-    assert_eq!(missing, "roles.rbac.authorization.k8s.io \"absent\" not found");
+    let missing =
+        eve.post(&local, bind("RoleBinding", "Role", "absent")).await.expect_status(404, "NotFound");
+    assert_eq!(missing, "rolebindings.rbac.authorization.k8s.io \"absent\" not found");
     eve.post(&local, bind("RoleBinding", "ClusterRole", "mine")).await.expect(201);
     eve.get(CONFIG_MAPS).await.expect_status(403, "Forbidden");
     // With the verbs for it she may.

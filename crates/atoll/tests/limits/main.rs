@@ -8,6 +8,7 @@ mod connections;
 mod drain;
 mod flood;
 mod inflight;
+mod quotas;
 mod selectors;
 #[path = "../support/support.rs"]
 mod support;

@@ -113,10 +113,11 @@ impl Walker<'_> {
     }
 }
 
-/// Whether types are the same, types of types being all the same.
+/// Whether types are the same, whatever type parameters in them are called.
 fn equivalent(one: &Type, two: &Type) -> bool {
-    match (one, two) {
-        (Type::Type(_), Type::Type(_)) => true,
-        (one, two) => one == two,
-    }
+    let (first, second) = (one.parameters(), two.parameters());
+    let is_parameter = matches!((one, two), (Type::Parameter(_), Type::Parameter(_)));
+    (is_parameter || one.name() == two.name())
+        && first.len() == second.len()
+        && first.iter().zip(second).all(|(one, two)| equivalent(one, two))
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::calls;
+use super::path::Path;
 use super::{CallEstimate, CostEstimate, Node as Part, SizeEstimate, Sizes};
 use crate::check::{Checked, Meaning};
 use crate::functions::Declared;
@@ -43,7 +44,7 @@ impl Entries {
 
 struct Local<'a> {
     name: &'a str,
-    path: Vec<String>,
+    path: Path,
     size: Option<SizeEstimate>,
     entries: Option<Entries>,
 }
@@ -51,7 +52,7 @@ struct Local<'a> {
 pub(super) struct Estimator<'a> {
     pub(super) checked: &'a Checked,
     pub(super) sizes: &'a Sizes<'a>,
-    paths: HashMap<Id, Vec<String>>,
+    paths: HashMap<Id, Path>,
     computed: HashMap<Id, SizeEstimate>,
     entries: HashMap<Id, Entries>,
     locals: Vec<Local<'a>>,
@@ -72,17 +73,15 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    fn path(&self, id: Id) -> Vec<String> {
+    fn path(&self, id: Id) -> Path {
         match self.local(id) {
             Some(local) => local.path.clone(),
             None => self.paths.get(&id).cloned().unwrap_or_default(),
         }
     }
 
-    fn longer(&self, id: Id, step: &str) -> Vec<String> {
-        let mut path = self.path(id);
-        path.push(step.to_owned());
-        path
+    fn longer(&self, id: Id, step: &str) -> Path {
+        self.path(id).then(step)
     }
 
     /// The size of a part, as far as anything tells it.
@@ -102,7 +101,7 @@ impl<'a> Estimator<'a> {
             return Some(SizeEstimate::fixed(size as u64));
         }
         let path = self.path(id);
-        if let Some(size) = (!path.is_empty()).then(|| self.sizes.by_path(&path)).flatten() {
+        if let Some(size) = (!path.is_empty()).then(|| self.sizes.by_path(&path.read())).flatten() {
             self.computed.insert(id, size);
             return Some(size);
         }
@@ -132,17 +131,15 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// A part as libraries see it.
-    fn part(&mut self, id: Id) -> Part<'a> {
-        let mut path = self.path(id);
-        if path.first().is_some_and(|first| first == ACCUMULATOR || first == "__result__") {
-            path = Vec::new();
-        }
+    /// A part as libraries see it, without its path: what that says is known when all parts have been looked at.
+    fn part(&mut self, id: Id) -> (Part<'a>, Path) {
         let literal = match self.node(id) {
             Node::Literal(value) => Some(value),
             _ => None,
         };
-        Part { path, kind: self.checked.types[id].clone(), literal, computed: self.size(id) }
+        let path = self.path(id);
+        let kind = self.checked.types[id].clone();
+        (Part { path: Vec::new(), kind, literal, computed: self.size(id) }, path)
     }
 
     fn cost(&mut self, id: Id) -> CostEstimate {
@@ -152,7 +149,7 @@ impl<'a> Estimator<'a> {
                 let name = name.strip_prefix('.').unwrap_or(name);
                 let path = match self.local(id) {
                     Some(local) => local.path.clone(),
-                    None => vec![name.to_owned()],
+                    None => Path::new(name),
                 };
                 self.paths.insert(id, path);
                 CostEstimate::fixed(1)
@@ -294,6 +291,8 @@ impl<'a> Estimator<'a> {
             sum = self.cost(target);
             self.part(target)
         });
+        let parts: Vec<Part<'_>> = parts.into_iter().map(with_path).collect();
+        let receiver = receiver.map(with_path);
         let mut cost = CostEstimate { min: u64::MAX, max: 0 };
         let mut result: Option<SizeEstimate> = None;
         for declared in overloads {
@@ -363,6 +362,15 @@ impl<'a> Estimator<'a> {
             }
         }
     }
+}
+
+/// A part with its path, unless that begins with an accumulator.
+fn with_path((mut part, path): (Part<'_>, Path)) -> Part<'_> {
+    part.path = path.read();
+    if part.path.first().is_some_and(|first| first == ACCUMULATOR || first == "__result__") {
+        part.path = Vec::new();
+    }
+    part
 }
 
 /// Where the size of entries begins: nothing, or what the first one makes of it.

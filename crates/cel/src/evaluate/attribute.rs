@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
                 return self.resolve(branch);
             }
         };
-        if attribute.selections.is_empty() {
+        if attribute.selections.is_empty() && !matches!(value, Value::Optional(Some(_))) {
             return Ok(value);
         }
         self.select(value, &attribute.selections)
@@ -58,10 +58,13 @@ impl<'a> Run<'a> {
     pub(super) fn accumulated(&mut self, step: &'a crate::plan::Step) -> Result_<'a> {
         let crate::plan::Step::Attribute(attribute) = step else { return self.step(step) };
         let Base::Local(place) = attribute.base else { return self.step(step) };
-        let value = self.local(place)?;
+        let value = self.local(place);
+        if let Err(Error::Cancelled) = value {
+            return value;
+        }
         drop(std::mem::replace(&mut self.locals[place], Local::Empty));
         self.charge(1)?;
-        Ok(value)
+        value
     }
 
     fn select(&mut self, value: Value<'a>, selections: &'a [Selection]) -> Result_<'a> {
@@ -73,21 +76,20 @@ impl<'a> Run<'a> {
         };
         for selection in selections {
             optional |= selection.optional;
-            let (key, constant) = self.key(selection)?;
-            let key = key?;
-            let found = find(&value, key, optional || selection.test);
-            let missing = matches!(found, Ok(Found::NoKey(_) | Found::NoIndex(_)));
-            // What is looked for in vain costs nothing, unless to look was the point.
-            if selection.test || !(optional && missing) || (optional && found.is_err() && !constant) {
-                let fails = optional && found.is_err() && !selection.test;
-                if !fails {
-                    self.charge(1)?;
-                }
+            let found = match self.key(selection) {
+                Ok(key) => find(&value, key),
+                Err(Error::Cancelled) => return Err(Error::Cancelled),
+                Err(error) => Err(error),
+            };
+            // What may be absent and is costs nothing.
+            if !optional || matches!(found, Ok(Found::Value(_))) {
+                self.charge(1)?;
             }
             value = match found? {
-                _ if selection.test => Value::Bool(!missing),
+                Found::Value(_) if selection.test => Value::Bool(true),
                 Found::Value(value) => value,
                 Found::NoKey(_) | Found::NoIndex(_) if optional => return Ok(Value::Optional(None)),
+                Found::NoKey(_) | Found::NoIndex(_) if selection.test => Value::Bool(false),
                 Found::NoKey(key) => return Err(Error::new(format!("no such key: {}", key.shown()))),
                 Found::NoIndex(key) => {
                     return Err(Error::new(format!("index out of bounds: {}", key.shown())));
@@ -97,23 +99,13 @@ impl<'a> Run<'a> {
         Ok(if optional { Value::optional(Some(value)) } else { value })
     }
 
-    /// What a selection selects by, and whether that is a constant. Cancelling is the outer error.
-    fn key(&mut self, selection: &'a Selection) -> Result<(Result_<'a>, bool), Error> {
-        let (key, constant) = match &selection.by {
-            By::Constant(value) => return Ok((Ok(value.clone()), true)),
-            By::Attribute(attribute) => (self.resolve(attribute), false),
-            By::Value(step) => (self.step(step), false),
-        };
-        if let Err(error) = &key {
-            if *error == Error::Cancelled {
-                return Err(Error::Cancelled);
-            }
-            // The selection was observed, with the error.
-            if !selection.optional {
-                self.charge(1)?;
-            }
+    /// What a selection selects by.
+    fn key(&mut self, selection: &'a Selection) -> Result_<'a> {
+        match &selection.by {
+            By::Constant(value) => Ok(value.clone()),
+            By::Attribute(attribute) => self.resolve(attribute),
+            By::Value(step) => self.step(step),
         }
-        Ok((key, constant))
     }
 
     /// `has()`.
@@ -130,11 +122,12 @@ fn bare(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Map(Map::Json(members, _)) => Value::Map(Map::Plain(members)),
         Value::List(List::Json(items, ..)) => Value::List(List::Plain(items)),
+        Value::List(List::Kept(items, ..)) => Value::List(List::Owned(items)),
         other => other,
     }
 }
 
-fn find<'a>(value: &Value<'a>, key: Value<'a>, lenient: bool) -> Result<Found<'a>, Error> {
+fn find<'a>(value: &Value<'a>, key: Value<'a>) -> Result<Found<'a>, Error> {
     match value {
         Value::Map(map) => Ok(match map.find(&key)? {
             Some(value) => Found::Value(value),
@@ -145,6 +138,9 @@ fn find<'a>(value: &Value<'a>, key: Value<'a>, lenient: bool) -> Result<Found<'a
                 Value::Int(it) => *it,
                 Value::Uint(it) => i64::try_from(*it).unwrap_or(-1),
                 Value::Double(it) if it.fract() == 0.0 => *it as i64,
+                Value::Double(_) => {
+                    return Err(Error::new(format!("unsupported index value {} in list", key.shown())));
+                }
                 other => {
                     let message = format!("unsupported index type '{}' in list", other.type_name());
                     return Err(Error::new(message));
@@ -156,7 +152,6 @@ fn find<'a>(value: &Value<'a>, key: Value<'a>, lenient: bool) -> Result<Found<'a
             }
         }
         // What has no fields has not this one.
-        _ if lenient => Ok(Found::NoKey(key)),
         _ => Ok(Found::NoKey(key)),
     }
 }

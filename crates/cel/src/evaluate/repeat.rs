@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
                 }
             }
             other => {
-                let message = format!("got '{}', expected iterable type", other.type_name());
+                let message = format!("got '{}', expected iterable type", go_type(other));
                 return Err(Error::new(message));
             }
         }
@@ -75,5 +75,22 @@ impl<'a> Run<'a> {
         }
         self.locals[it.place] = Local::Value(value);
         Ok(true)
+    }
+}
+
+/// What Go calls the type of a value that is not a list or a map.
+fn go_type(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Duration(_) => "types.Duration",
+        Value::Type(_) => "*types.Type",
+        _ => "*types.Optional",
     }
 }

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::arguments::{any, list};
 use super::costs::{estimate_walk, walk};
+use super::sequences::is_comparable;
 use super::{Function, Library, Overload};
 use crate::error::Error;
 use crate::value::Value;
@@ -89,10 +90,21 @@ pub static LIBRARY: Library = Library {
 };
 
 fn is_sorted<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let items = list(arguments, 0)?.values()?;
-    // Items without an order do not make a list unsorted.
-    let is_sorted = items.windows(2).all(|pair| pair[0].compare(&pair[1]) != Ok(Ordering::Greater));
-    Ok(Value::Bool(is_sorted))
+    let mut before: Option<Value<'a>> = None;
+    for item in list(arguments, 0)?.iter() {
+        let item = ordered(item?)?;
+        // Items without an order among each other do not make a list unsorted.
+        if before.is_some_and(|before| before.compare(&item) == Ok(Ordering::Greater)) {
+            return Ok(Value::Bool(false));
+        }
+        before = Some(item);
+    }
+    Ok(Value::Bool(true))
+}
+
+/// An item of a type that has an order.
+fn ordered(item: Value<'_>) -> Result<Value<'_>, Error> {
+    if is_comparable(&item) { Ok(item) } else { Err(Error::NoSuchOverload) }
 }
 
 fn sum<'a>(arguments: &[Value<'a>], zero: Value<'a>) -> Result<Value<'a>, Error> {
@@ -127,9 +139,9 @@ fn max<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 /// The item that no other is preferred to, by how it compares with those.
 fn most<'a>(arguments: &[Value<'a>], worse: Ordering, otherwise: &'static str) -> Result<Value<'a>, Error> {
     let mut items = list(arguments, 0)?.iter();
-    let first = items.next().ok_or_else(|| Error::new(otherwise))??;
+    let first = ordered(items.next().ok_or_else(|| Error::new(otherwise))??)?;
     items.try_fold(first, |best, item| {
-        let item = item?;
+        let item = ordered(item?)?;
         Ok(if best.compare(&item) == Ok(worse) { item } else { best })
     })
 }

@@ -98,7 +98,7 @@ fn is_uuid(text: &str) -> bool {
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && text.len() - digits.len() <= 2
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
 }

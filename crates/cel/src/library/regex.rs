@@ -42,7 +42,7 @@ fn find_all<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 }
 
 fn pattern(arguments: &[Value<'_>]) -> Result<Regex, Error> {
-    regexp::compile(text(arguments, 1)?).map_err(|error| Error::new(format!("Illegal regex: {error}")))
+    regexp::recent(text(arguments, 1)?).map_err(|error| Error::new(format!("Illegal regex: {error}")))
 }
 
 /// What matches first, or an empty text.

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::value::{List, Value};
 
 /// A range of more numbers costs more than any expression may.
-const MOST_NUMBERS: i64 = 10_000_000;
+const MOST_NUMBERS: i64 = 1_000_000;
 
 /// One overload for each type of items, in upstream's order.
 macro_rules! for_types {
@@ -159,7 +159,8 @@ fn sorted<'a>(items: &Value<'a>, keys: &List<'a>) -> Result<Value<'a>, Error> {
     Ok(Value::from(sorted?))
 }
 
-fn is_comparable(value: &Value<'_>) -> bool {
+/// Whether values of the type have an order.
+pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     matches!(
         value,
         Value::Bool(_)

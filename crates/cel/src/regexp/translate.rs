@@ -51,8 +51,7 @@ const MOST_REPEATS: u64 = 1000;
 
 /// The same expression in the other syntax.
 pub(super) fn translate(source: &str) -> Result<String, PatternError> {
-    let mut walk =
-        Walk { source, rest: source, out: String::new(), groups: Vec::new(), last: None, weight: 1 };
+    let mut walk = Walk::new(source);
     walk.run()?;
     Ok(walk.out)
 }
@@ -67,14 +66,24 @@ struct Walk<'s> {
     last: Option<u64>,
     /// The greatest weight in the group that is open.
     weight: u64,
+    /// Flags that are yet to be written: a repetition after them repeats what is before them.
+    flags: String,
 }
 
 impl<'s> Walk<'s> {
+    fn new(source: &'s str) -> Walk<'s> {
+        let (out, flags) = (String::new(), String::new());
+        Walk { source, rest: source, out, groups: Vec::new(), last: None, weight: 1, flags }
+    }
+
     fn run(&mut self) -> Result<(), PatternError> {
         let mut repeated: Option<&'s str> = None;
         while let Some(character) = self.rest.chars().next() {
             let before = self.rest;
             let mut repeats = None;
+            if !matches!(character, '*' | '+' | '?') && (character != '{' || count(before).is_none()) {
+                self.out.push_str(&std::mem::take(&mut self.flags));
+            }
             match character {
                 '(' if self.rest.starts_with("(?") => self.group()?,
                 '(' => self.open("(?:", 1),
@@ -212,7 +221,7 @@ impl<'s> Walk<'s> {
                         self.open(&format!("(?{flags}:"), index + 1);
                     } else {
                         if !flags.is_empty() {
-                            let _ = write!(self.out, "(?{flags})");
+                            let _ = write!(self.flags, "(?{flags})");
                         }
                         self.rest = &text[index + 1..];
                     }

@@ -1,5 +1,7 @@
 //! Lists and maps: what is in them, how many, and what is at a place.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::special;
@@ -42,7 +44,7 @@ pub static SIZE: &[Overload] = &[
 
 pub static INSERT: &[Overload] = &[
     Overload::new("@mapInsert_map_key_value", "(map(K, V), K, V) -> map(K, V)", insert),
-    Overload::new("@mapInsert_map_map", "(map(K, V), map(K, V)) -> map(K, V)", insert_all),
+    Overload::new("@mapInsert_map_map", "(map(K, V), map(K, V)) -> map(K, V)", insert),
 ];
 
 fn contains<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -81,45 +83,56 @@ fn size<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     }
 }
 
-fn entries<'a>(map: &Map<'a>) -> Result<Vec<(Key<'a>, Value<'a>)>, Error> {
+fn entries<'a>(map: &Map<'a>) -> Result<BTreeMap<Key<'a>, Value<'a>>, Error> {
     if let Map::Owned(entries) = map {
-        return Ok(entries.to_vec());
+        return Ok((**entries).clone());
     }
-    let mut entries = Vec::with_capacity(map.len());
+    let mut entries = BTreeMap::new();
     for key in map.keys() {
         if let (Some(own), Some(value)) = (Key::of(&key), map.find(&key)?) {
-            entries.push((own, value));
+            entries.insert(own, value);
         }
     }
     Ok(entries)
 }
 
-/// Puts an entry where its key belongs.
-fn put<'a>(entries: &mut Vec<(Key<'a>, Value<'a>)>, key: &Value<'a>, value: Value<'a>) -> Result<(), Error> {
+/// Puts an entry where its key belongs, which must be free.
+fn put<'a>(
+    entries: &mut BTreeMap<Key<'a>, Value<'a>>,
+    key: &Value<'a>,
+    value: Value<'a>,
+) -> Result<(), Error> {
     let Some(own) = Key::of(key) else {
         return Err(Error::new(format!("unsupported key type: {}", key.type_name())));
     };
-    match entries.binary_search_by(|(known, _)| known.cmp(&own)) {
-        Ok(_) => Err(Error::new(format!("insert failed: key {} already exists", key.shown()))),
-        Err(place) => {
-            entries.insert(place, (own, value));
+    match entries.entry(own) {
+        Entry::Occupied(_) => Err(Error::new(format!("insert failed: key {} already exists", key.shown()))),
+        Entry::Vacant(free) => {
+            free.insert(value);
             Ok(())
         }
     }
 }
 
-fn insert<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let [Value::Map(map), key, value] = arguments else { return Err(Error::NoSuchOverload) };
-    let mut all = entries(map)?;
-    put(&mut all, key, value.clone())?;
-    Ok(Value::Map(Map::Owned(Arc::new(all))))
+/// Puts what comes after the map into it.
+pub fn put_all<'a>(entries: &mut BTreeMap<Key<'a>, Value<'a>>, rest: &[Value<'a>]) -> Result<(), Error> {
+    match rest {
+        [key, value] => put(entries, key, value.clone()),
+        [Value::Map(more)] => {
+            for key in more.keys() {
+                if let Some(value) = more.find(&key)? {
+                    put(entries, &key, value)?;
+                }
+            }
+            Ok(())
+        }
+        _ => Err(Error::NoSuchOverload),
+    }
 }
 
-fn insert_all<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let [Value::Map(map), Value::Map(more)] = arguments else { return Err(Error::NoSuchOverload) };
+fn insert<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
+    let [Value::Map(map), rest @ ..] = arguments else { return Err(Error::NoSuchOverload) };
     let mut all = entries(map)?;
-    for (key, value) in entries(more)? {
-        put(&mut all, &key.value(), value)?;
-    }
+    put_all(&mut all, rest)?;
     Ok(Value::Map(Map::Owned(Arc::new(all))))
 }

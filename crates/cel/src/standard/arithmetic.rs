@@ -1,14 +1,11 @@
 //! `+`, `-`, `*`, `/`, `%`: checked, never wrapped.
 
-use std::sync::Arc;
-
 use atoll_meta::time::Timestamp;
 
 use crate::error::Error;
 use crate::library::Overload;
-use crate::shape::ListKind;
 use crate::time::SECOND;
-use crate::value::{List, Map, Value, place_of};
+use crate::value::{Value, merged};
 
 pub static ADD: &[Overload] = &[
     Overload::new("add_bytes", "(bytes, bytes) -> bytes", add).unguarded(),
@@ -90,7 +87,7 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         [Value::Timestamp(at), Value::Duration(nanos)] | [Value::Duration(nanos), Value::Timestamp(at)] => {
             later(*at, i128::from(*nanos))?
         }
-        [Value::List(one), Value::List(two)] => Value::List(concatenate(one, two)?),
+        [Value::List(one), Value::List(two)] => Value::List(merged(one, two)?),
         [
             Value::Null
             | Value::Bool(_)
@@ -104,35 +101,6 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
         }
         _ => return Err(Error::NoSuchOverload),
     })
-}
-
-/// Lists with a schema merge as their kind says; the others are joined.
-fn concatenate<'a>(one: &List<'a>, two: &List<'a>) -> Result<List<'a>, Error> {
-    let Some((kind, shape)) = one.kind() else {
-        let mut items = one.values()?;
-        items.extend(two.values()?);
-        return Ok(List::Owned(Arc::new(items)));
-    };
-    let mut items = one.values()?;
-    for item in two.iter() {
-        let item = item?;
-        let place = match kind {
-            ListKind::Atomic => None,
-            ListKind::Set => items.iter().position(|own| own.equals(&item) == Ok(true)),
-            ListKind::Map(keys) => match &item {
-                Value::Map(Map::Json(..)) => {
-                    let so_far = List::Owned(Arc::new(items.clone()));
-                    place_of(&so_far, &item, keys)
-                }
-                _ => None,
-            },
-        };
-        match place {
-            Some(place) => items[place] = item,
-            None => items.push(item),
-        }
-    }
-    Ok(List::Kept(Arc::new(items), shape, kind))
 }
 
 fn subtract<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {

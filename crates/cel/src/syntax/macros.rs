@@ -6,6 +6,9 @@ use super::parser::Parser;
 use super::tree::{ACCUMULATOR, Id, Loop, Node};
 use crate::value::Value;
 
+/// The most nodes with which `optMap` still writes its target twice: in chains of it they double each time.
+const NODES: usize = 100_000;
+
 /// A call, or what stands for it if it is a macro's.
 pub(super) fn expand(
     parser: &mut Parser<'_>,
@@ -265,6 +268,9 @@ impl Maker<'_, '_> {
         let name =
             self.plain(variable, &format!("{function}() variable name must be a simple identifier"))?;
         let has = self.method(target, "hasValue", Vec::new());
+        if self.parser.tree.nodes.len() > NODES {
+            return Err((target, "expression is too large".to_owned()));
+        }
         let again = self.copy(target);
         let value = self.method(again, "value", Vec::new());
         let mut bound = self.bind(name, value, transform);

@@ -2,11 +2,10 @@
 
 use std::cmp::Ordering;
 
-use serde_json::Value as Json;
-
+use super::merge::{same_keyed, same_set};
 use super::{List, Map, Value};
 use crate::error::Error;
-use crate::shape::{ListKind, Shape, ShapeKind};
+use crate::shape::{ListKind, ShapeKind};
 
 impl<'a> Value<'a> {
     /// Whether two values are equal. Values of different types are not, but for numbers; lists and maps with a schema
@@ -14,6 +13,8 @@ impl<'a> Value<'a> {
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, Error> {
         Ok(match (self, other) {
             (Value::Null, Value::Null) => true,
+            // Nothing refuses to be compared with null.
+            (Value::Null, _) | (_, Value::Null) => false,
             (Value::Bool(one), Value::Bool(two)) => one == two,
             (
                 Value::Int(_) | Value::Uint(_) | Value::Double(_),
@@ -98,72 +99,19 @@ fn lists<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error> {
         return Ok(false);
     }
     match one.kind() {
-        Some((ListKind::Set, _)) => return set(one, two),
-        Some((ListKind::Map(keys), shape)) => return keyed(one, two, keys, shape),
+        Some((ListKind::Set, _)) => return same_set(one, two),
+        Some((ListKind::Map(keys), _)) => return same_keyed(one, two, keys),
         _ => {}
     }
     for (left, right) in one.iter().zip(two.iter()) {
-        if !left?.equals(&right?)? {
-            return Ok(false);
+        match left?.equals(&right?) {
+            Ok(true) => {}
+            // In lists without a schema, what cannot be compared is not different.
+            Err(_) if one.kind().is_none() => {}
+            other => return other,
         }
     }
     Ok(true)
-}
-
-/// Whether all of the second are in the first. Upstream looks at the raw data here, not at values.
-fn set<'a>(one: &List<'a>, two: &List<'a>) -> Result<bool, Error> {
-    for item in two.iter() {
-        let item = item?;
-        let found = match one {
-            List::Json(raw, ..) => raw.iter().any(|raw| is_raw(raw, &item)),
-            _ => one.iter().any(|own| own.is_ok_and(|own| own.equals(&item) == Ok(true))),
-        };
-        if !found {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Whether a value is this piece of data, type and all.
-fn is_raw(raw: &Json, value: &Value<'_>) -> bool {
-    match (raw, value) {
-        (Json::String(raw), Value::String(text)) => raw.as_str() == &**text,
-        (Json::Bool(raw), Value::Bool(value)) => raw == value,
-        (Json::Number(raw), Value::Int(value)) => raw.as_i64() == Some(*value),
-        (Json::Number(raw), Value::Double(value)) => raw.is_f64() && raw.as_f64() == Some(*value),
-        _ => false,
-    }
-}
-
-/// Whether items with the same keys are the same.
-fn keyed<'a>(one: &List<'a>, two: &List<'a>, keys: &[String], shape: &'a Shape) -> Result<bool, Error> {
-    for item in two.iter() {
-        let item = item?;
-        let Some(place) = place_of(one, &item, keys) else { return Ok(false) };
-        let own = match one {
-            List::Json(raw, ..) => Value::from_json(&raw[place], shape)?,
-            _ => one.get(place).unwrap_or(Err(Error::NoSuchOverload))?,
-        };
-        if !own.equals(&item)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Where in a keyed list the item with the same keys is; of several the last.
-pub(crate) fn place_of<'a>(list: &List<'a>, item: &Value<'a>, keys: &[String]) -> Option<usize> {
-    let Value::Map(Map::Json(wanted, _)) = item else { return None };
-    let same =
-        |members: &serde_json::Map<String, Json>| keys.iter().all(|key| members.get(key) == wanted.get(key));
-    (0..list.len()).rev().find(|place| match list {
-        List::Json(raw, ..) => raw[*place].as_object().is_some_and(same),
-        _ => match list.get(*place) {
-            Some(Ok(Value::Map(Map::Json(members, _)))) => same(members),
-            _ => false,
-        },
-    })
 }
 
 fn maps<'a>(one: &Map<'a>, two: &Map<'a>) -> Result<bool, Error> {
@@ -173,7 +121,7 @@ fn maps<'a>(one: &Map<'a>, two: &Map<'a>) -> Result<bool, Error> {
     let Map::Json(members, shape) = one else {
         for key in one.keys() {
             match (one.find(&key)?, two.find(&key)?) {
-                (Some(left), Some(right)) if left.equals(&right)? => {}
+                (Some(left), Some(right)) if left.equals(&right) != Ok(false) => {}
                 _ => return Ok(false),
             }
         }

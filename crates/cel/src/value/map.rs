@@ -1,6 +1,7 @@
 //! Maps and objects: borrowed JSON or values that were made.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Text, Value};
@@ -14,8 +15,8 @@ pub enum Map<'a> {
     Json(&'a serde_json::Map<String, serde_json::Value>, &'a Shape),
     /// JSON without a shape.
     Plain(&'a serde_json::Map<String, serde_json::Value>),
-    /// Values, in the order of their keys.
-    Owned(Arc<Vec<(Key<'a>, Value<'a>)>>),
+    /// Values.
+    Owned(Arc<BTreeMap<Key<'a>, Value<'a>>>),
 }
 
 /// A key of a map that was made.
@@ -97,19 +98,10 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The value of a key, by what it is ordered by.
-fn get<'a>(entries: &[(Key<'a>, Value<'a>)], rank: (u8, i128, &str)) -> Option<Value<'a>> {
-    let place = entries.binary_search_by(|(key, _)| key.rank().cmp(&rank)).ok()?;
-    Some(entries[place].1.clone())
-}
-
 impl<'a> Map<'a> {
     /// A map of these entries; of several with one key the last one counts.
-    pub fn owned(mut entries: Vec<(Key<'a>, Value<'a>)>) -> Map<'a> {
-        entries.reverse();
-        entries.sort_by(|(one, _), (two, _)| one.cmp(two));
-        entries.dedup_by(|(one, _), (two, _)| one == two);
-        Map::Owned(Arc::new(entries))
+    pub fn owned(entries: Vec<(Key<'a>, Value<'a>)>) -> Map<'a> {
+        Map::Owned(Arc::new(entries.into_iter().collect()))
     }
 
     /// How many entries it has.
@@ -136,7 +128,7 @@ impl<'a> Map<'a> {
                 Value::String(name) => self.member(name),
                 _ => Ok(None),
             },
-            Map::Owned(entries) => Ok(Key::lookup(key).and_then(|key| get(entries, key.rank()))),
+            Map::Owned(entries) => Ok(Key::lookup(key).and_then(|key| entries.get(&key).cloned())),
         }
     }
 
@@ -144,7 +136,7 @@ impl<'a> Map<'a> {
     pub fn member(&self, name: &str) -> Result<Option<Value<'a>>, Error> {
         match self {
             Map::Plain(members) => Ok(members.get(name).map(Value::plain)),
-            Map::Owned(entries) => Ok(get(entries, (2, 0, name))),
+            Map::Owned(entries) => Ok(entries.get(&Key::String(Text::Shared(name.into()))).cloned()),
             Map::Json(members, shape) => match &shape.kind {
                 ShapeKind::Map(values) => {
                     members.get(name).map(|member| Value::from_json(member, values)).transpose()
@@ -168,7 +160,7 @@ impl<'a> Map<'a> {
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Map::Plain(members) => members.keys().map(|name| Value::from(name.as_str())).collect(),
-            Map::Owned(entries) => entries.iter().map(|(key, _)| key.value()).collect(),
+            Map::Owned(entries) => entries.keys().map(Key::value).collect(),
             Map::Json(members, shape) => match &shape.kind {
                 ShapeKind::Map(_) => members.keys().map(|name| Value::from(name.as_str())).collect(),
                 ShapeKind::Object(object) => members

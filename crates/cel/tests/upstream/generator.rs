@@ -43,27 +43,45 @@ impl Generator {
     pub fn expression(&mut self) -> String {
         let depth = 1 + self.below(4);
         let kind = if self.below(2) == 0 { Kind::Bool } else { self.pick(&KINDS) };
-        let text = self.of(kind, depth, &mut Vec::new());
-        if self.below(20) > 0 {
-            return text;
-        }
-        // Damaged.
-        let mut characters: Vec<char> = text.chars().collect();
-        let place = self.below(characters.len());
-        match self.below(3) {
-            0 => {
-                characters.remove(place);
-            }
-            1 => characters.insert(
-                place,
-                self.pick(&['(', ')', ',', '.', '+', '\'', '[', '}', '$', '?', ':', 'x', '1']),
-            ),
-            _ => characters.truncate(place),
-        }
-        characters.into_iter().collect()
+        self.of(kind, depth, &mut Vec::new())
     }
 
+    /// An expression in which something was added, left out or cut off.
+    pub fn damaged(&mut self) -> String {
+        const ADDED: [&str; 24] = [
+            "(", ")", ",", ".", "+", "'", "[", "}", "$", "?", ":", "x", "1", " in ", " && ", "{", "]", "-",
+            "!", " ", "=", "\"", "..", " for ",
+        ];
+        let text = self.expression();
+        let mut characters: Vec<String> = text.chars().map(String::from).collect();
+        for _ in 0..=self.below(2) {
+            let place = self.below(characters.len().max(1));
+            match self.below(4) {
+                0 if characters.len() > 1 => {
+                    characters.remove(place);
+                }
+                1 | 2 => characters.insert(place, self.pick(&ADDED).to_owned()),
+                _ => characters.truncate(place.max(1)),
+            }
+        }
+        characters.concat()
+    }
+
+    /// The same, but now and then in a way that hides its type or passes it through something.
     fn of(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
+        let text = self.typed(kind, depth, scope);
+        match self.below(45) {
+            0 => format!("dyn({text})"),
+            1 => format!("optional.of({text}).value()"),
+            2 => format!("[{text}][0]"),
+            3 => format!("{{'k': {text}}}.k"),
+            4 => format!("[{text}][?0].orValue({text})"),
+            5 => format!("optional.of({text}).optMap(o, o).orValue({text})"),
+            _ => text,
+        }
+    }
+
+    fn typed(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
         // Now and then something of another type.
         let kind = if self.below(60) == 0 { self.pick(&KINDS) } else { kind };
         let known: Vec<String> =
@@ -76,6 +94,11 @@ impl Generator {
             return self.leaf(kind);
         }
         let deeper = depth - 1;
+        if self.below(5) == 0
+            && let Some(text) = self.library(kind, deeper, scope)
+        {
+            return text;
+        }
         if self.below(12) == 0 {
             let (condition, yes, no) = (
                 self.of(Kind::Bool, deeper, scope),
@@ -160,6 +183,106 @@ impl Generator {
                 }
             },
         }
+    }
+
+    /// A call of a library's function: `T` stands for a text, `N` for a number, `L` and `M` for lists of them.
+    fn library(&mut self, kind: Kind, depth: usize, scope: &mut Vec<(String, Kind)>) -> Option<String> {
+        let templates: &[&str] = match kind {
+            Kind::Bool => &[
+                "M.isSorted()",
+                "L.isSorted()",
+                "isURL(T)",
+                "isQuantity(T)",
+                "isIP(T)",
+                "isCIDR(T)",
+                "isSemver(T)",
+                "sets.contains(L, L)",
+                "sets.intersects(M, M)",
+                "sets.equivalent(L, L)",
+                "quantity('1Gi').isGreaterThan(quantity(T))",
+                "T.find('[a-z]+') == T",
+                "!format.dns1123Label().validate(T).hasValue()",
+                "ip('10.0.0.1') == ip(T)",
+                "cidr('10.0.0.0/8').containsIP(T)",
+                "url('https://a.b/' + T).getHost() == T",
+                "semver('1.2.3').isLessThan(semver(T))",
+                "ip.isCanonical(T)",
+                "quantity('1') == quantity('1k')",
+                "L.distinct() == L",
+                "format.named(T).hasValue()",
+            ],
+            Kind::Int => &[
+                "M.sum()",
+                "M.max()",
+                "M.min()",
+                "T.indexOf(T)",
+                "T.lastIndexOf(T)",
+                "L.indexOf(T)",
+                "T.split('e').size()",
+                "quantity('50').asInteger()",
+                "M.slice(0, 1)[0]",
+                "T.findAll('[aeiou]').size()",
+                "lists.range(3)[1]",
+                "semver('1.2.3').minor()",
+                "cidr('10.0.0.0/8').prefixLength()",
+                "quantity('1').compareTo(quantity('2'))",
+                "ip('::1').family()",
+            ],
+            Kind::Text => &[
+                "T.lowerAscii()",
+                "T.upperAscii()",
+                "T.trim()",
+                "T.substring(1)",
+                "T.substring(0, 2)",
+                "T.replace('e', T)",
+                "T.replace(T, 'x', 1)",
+                "L.join()",
+                "L.join(T)",
+                "T.charAt(0)",
+                "T.find('[a-m]+')",
+                "'%s-%d'.format([T, N])",
+                "strings.quote(T)",
+                "T.split('')[0]",
+                "url('https://a.b:8/c').getPort()",
+                "L.sort()[0]",
+                "L.max()",
+                "T.reverse()",
+            ],
+            Kind::Numbers => &[
+                "M.sort()",
+                "M.distinct()",
+                "M.reverse()",
+                "lists.range(N)",
+                "[M, M].flatten()",
+                "M.slice(0, 1)",
+                "M.sortBy(s, -s)",
+            ],
+            Kind::Texts => &[
+                "T.split('e')",
+                "T.split('e', 2)",
+                "L.sort()",
+                "L.distinct()",
+                "T.findAll('[a-z]')",
+                "T.findAll('[a-z]', 2)",
+                "L.sortBy(s, s.size())",
+                "L.reverse()",
+            ],
+            _ => return None,
+        };
+        let template = self.pick(templates);
+        let mut text = String::new();
+        for (place, character) in template.char_indices() {
+            let alone = !template[place + 1..].starts_with(|next: char| next.is_ascii_alphabetic())
+                && !template[..place].ends_with(|before: char| before.is_ascii_alphabetic());
+            match character {
+                'T' if alone => text.push_str(&self.of(Kind::Text, depth, scope)),
+                'N' if alone => text.push_str(&self.of(Kind::Int, depth, scope)),
+                'L' if alone => text.push_str(&self.of(Kind::Texts, depth, scope)),
+                'M' if alone => text.push_str(&self.of(Kind::Numbers, depth, scope)),
+                other => text.push(other),
+            }
+        }
+        Some(text)
     }
 
     fn any_of(&mut self, kinds: &[Kind], depth: usize, scope: &mut Vec<(String, Kind)>) -> String {
@@ -248,7 +371,29 @@ impl Generator {
 
     fn leaf(&mut self, kind: Kind) -> String {
         match kind {
-            Kind::Bool => self.pick(&["true", "false", "self.enabled", "any == 7", "self.port == '80%'"]),
+            Kind::Bool => self.pick(&[
+                "true",
+                "false",
+                "self.enabled",
+                "any == 7",
+                "self.port == '80%'",
+                "self.when < self.later",
+                "self.span > duration('1m')",
+                "self.data == b'hello'",
+                "oldSelf.hasValue()",
+                "self.set == self.other",
+                "self.items == self.items",
+                "self.labels == self.labels",
+                "type(self.port) == string",
+                "has(self.bounds.x.low)",
+                "has(self.bounds.q)",
+                "self.bounds.x == self.bounds.y",
+                "self.list.exists(i, v, i == v)",
+                "self.labels.all(k, v, k != v)",
+                "self.maybe == null",
+                "'app' in self.labels",
+                "self.day == timestamp('2024-02-29T00:00:00Z')",
+            ]),
             Kind::Int => self.pick(&[
                 "0",
                 "1",
@@ -275,9 +420,17 @@ impl Generator {
                 "self.labels.app",
                 "self.a__dot__b__dash__c__slash__d",
             ]),
-            Kind::Numbers => {
-                self.pick(&["[1, 2, 3]", "self.list", "[self.replicas]", "self.nested[0]", "[7]"])
-            }
+            Kind::Numbers => self.pick(&[
+                "[1, 2, 3]",
+                "self.list",
+                "[self.replicas]",
+                "self.nested[0]",
+                "[7]",
+                "self.list.transformList(i, v, i * v)",
+                "self.list.transformList(i, v, v > 1, i)",
+                "[?self.list[?0], ?self.list[?9]]",
+                "self.nested.map(n, n.size())",
+            ]),
             Kind::Texts => self.pick(&[
                 "['a', 'b']",
                 "self.set",

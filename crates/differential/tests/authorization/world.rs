@@ -10,12 +10,33 @@ const USERS: [&str; 5] = ["rbac-ann", "rbac-bob", "rbac-eve", "rbac <odd> & \"qu
 const GROUPS: [&str; 4] = ["rbac-dev", "rbac-ops", "rbac-audit", "system:authenticated"];
 const ACCOUNTS: [&str; 3] = ["robot", "builder", "default"];
 const VERBS: [&str; 12] = [
-    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "approve", "*",
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "bind",
+    "escalate",
+    "approve",
+    "*",
 ];
 const API_GROUPS: [&str; 5] = ["", "apps", "batch", GROUP, "*"];
 const RESOURCES: [&str; 12] = [
-    "pods", "pods/log", "pods/*", "*/scale", "*/status", "deployments", "deployments/scale", "secrets", "configmaps",
-    "namespaces", "clusterroles", "*",
+    "pods",
+    "pods/log",
+    "pods/*",
+    "*/scale",
+    "*/status",
+    "deployments",
+    "deployments/scale",
+    "secrets",
+    "configmaps",
+    "namespaces",
+    "clusterroles",
+    "*",
 ];
 const NAMES: [&str; 3] = ["first", "second", "third"];
 const PATHS: [&str; 7] = ["/logs", "/logs/*", "/metrics", "/api*", "/x/*", "/x/y", "*"];
@@ -23,7 +44,10 @@ const PATHS: [&str; 7] = ["/logs", "/logs/*", "/metrics", "/api*", "/x/*", "/x/y
 const BORN: [(&str, &[&str]); 8] = [
     ("system:kube-scheduler", &["system:authenticated"]),
     ("system:kube-controller-manager", &["system:authenticated"]),
-    ("system:serviceaccount:kube-system:deployment-controller", &["system:serviceaccounts", "system:authenticated"]),
+    (
+        "system:serviceaccount:kube-system:deployment-controller",
+        &["system:serviceaccounts", "system:authenticated"],
+    ),
     ("system:serviceaccount:kube-system:namespace-controller", &["system:serviceaccounts"]),
     ("system:node:n1", &["system:nodes", "system:authenticated"]),
     ("system:anonymous", &["system:unauthenticated"]),
@@ -92,9 +116,8 @@ pub type Created = (String, Value);
 
 /// Namespaces, roles and bindings; some bindings are of roles that are not there.
 pub fn objects(draw: &mut Draw) -> Vec<Created> {
-    let core = NAMESPACES.map(|name| {
-        ("/api/v1/namespaces".to_string(), json!({ "metadata": { "name": name } }))
-    });
+    let core =
+        NAMESPACES.map(|name| ("/api/v1/namespaces".to_string(), json!({ "metadata": { "name": name } })));
     let mut objects = Vec::from(core);
     let base = format!("/apis/{GROUP}/v1");
     for number in 0..14 {
@@ -117,7 +140,8 @@ pub fn objects(draw: &mut Draw) -> Vec<Created> {
     ));
     for namespace in NAMESPACES {
         for number in 0..5 {
-            let role = json!({ "metadata": { "name": format!("rbac-{number}") }, "rules": draw.rules(false) });
+            let role =
+                json!({ "metadata": { "name": format!("rbac-{number}") }, "rules": draw.rules(false) });
             objects.push((format!("{base}/namespaces/{namespace}/roles"), role));
         }
     }
@@ -190,7 +214,10 @@ impl Question {
             }
         };
         let about = if draw.below(6) == 0 {
-            About::Path(draw.one(&["/logs", "/logs/a", "/metrics", "/api", "/apix", "/x/y/z", "/", "/healthz"]).into())
+            About::Path(
+                draw.one(&["/logs", "/logs/a", "/metrics", "/api", "/apix", "/x/y/z", "/", "/healthz"])
+                    .into(),
+            )
         } else {
             let (group, resource) = draw.one_pair();
             let subresource = if draw.below(3) == 0 { draw.one(&["log", "scale", "status"]) } else { "" };
@@ -248,9 +275,8 @@ impl Question {
                     return None;
                 }
                 let mut path = version(group).to_string();
-                let parts = [("namespaces", namespace), (resource, name)];
                 if !namespace.is_empty() {
-                    path.push_str(&format!("/{}/{}", parts[0].0, parts[0].1));
+                    path.push_str(&format!("/namespaces/{namespace}"));
                 }
                 path.push_str(&format!("/{resource}"));
                 for part in [name, subresource].into_iter().filter(|part| !part.is_empty()) {

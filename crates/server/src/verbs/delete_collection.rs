@@ -1,6 +1,6 @@
 //! DELETE on a collection: everything that is selected, each like a delete of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use atoll_admission::Options;
 use atoll_meta::Status;
@@ -49,6 +49,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 user: &asking.0,
                 options: Options::Delete(&options),
                 warnings: &Warnings::default(),
+                held: Mutex::default(),
             };
             match server.registry.delete(&row, &place, &options, &gate).await {
                 // Someone else deleted it in the meantime: it is gone all the same.

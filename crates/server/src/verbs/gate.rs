@@ -1,10 +1,12 @@
 //! Admission, as the registry asks for it about one request.
 
-use atoll_admission::{Operation, Options, Request};
+use std::sync::{Mutex, PoisonError};
+
+use atoll_admission::{Held, Operation, Options, Request};
 use atoll_authn::User;
 use atoll_authz::{Attributes, Target};
-use atoll_meta::Status;
-use atoll_registry::{Admission, Place, Row};
+use atoll_meta::{Status, object};
+use atoll_registry::{Admission, Place, Row, Written};
 use serde_json::Value;
 
 use super::patch::Warnings;
@@ -23,6 +25,8 @@ pub struct Gate<'a> {
     pub user: &'a User,
     pub options: Options<'a>,
     pub warnings: &'a Warnings,
+    /// What was taken for the write that was judged last.
+    pub held: Mutex<Vec<Box<dyn Held>>>,
 }
 
 impl<'a> Gate<'a> {
@@ -45,7 +49,12 @@ impl<'a> Gate<'a> {
             user: &call.user,
             options,
             warnings,
+            held: Mutex::default(),
         }
+    }
+
+    fn held(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Held>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks about a connection, which is nothing that is written.
@@ -60,13 +69,18 @@ impl<'a> Gate<'a> {
             self.server.here(self.workspace).is_ok_and(|here| here.authorize(&attributes).is_ok())
         };
         let warn = |text: String| self.warnings.also(text);
+        // Once a name was generated, it counts.
+        let name = match &phase {
+            Phase::Validate(object) if self.name.is_empty() => object::name(object),
+            _ => self.name,
+        };
         let request = Request {
             operation,
             row: self.row,
             subresource: self.subresource,
             workspace: self.place.workspace,
             namespace: self.place.namespace,
-            name: self.name,
+            name,
             user: self.user,
             old,
             options: self.options,
@@ -76,8 +90,12 @@ impl<'a> Gate<'a> {
             warn: &warn,
         };
         match phase {
-            Phase::Mutate(object) => self.server.admission.mutate(&request, object).await,
-            Phase::Validate(object) => self.server.admission.validate(&request, object).await,
+            Phase::Mutate(new) => self.server.admission.mutate(&request, new).await,
+            Phase::Validate(object) => {
+                let taken = self.server.admission.validate(&request, object).await?;
+                *self.held() = taken;
+                Ok(())
+            }
         }
     }
 }
@@ -109,6 +127,13 @@ impl Admission for Gate<'_> {
             }
             (None, Some(old)) => self.ask(Operation::Delete, Some(old), Phase::Validate(old)).await,
             (None, None) => Ok(()),
+        }
+    }
+
+    async fn ended(&self, written: Written) {
+        let held = std::mem::take(&mut *self.held());
+        for held in held {
+            held.finish(&self.server.registry, written).await;
         }
     }
 }

@@ -86,12 +86,18 @@ pub fn evaluation_error(attributes: &Value) -> Option<String> {
         let how_much = if known > 0 { "partially ignored" } else { "ignored" };
         broken.then(|| format!("spec.resourceAttributes.{name} {how_much} due to parse error"))
     };
-    let fields = ignored("fieldSelector", |raw| FieldSelector::parse(raw).is_ok(), |requirement| {
-        matches!(text(requirement, "operator"), "In" | "NotIn") && values(requirement).len() == 1
-    });
-    let labels = ignored("labelSelector", |raw| LabelSelector::parse(raw).is_ok(), |requirement| {
-        matches!(text(requirement, "operator"), "In" | "NotIn" | "Exists" | "DoesNotExist")
-    });
+    let fields = ignored(
+        "fieldSelector",
+        |raw| FieldSelector::parse(raw).is_ok(),
+        |requirement| {
+            matches!(text(requirement, "operator"), "In" | "NotIn") && values(requirement).len() == 1
+        },
+    );
+    let labels = ignored(
+        "labelSelector",
+        |raw| LabelSelector::parse(raw).is_ok(),
+        |requirement| matches!(text(requirement, "operator"), "In" | "NotIn" | "Exists" | "DoesNotExist"),
+    );
     let all: Vec<String> = fields.into_iter().chain(labels).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

@@ -1,0 +1,206 @@
+//! What a namespace may use in all is limited by its ResourceQuotas.
+//!
+//! ```text
+//!   request ─► turns: one at a time in a namespace, all that wait together
+//!                └─► pure check of each ─► guarded write of the quotas' status ─► the object's own write
+//!                                                     └── ledger: which of these are still under way
+//! ```
+//!
+//! Usage is written down before the object is, on condition that the quota is still what it was checked against. So the sum
+//! never exceeds the limit, whoever else is at it. An object's write that fails gives back what was taken for it. A crash in
+//! between leaves too much counted, never too little, until the namespace is counted again.
+
+mod ledger;
+mod surroundings;
+mod turns;
+
+use std::sync::Arc;
+
+use atoll_meta::{Status, object};
+use atoll_quota::{Amounts, Evaluator, Quota};
+use atoll_registry::{Place, Registry, Written};
+use serde_json::Value;
+
+use crate::request::{Operation, Request};
+use crate::{Held, Plugin, Reservation};
+use ledger::Ledger;
+use turns::{Change, Turns};
+
+const RESOURCE: &str = "resourcequotas";
+
+#[derive(Default)]
+pub struct ResourceQuota {
+    turns: Arc<Turns>,
+    ledger: Arc<Ledger>,
+}
+
+impl Plugin for ResourceQuota {
+    fn handles(&self, request: &Request<'_>) -> bool {
+        let writes = matches!(request.operation, Operation::Create | Operation::Update);
+        writes && !request.namespace.is_empty() && request.row.namespaced
+    }
+
+    /// Whoever counts a namespace again must not miss what is being written: while that may be so, the count is refused as one
+    /// that was made of something old, which it is.
+    fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
+        let counts = request.operation == Operation::Update && request.is_about("", RESOURCE, "status");
+        let (Some(old), Ok(revision)) = (request.old, object::resource_version(object).parse()) else {
+            return Ok(());
+        };
+        if !counts || !lowers(&old["status"]["used"], &object["status"]["used"]) {
+            return Ok(());
+        }
+        let place = Place { workspace: request.workspace, namespace: request.namespace, name: request.name };
+        let key = request.row.key(&place);
+        if self.ledger.is_current(&key, revision) {
+            return Ok(());
+        }
+        if self.ledger.is_behind(&key, revision) {
+            // It gets a revision after everything that was counted, so that whoever reads it and counts then has it all.
+            request.registry.touch(request.row, &key).map(tokio::spawn);
+        }
+        Err(stale(request.name))
+    }
+
+    fn reserve<'a>(&'a self, request: &'a Request<'a>, object: &'a Value) -> Option<Reservation<'a>> {
+        // Most namespaces have none, and nothing else is to be done there.
+        if request.list("", RESOURCE, request.namespace).is_empty() {
+            return None;
+        }
+        let evaluator = Evaluator::of(&request.row.group, &request.row.resource)?;
+        let operation = match request.operation {
+            Operation::Create => atoll_quota::Operation::Create,
+            _ => atoll_quota::Operation::Update,
+        };
+        if !evaluator.handles(operation, request.subresource, object, request.old) {
+            return None;
+        }
+        Some(Box::pin(self.take(request, evaluator, operation, object)))
+    }
+}
+
+impl ResourceQuota {
+    async fn take<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        evaluator: Evaluator,
+        operation: atoll_quota::Operation,
+        object: &'a Value,
+    ) -> Result<Option<Box<dyn Held>>, Status> {
+        // By now it has a name, even if that was generated.
+        let name = Some(object::name(object)).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| request.called(object));
+        let (workspace, namespace) = (request.workspace, request.namespace);
+        let key = request.row.key(&Place { workspace, namespace, name });
+        // What is there already will be refused: it needs no room, but it hears first that there is none.
+        let in_vain = request.operation == Operation::Create && request.snapshot.get(&key).is_some();
+        let change = Change {
+            evaluator,
+            operation,
+            subresource: request.subresource.to_string(),
+            new: object.clone(),
+            old: request.old.cloned(),
+            only_checked: request.is_dry_run() || in_vain,
+            group: request.row.group.clone(),
+            resource: request.row.resource.clone(),
+            name: name.to_string(),
+        };
+        let taken = self.turns.take(request.registry, workspace, namespace, change, &self.ledger).await?;
+        Ok(taken.map(|taken| {
+            let (workspace, namespace) = (workspace.to_string(), namespace.to_string());
+            let turns = self.turns.clone();
+            Box::new(Room { taken, turns, workspace, namespace }) as Box<dyn Held>
+        }))
+    }
+}
+
+/// What was taken for one object.
+struct Room {
+    taken: ledger::Taken,
+    turns: Arc<Turns>,
+    workspace: String,
+    namespace: String,
+}
+
+impl Held for Room {
+    fn finish<'a>(
+        mut self: Box<Self>,
+        registry: &'a Registry,
+        written: Written,
+    ) -> atoll_store::BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (workspace, namespace) = (self.workspace.as_str(), self.namespace.as_str());
+            if written == Written::No {
+                let giving = async {
+                    for (name, amounts) in self.taken.amounts() {
+                        give_back(registry, workspace, namespace, name, amounts).await;
+                    }
+                };
+                self.turns.alone(workspace, namespace, giving).await;
+            }
+            self.taken.finish(written);
+        })
+    }
+}
+
+/// How often a quota that changes all the time is tried to be given something back.
+const ATTEMPTS: usize = 16;
+
+/// Best effort: what is not given back is found when the namespace is counted again.
+async fn give_back(registry: &Registry, workspace: &str, namespace: &str, name: &str, amounts: &Amounts) {
+    for _ in 0..ATTEMPTS {
+        let place = Place { workspace, namespace, name };
+        let Some(mut stored) = Stored::find(registry, &place) else { return };
+        stored.quota.used.give_back(amounts);
+        match stored.write(registry, &place).await {
+            Err(status) if status.reason() == "Conflict" => {}
+            _ => return,
+        }
+    }
+}
+
+/// A quota and the revision that it was read at.
+#[derive(Clone)]
+struct Stored {
+    object: Arc<Value>,
+    quota: Quota,
+}
+
+impl Stored {
+    fn read(object: Value) -> Stored {
+        Stored { quota: Quota::read(&object), object: Arc::new(object) }
+    }
+
+    fn find(registry: &Registry, place: &Place<'_>) -> Option<Stored> {
+        let row = quotas(registry)?;
+        let found = registry.snapshot().get(&row.key(place))?;
+        atoll_meta::json::parse(&found.json).ok().map(|parsed| Stored::read(parsed.value))
+    }
+
+    /// Writes what is used, on condition that nobody has written the quota since it was read.
+    async fn write(&self, registry: &Registry, place: &Place<'_>) -> Result<(), Status> {
+        let row = quotas(registry).ok_or_else(|| Status::internal_error("ResourceQuotas are not served"))?;
+        let mut new = (*self.object).clone();
+        new["status"]["used"] = self.quota.used.to_json();
+        registry.write_status(&row, place, new, MANAGER).await
+    }
+}
+
+/// As which upstream writes the status of quotas.
+const MANAGER: &str = "kube-apiserver";
+
+fn quotas(registry: &Registry) -> Option<atoll_registry::SharedRow> {
+    registry.catalog.stored("", RESOURCE).cloned()
+}
+
+/// Whether any amount is less than it was.
+fn lowers(old: &Value, new: &Value) -> bool {
+    let (old, new) = (Amounts::read(old), Amounts::read(new));
+    new.iter().any(|(name, amount)| old.get(name).is_some_and(|old| amount < old))
+}
+
+fn stale(name: &str) -> Status {
+    let message =
+        "the object has been modified; please apply your changes to the latest version and try again";
+    Status::conflict("", RESOURCE, name, message)
+}

@@ -1,0 +1,41 @@
+//! What is around an object, from a snapshot.
+
+use atoll_meta::json;
+use atoll_quota::Surroundings;
+use atoll_registry::Registry;
+use atoll_store::Key;
+use atoll_watch::{Scope, Snapshot};
+use serde_json::Value;
+
+pub struct Around<'a> {
+    pub registry: &'a Registry,
+    pub snapshot: &'a Snapshot,
+    pub workspace: &'a str,
+}
+
+impl Around<'_> {
+    pub fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Value> {
+        let scope = Scope::new(group, resource, Some(self.workspace), Some(namespace));
+        let objects = self.snapshot.list(&scope, None);
+        objects.filter_map(|object| json::parse(&object.json).ok()).map(|parsed| parsed.value).collect()
+    }
+}
+
+impl Surroundings for Around<'_> {
+    fn now(&self) -> i64 {
+        self.registry.clock.now()
+    }
+
+    fn device_classes(&self) -> Vec<Value> {
+        self.list("resource.k8s.io", "deviceclasses", "")
+    }
+
+    fn pod(&self, namespace: &str, name: &str) -> Option<Value> {
+        let found = self.snapshot.get(&Key::object("", "pods", self.workspace, namespace, name))?;
+        json::parse(&found.json).ok().map(|parsed| parsed.value)
+    }
+
+    fn device_claims(&self, namespace: &str) -> Vec<Value> {
+        self.list("resource.k8s.io", "resourceclaims", namespace)
+    }
+}

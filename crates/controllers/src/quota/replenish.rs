@@ -1,0 +1,180 @@
+//! Hears of objects that are gone, or that need less than they did, where quotas count them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use atoll_client::{Client, WatchEvent};
+use atoll_meta::{Status, object};
+use atoll_quota::{Emptiness, Evaluator};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::interests::{GroupResource, Interests, Target};
+use crate::WORKSPACE;
+use crate::retry::Queue;
+
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often what cannot be watched is counted.
+const LOOK_AGAIN: Duration = Duration::from_secs(20);
+
+/// One watch across all workspaces for each resource that is counted anywhere.
+pub struct Watches {
+    client: Client,
+    interests: Arc<Interests>,
+    queue: Queue<Target>,
+    running: Mutex<HashMap<GroupResource, JoinHandle<()>>>,
+}
+
+impl Watches {
+    pub fn new(client: Client, interests: Arc<Interests>, queue: Queue<Target>) -> Self {
+        Watches { client, interests, queue, running: Mutex::default() }
+    }
+
+    /// Begins what is needed now and ends what is not.
+    pub fn adjust(&self) {
+        let wanted = self.interests.resources();
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|resource, task| {
+            let kept = wanted.contains_key(resource);
+            if !kept {
+                task.abort();
+            }
+            kept
+        });
+        for resource in wanted.into_keys() {
+            running.entry(resource).or_insert_with_key(|resource| {
+                let following = Following {
+                    client: self.client.clone(),
+                    interests: self.interests.clone(),
+                    queue: self.queue.clone(),
+                    resource: resource.clone(),
+                    known: HashMap::new(),
+                };
+                tokio::spawn(following.forever())
+            });
+        }
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.drain().for_each(|(_, task)| task.abort());
+    }
+}
+
+struct Following {
+    client: Client,
+    interests: Arc<Interests>,
+    queue: Queue<Target>,
+    resource: GroupResource,
+    /// By uid, what objects that can need less without going were last seen to need.
+    known: HashMap<String, u64>,
+}
+
+impl Following {
+    async fn forever(mut self) {
+        let Some(evaluator) = Evaluator::of(&self.resource.0, &self.resource.1) else { return };
+        let changes = !matches!(evaluator, Evaluator::Count { .. });
+        loop {
+            match self.follow(&evaluator, changes).await {
+                Ok(()) => {}
+                Err(status) if status.reason() == "ServiceUnavailable" => return,
+                // Not served in all workspaces, so not for all at once either.
+                Err(status) if status.reason() == "NotFound" => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    self.count_all();
+                    continue;
+                }
+                Err(status) => {
+                    tracing::warn!(%status, resource = self.resource.1, "what quotas count cannot be watched; trying again");
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn follow(&mut self, evaluator: &Evaluator, changes: bool) -> Result<(), Status> {
+        let path = self.path().await?;
+        // From here on: what is there now is counted once.
+        let list = self.client.get(&format!("{path}?limit=1")).await?;
+        let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_string();
+        let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
+        // Only what can change is looked at whole.
+        let mut watch = match changes {
+            true => self.client.watch(&path).await?,
+            false => self.client.watch_metadata(&path).await?,
+        };
+        self.known.clear();
+        self.count_all();
+        while let Some(event) = watch.next().await {
+            match event {
+                WatchEvent::Added(object) if changes => drop(self.is_new(evaluator, &object)),
+                WatchEvent::Modified(object) if changes => {
+                    if self.is_new(evaluator, &object) {
+                        self.look(&object);
+                    }
+                }
+                WatchEvent::Deleted(object) => {
+                    self.known.remove(object::uid(&object));
+                    self.look(&object);
+                }
+                WatchEvent::Error(_) => break,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn count_all(&self) {
+        self.interests.counting(&self.resource).into_iter().for_each(|target| self.queue.add(target));
+    }
+
+    /// The collection in all workspaces.
+    async fn path(&self) -> Result<String, Status> {
+        let (group, resource) = &self.resource;
+        if group.is_empty() {
+            return Ok(format!("/clusters/*/api/v1/{resource}"));
+        }
+        let described = self.client.get(&format!("/clusters/*/apis/{group}")).await;
+        let described = match described {
+            Ok(described) => described,
+            Err(_) => self.client.get(&format!("/clusters/root/apis/{group}")).await?,
+        };
+        let version = described["preferredVersion"]["groupVersion"].as_str().unwrap_or_default();
+        Ok(format!("/clusters/*/apis/{version}/{resource}"))
+    }
+
+    /// Whether the object may count for something else than when it was last seen.
+    fn is_new(&mut self, evaluator: &Evaluator, object: &Value) -> bool {
+        let Some(workspace) = object::annotation(object, WORKSPACE) else { return false };
+        if self.interests.in_namespace(workspace, object::namespace(object), &self.resource).is_empty() {
+            return false;
+        }
+        let mut hasher = DefaultHasher::new();
+        evaluator.usage(object, &Emptiness).print().hash(&mut hasher);
+        // What scopes ask about.
+        let (spec, status) = (&object["spec"], &object["status"]);
+        for field in [
+            &spec["activeDeadlineSeconds"],
+            &spec["volumeAttributesClassName"],
+            &status["currentVolumeAttributesClassName"],
+            &status["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+        ] {
+            field.to_string().hash(&mut hasher);
+        }
+        let seen = hasher.finish();
+        self.known.insert(object::uid(object).to_string(), seen) != Some(seen)
+    }
+
+    fn look(&self, object: &Value) {
+        let Some(workspace) = object::annotation(object, WORKSPACE) else { return };
+        let namespace = object::namespace(object);
+        for target in self.interests.in_namespace(workspace, namespace, &self.resource) {
+            self.queue.add(target);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Pods, and what their containers ask for.
+
+mod requests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atoll_meta::{names, object, time};
+use serde_json::Value;
+
+use crate::amounts::Amounts;
+use crate::scopes::Scope;
+use requests::{Side, is_pod_level};
+
+const COUNT: &str = "count/pods";
+const NAMES: [&str; 11] = [
+    COUNT,
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+];
+/// A quota on one of these makes every container say how much it wants.
+const REQUIRED: [&str; 6] =
+    ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+const REQUESTS: &str = "requests.";
+const HUGE_PAGES: &str = "hugepages-";
+const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+pub fn matches(name: &str) -> bool {
+    let huge = name.strip_prefix(REQUESTS).unwrap_or(name).starts_with(HUGE_PAGES);
+    NAMES.contains(&name) || huge || is_extended_for_quota(name)
+}
+
+/// `requests.example.com/gpu`, and what is asked for by the name of a class of devices.
+pub fn is_extended_for_quota(name: &str) -> bool {
+    name.strip_prefix(REQUESTS).is_some_and(|rest| !is_native(name) || rest.starts_with(DEVICE_CLASS))
+}
+
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// What only some nodes have, as a container names it.
+fn is_extended(name: &str) -> bool {
+    let own = !is_native(name) && !name.starts_with(REQUESTS);
+    (own && names::qualified_name(&format!("{REQUESTS}{name}")).is_empty()) || name.starts_with(DEVICE_CLASS)
+}
+
+pub fn usage(pod: &Value, now: i64) -> Amounts {
+    let mut usage = Amounts::default();
+    // What has come to its end still is an object, but needs nothing.
+    if is_alive(pod, now) {
+        usage = compute(&requests::of(pod, Side::Requests), &requests::of(pod, Side::Limits));
+    }
+    usage.set_count(COUNT, 1);
+    usage
+}
+
+/// Neither finished nor long overdue to go.
+fn is_alive(pod: &Value, now: i64) -> bool {
+    if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+        return false;
+    }
+    let deleted = object::deletion_timestamp(pod).and_then(|time| time::parse(time).ok());
+    match (deleted, object::deletion_grace_period_seconds(pod)) {
+        (Some(deleted), Some(grace)) => now <= deleted.seconds.saturating_add(grace),
+        _ => true,
+    }
+}
+
+fn compute(requests: &Amounts, limits: &Amounts) -> Amounts {
+    let mut usage = Amounts::default();
+    usage.set_count("pods", 1);
+    for name in ["cpu", "memory", "ephemeral-storage"] {
+        if let Some(request) = requests.get(name) {
+            usage.set(name, request.clone());
+            usage.set(format!("{REQUESTS}{name}"), request.clone());
+        }
+        if let Some(limit) = limits.get(name) {
+            usage.set(format!("limits.{name}"), limit.clone());
+        }
+    }
+    for (name, request) in requests.iter() {
+        if name.starts_with(HUGE_PAGES) {
+            usage.set(name, request.clone());
+        }
+        if name.starts_with(HUGE_PAGES) || is_extended(name) {
+            usage.set(format!("{REQUESTS}{name}"), request.clone());
+        }
+    }
+    usage
+}
+
+pub fn constrain(required: &[&str], pod: &Value) -> Result<(), String> {
+    let whole = &pod["spec"]["resources"];
+    if is_pod_level(&whole["requests"]) || is_pod_level(&whole["limits"]) {
+        return Ok(());
+    }
+    let required: BTreeSet<&str> = required.iter().copied().filter(|name| REQUIRED.contains(name)).collect();
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for container in ["containers", "initContainers"].into_iter().flat_map(|list| containers(pod, list)) {
+        let resources = &container["resources"];
+        let said = compute(&Amounts::read(&resources["requests"]), &Amounts::read(&resources["limits"]));
+        for name in required.iter().filter(|name| !said.contains(name)) {
+            missing.entry(name).or_default().insert(container["name"].as_str().unwrap_or_default());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let parts = missing.into_iter().map(|(name, containers)| {
+        format!("{name} for: {}", containers.into_iter().collect::<Vec<_>>().join(","))
+    });
+    Err(format!("must specify {}", parts.collect::<Vec<_>>().join("; ")))
+}
+
+fn containers<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    pod["spec"][list].as_array().into_iter().flatten()
+}
+
+pub fn is_within(scope: &Scope, pod: &Value) -> Result<bool, String> {
+    let priority = pod["spec"]["priorityClassName"].as_str().filter(|class| !class.is_empty());
+    match scope.name.as_str() {
+        "Terminating" => Ok(is_terminating(pod)),
+        "NotTerminating" => Ok(!is_terminating(pod)),
+        "BestEffort" => Ok(is_best_effort(pod)),
+        "NotBestEffort" => Ok(!is_best_effort(pod)),
+        "PriorityClass" if scope.is_exists() => Ok(priority.is_some()),
+        "PriorityClass" => scope.selects(priority.as_slice()),
+        "CrossNamespacePodAffinity" => Ok(looks_into_other_namespaces(pod)),
+        _ => Ok(false),
+    }
+}
+
+/// Whether the Pod is given only so much time.
+pub fn is_terminating(pod: &Value) -> bool {
+    pod["spec"]["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0)
+}
+
+fn is_best_effort(pod: &Value) -> bool {
+    if let Some(quality) = pod["status"]["qosClass"].as_str().filter(|quality| !quality.is_empty()) {
+        return quality == "BestEffort";
+    }
+    let asks = |resources: &Value| {
+        ["requests", "limits"].into_iter().any(|side| {
+            let amounts = Amounts::read(&resources[side]);
+            let positive = |name| amounts.get(name).is_some_and(|own| !own.is_zero() && !own.is_negative());
+            positive("cpu") || positive("memory")
+        })
+    };
+    if pod["spec"]["resources"].is_object() {
+        return !asks(&pod["spec"]["resources"]);
+    }
+    let mut all = ["containers", "initContainers"].into_iter().flat_map(|list| containers(pod, list));
+    !all.any(|container| asks(&container["resources"]))
+}
+
+fn looks_into_other_namespaces(pod: &Value) -> bool {
+    let affinity = &pod["spec"]["affinity"];
+    let terms =
+        |kind: &'static str, when: &'static str| affinity[kind][when].as_array().into_iter().flatten();
+    let looks = |term: &Value| {
+        term["namespaces"].as_array().is_some_and(|named| !named.is_empty())
+            || term["namespaceSelector"].is_object()
+    };
+    ["podAffinity", "podAntiAffinity"].into_iter().any(|kind| {
+        terms(kind, "requiredDuringSchedulingIgnoredDuringExecution").any(looks)
+            || terms(kind, "preferredDuringSchedulingIgnoredDuringExecution")
+                .any(|weighted| looks(&weighted["podAffinityTerm"]))
+    })
+}

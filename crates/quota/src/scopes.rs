@@ -1,0 +1,64 @@
+//! Scopes: a quota may ask for more of an object than its kind.
+
+use std::fmt;
+
+use atoll_meta::field::{FieldPath, aggregate};
+use atoll_meta::selector::{LabelOperator, LabelSelector, Requirement};
+use serde_json::Value;
+
+/// One demand of a quota.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub name: String,
+    operator: String,
+    values: Vec<String>,
+}
+
+impl Scope {
+    pub fn exists(name: &str) -> Scope {
+        Scope { name: name.into(), operator: "Exists".into(), values: Vec::new() }
+    }
+
+    pub fn read(expression: &Value) -> Scope {
+        let text = |field: &str| expression[field].as_str().unwrap_or_default().to_string();
+        let values = expression["values"].as_array().into_iter().flatten();
+        Scope {
+            name: text("scopeName"),
+            operator: text("operator"),
+            values: values.filter_map(Value::as_str).map(str::to_string).collect(),
+        }
+    }
+
+    pub fn is_exists(&self) -> bool {
+        self.operator == "Exists"
+    }
+
+    /// Whether one of these values, or their absence, is what the scope asks for.
+    pub fn selects(&self, values: &[&str]) -> Result<bool, String> {
+        let operator = match self.operator.as_str() {
+            "In" => LabelOperator::In,
+            "NotIn" => LabelOperator::NotIn,
+            "Exists" => LabelOperator::Exists,
+            "DoesNotExist" => LabelOperator::DoesNotExist,
+            other => return Err(unreadable(&format!("{other:?} is not a valid scope selector operator"))),
+        };
+        let requirement = Requirement::new(&self.name, operator, self.values.clone(), &FieldPath::nil())
+            .map_err(|errors| unreadable(&aggregate(&errors)))?;
+        let selector = LabelSelector::new(vec![requirement]);
+        if values.is_empty() {
+            return Ok(selector.matches(|_| None));
+        }
+        Ok(values.iter().any(|value| selector.matches(|_| Some(*value))))
+    }
+}
+
+fn unreadable(cause: &str) -> String {
+    format!("failed to parse and convert selector: {cause}")
+}
+
+/// As Go prints it.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{} {} [{}]}}", self.name, self.operator, self.values.join(" "))
+    }
+}
