@@ -24,9 +24,12 @@ use crate::{openid, respond};
 pub struct Shelf {
     shared: Documents,
     /// Lately used ones last. Workspaces with the same definitions share theirs.
-    custom: Mutex<Vec<(Box<[u64]>, Arc<Documents>)>>,
+    custom: Mutex<Vec<Custom>>,
     rows: Vec<SharedRow>,
 }
+
+/// Which definitions they are of, and the documents.
+type Custom = (Box<[u64]>, Arc<Documents>);
 
 /// How many sets of custom resources are remembered.
 const SETS: usize = 64;

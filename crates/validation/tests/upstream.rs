@@ -5,6 +5,8 @@
 
 #[path = "upstream/definitions.rs"]
 mod definitions;
+// It also makes objects, which are not needed here.
+#[allow(dead_code)]
 #[path = "../../extension/tests/upstream/generator.rs"]
 mod generator;
 #[path = "../../extension/tests/upstream/go.rs"]
