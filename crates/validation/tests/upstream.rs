@@ -5,7 +5,7 @@
 
 #[path = "upstream/definitions.rs"]
 mod definitions;
-// It also makes objects, which are not needed here.
+// Objects are made for another comparison.
 #[allow(dead_code)]
 #[path = "../../extension/tests/upstream/generator.rs"]
 mod generator;
