@@ -91,10 +91,13 @@ fn what_is_not_encrypted_is_read_where_that_is_allowed() {
     assert!(strict.is_current(&map, &plain) && strict.open(&map, &plain).is_ok());
 }
 
+/// Group, resource, and whether it is meant.
+type Meant = (&'static str, &'static str, bool);
+
 #[test]
 fn resources_are_named_as_upstream_names_them() {
     let provider = key("aesgcm", "one", 32, 1);
-    let cases: &[(&str, &[(&str, &str, bool)])] = &[
+    let cases: &[(&str, &[Meant])] = &[
         ("secrets", &[("", "secrets", true), ("", "configmaps", false), ("x", "secrets", false)]),
         ("deployments.apps", &[("apps", "deployments", true), ("apps", "daemonsets", false)]),
         ("'*.apps'", &[("apps", "deployments", true), ("", "secrets", false)]),
