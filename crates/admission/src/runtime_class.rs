@@ -111,7 +111,8 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     let text = |toleration: &'_ Value, field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
     let same = |field: &str| text(wide, field) == text(narrow, field);
     let any = |field: &str| text(wide, field).is_empty();
-    if !same("key") && !(any("key") && wide["operator"] == "Exists") {
+    let any_key = any("key") && wide["operator"] == "Exists";
+    if !(same("key") || any_key) {
         return false;
     }
     if !same("effect") && !any("effect") {

@@ -25,6 +25,9 @@ pub enum Command {
     /// Save everything to a file, or put it back
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Show and replace the keys that sign tokens and encrypt the data
+    #[command(subcommand)]
+    Keys(KeysCommand),
 }
 
 #[derive(Args)]
@@ -63,6 +66,25 @@ pub struct StartOptions {
     /// Static tokens, as lines of token,user,uid,"group1,group2"
     #[arg(long, env = "ATOLL_TOKEN_AUTH_FILE", value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
+
+    /// Who is said to sign tokens of ServiceAccounts, and whom they are meant for by default
+    #[arg(long, env = "ATOLL_SERVICE_ACCOUNT_ISSUER", default_value = atoll_authn::ISSUER, value_parser = issuer,
+        value_name = "URL")]
+    pub service_account_issuer: String,
+
+    /// Days after which another key signs tokens of ServiceAccounts; 0 leaves that to `atoll keys rotate tokens`
+    #[arg(long, env = "ATOLL_SERVICE_ACCOUNT_KEY_DAYS", default_value_t = 90, value_name = "DAYS")]
+    pub service_account_key_days: u32,
+
+    /// What to encrypt on the disk and with which keys, as an EncryptionConfiguration; Secrets with a key of Atoll's own
+    /// if there is none
+    #[arg(long, env = "ATOLL_ENCRYPTION_PROVIDER_CONFIG", value_name = "FILE")]
+    pub encryption_provider_config: Option<PathBuf>,
+
+    /// Seconds that Atoll's own certificates are good for; they are renewed after two thirds of that
+    #[arg(long, env = "ATOLL_CERTIFICATE_LIFETIME", default_value_t = 365 * 86_400, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(3..))]
+    pub certificate_lifetime: u32,
 
     /// Admission plugins to enable besides those that are on by default
     #[arg(long, env = "ATOLL_ENABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
@@ -203,6 +225,52 @@ pub enum SnapshotCommand {
         #[command(flatten)]
         connection: Connection,
     },
+}
+
+/// Where the keys are.
+#[derive(Args)]
+pub struct KeyPlace {
+    /// Directory of the server's data; it may be running
+    #[arg(long, env = "ATOLL_DATA_DIR", default_value = "atoll-data", value_name = "DIR")]
+    pub data_dir: PathBuf,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum KeyKind {
+    /// The key that signs tokens of ServiceAccounts
+    Tokens,
+    /// The key that encrypts what is on the disk
+    Encryption,
+}
+
+#[derive(Subcommand)]
+pub enum KeysCommand {
+    /// Show the keys that tokens are verified with, newest first
+    List {
+        #[command(flatten)]
+        place: KeyPlace,
+    },
+    /// Make a new key and use it from now on
+    Rotate {
+        kind: KeyKind,
+        #[command(flatten)]
+        place: KeyPlace,
+    },
+    /// Forget a key: tokens that it has signed are no longer valid
+    Retire {
+        /// As `atoll keys list` shows it
+        id: String,
+        #[command(flatten)]
+        place: KeyPlace,
+    },
+}
+
+/// OpenID wants it to be found by its name.
+fn issuer(text: &str) -> Result<String, String> {
+    match text.strip_prefix("https://") {
+        Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', ' ']) => Ok(text.to_string()),
+        _ => Err("it must be a URL that begins with https:// and has neither a query nor a fragment".into()),
+    }
 }
 
 /// The arguments, with what a config file says put in front of them: what stands later on the line wins,

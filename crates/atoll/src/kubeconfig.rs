@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use crate::command::Connection;
 
+const ADMIN: &str = "atoll-admin";
+
 /// A kubeconfig with everything inline.
 pub fn admin(server: &str, authority_pem: &str, identity: &Identity) -> String {
     let config = json!({
@@ -18,18 +20,29 @@ pub fn admin(server: &str, authority_pem: &str, identity: &Identity) -> String {
             "name": "atoll",
             "cluster": { "server": server, "certificate-authority-data": STANDARD.encode(authority_pem) },
         }],
-        "users": [{
-            "name": "atoll-admin",
-            "user": {
-                "client-certificate-data": STANDARD.encode(&identity.certificate_pem),
-                "client-key-data": STANDARD.encode(&identity.key_pem),
-            },
-        }],
-        "contexts": [{ "name": "atoll", "context": { "cluster": "atoll", "user": "atoll-admin" } }],
+        "users": [{ "name": ADMIN, "user": credentials(identity) }],
+        "contexts": [{ "name": "atoll", "context": { "cluster": "atoll", "user": ADMIN } }],
         "current-context": "atoll",
     });
     // JSON is YAML; kubectl reads both.
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
+}
+
+/// The kubeconfig at `path` with another certificate and key for the administrator, and all else as it is.
+pub fn with_identity(path: &Path, identity: &Identity) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut content: Value = serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
+    let users = content["users"].as_array_mut().into_iter().flatten();
+    let user = users.into_iter().find(|user| user["name"] == ADMIN).ok_or("it has no administrator")?;
+    user["user"] = credentials(identity);
+    serde_saphyr::to_string(&content).map_err(|error| error.to_string())
+}
+
+fn credentials(identity: &Identity) -> Value {
+    json!({
+        "client-certificate-data": STANDARD.encode(&identity.certificate_pem),
+        "client-key-data": STANDARD.encode(&identity.key_pem),
+    })
 }
 
 /// What a context says: where the server is and who we are there.

@@ -1,7 +1,10 @@
 //! `atoll`: one Kubernetes API over every cluster you have.
 
+mod certificates;
 mod client;
 mod command;
+mod encryption;
+mod keys;
 mod kubeconfig;
 mod snapshot;
 mod start;
@@ -26,6 +29,7 @@ fn main() -> ExitCode {
         Command::Start(options) => start::run(*options),
         Command::Workspace(command) => workspace::run(command),
         Command::Snapshot(command) => snapshot::run(command),
+        Command::Keys(command) => keys::run(command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -60,7 +60,7 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     file.sync_all().map_err(failed)?;
     std::fs::rename(&draft, path).map_err(failed)?;
     println!(
-        "Saved {count} objects ({size} bytes) to {}. It contains secrets: keep it private.",
+        "Saved {count} objects ({size} bytes) to {}. Keep encryption.yaml with it: Secrets in it cannot be read without.",
         path.display()
     );
     Ok(())

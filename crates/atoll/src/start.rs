@@ -1,15 +1,17 @@
 //! `atoll start`: everything wired together.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use atoll_authn::authority::{Authority, write_private};
-use atoll_authn::service_account::TokenKey;
-use atoll_authn::{Authenticator, MASTERS};
+use atoll_authn::Authenticator;
+use atoll_authn::authority::Authority;
+use atoll_authn::service_account::{self, KeyRing, Tokens};
+use atoll_authn::token_file::TokenFile;
 use atoll_authz::Policies;
 use atoll_client::Client;
+use atoll_controllers::Signers;
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::local::Local;
@@ -19,13 +21,12 @@ use atoll_server::{Chain, Limits, Server, listen};
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_watch::Cache;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::certificates::{self, Certificates};
 use crate::command::{LogFormat, ProfileName, StartOptions};
-use crate::kubeconfig;
+use crate::encryption;
 
 pub fn run(options: StartOptions) -> Result<(), String> {
     log_to_stderr(&options)?;
@@ -42,6 +43,8 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     let sqlite =
         SqliteStore::open(directory, atoll_sqlite::Options::default()).map_err(|error| error.to_string())?;
     let sqlite = Arc::new(sqlite);
+    let store =
+        encryption::sealed(sqlite.clone(), directory, options.encryption_provider_config.as_deref()).await?;
     let listener =
         listen::bind(options.listen).await.map_err(|error| cannot_listen(options.listen, &error))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
@@ -49,23 +52,35 @@ async fn serve(options: StartOptions) -> Result<(), String> {
         SocketAddr::new(options.advertise_address.unwrap_or_else(|| reachable(address.ip())), address.port());
 
     let now = OffsetDateTime::now_utc();
-    let authority = Authority::open(directory, now).map_err(|error| error.to_string())?;
-    let tls = tls(&authority, address.ip(), advertised.ip(), now)?;
+    let authority = Arc::new(Authority::open(directory, now).map_err(|error| error.to_string())?);
+    let certificates = Certificates {
+        authority: authority.clone(),
+        listening: address.ip(),
+        advertised,
+        kubeconfig: certificates::kubeconfig_path(directory),
+        lifetime: Duration::from_secs(options.certificate_lifetime.into()),
+    };
+    let tls = certificates.tls(now)?;
     let profile = match options.profile {
         ProfileName::Full => Profile::Full,
         ProfileName::Minimal => Profile::Minimal,
     };
     let metrics = Metrics::new();
     let (registry, policies) =
-        registry(metrics.measured(sqlite.clone()), profile, advertised, &authority, &options).await?;
+        registry(metrics.measured(store), profile, advertised, &authority, &options).await?;
     let (authenticator, limits) = (authenticator(&options)?, limits(&options));
     let mut server = Server::new(registry, authenticator, policies, limits, advertised.to_string(), metrics);
     server.admission = admission;
     server.tracer = options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?;
-    server.token_key = Some(TokenKey::open(directory).map_err(|error| error.to_string())?);
+    let keys = KeyRing::open(directory).map_err(|error| error.to_string())?;
+    let tokens = Arc::new(Tokens::new(&options.service_account_issuer, keys));
+    server.tokens = Some(tokens.clone());
     let server = Arc::new(server);
-    let admin = write_admin_kubeconfig(&authority, directory, advertised, now)?;
+    certificates.write_kubeconfig(now)?;
+    let admin = certificates.kubeconfig.clone();
 
+    tokio::spawn(certificates.keep_fresh(tls.clone(), now, OffsetDateTime::now_utc));
+    tokio::spawn(replace_token_keys(server.clone(), directory.clone(), options.service_account_key_days));
     tokio::spawn(forget_the_past(server.clone(), Duration::from_secs(options.history)));
     if let Some(events) = server.registry.catalog.stored("", "events") {
         tokio::spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
@@ -73,8 +88,8 @@ async fn serve(options: StartOptions) -> Result<(), String> {
     tokio::spawn(definitions::run(server.registry.clone()));
     if options.controllers {
         let local = Local::new(&server, "system:atoll-controllers");
-        let trusted = authority.certificate_pem.clone();
-        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local)), trusted));
+        let signers = Signers { authority, tokens };
+        tokio::spawn(atoll_controllers::run(Client::new(Arc::new(local)), signers));
     }
     let serving = tokio::spawn(listen::serve(server.clone(), listener, tls));
     println!(
@@ -132,7 +147,10 @@ fn first_start(directory: &Path) -> Result<i64, String> {
 fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
     let Some(path) = &options.token_auth_file else { return Ok(Authenticator::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let tokens = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
+    let tokens: TokenFile = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
+    for remark in &tokens.remarks {
+        tracing::warn!("{}: {remark}", path.display());
+    }
     Ok(Authenticator { tokens })
 }
 
@@ -146,45 +164,6 @@ fn limits(options: &StartOptions) -> Limits {
     }
 }
 
-fn tls(
-    authority: &Authority,
-    listening: IpAddr,
-    advertised: IpAddr,
-    now: OffsetDateTime,
-) -> Result<rustls::ServerConfig, String> {
-    let names = [
-        "localhost",
-        "kubernetes",
-        "kubernetes.default",
-        "kubernetes.default.svc",
-        "kubernetes.default.svc.cluster.local",
-    ];
-    let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), advertised];
-    if !listening.is_unspecified() && listening != advertised {
-        addresses.push(listening);
-    }
-    let identity =
-        authority.serving(&names.map(String::from), &addresses, now).map_err(|error| error.to_string())?;
-    let trusted = CertificateDer::from_pem_slice(authority.certificate_pem.as_bytes())
-        .map_err(|error| error.to_string())?;
-    let certificate = identity.certificate_der().map_err(|error| error.to_string())?;
-    let key = identity.key_der().map_err(|error| error.to_string())?;
-    listen::tls(trusted, certificate, key).map_err(|error| error.to_string())
-}
-
-fn write_admin_kubeconfig(
-    authority: &Authority,
-    directory: &Path,
-    advertised: SocketAddr,
-    now: OffsetDateTime,
-) -> Result<std::path::PathBuf, String> {
-    let path = directory.join("admin.kubeconfig");
-    let identity = authority.client("atoll-admin", MASTERS, now).map_err(|error| error.to_string())?;
-    let text = kubeconfig::admin(&format!("https://{advertised}"), &authority.certificate_pem, &identity);
-    write_private(&path, &text).map_err(|error| error.to_string())?;
-    Ok(path)
-}
-
 /// Every now and then: old history goes from memory, then from the disk.
 async fn forget_the_past(server: Arc<Server>, age: Duration) {
     let mut interval =
@@ -194,6 +173,25 @@ async fn forget_the_past(server: Arc<Server>, age: Duration) {
         let through = server.registry.cache.expire(age);
         if let Err(error) = server.registry.store.compact(through).await {
             tracing::warn!(?error, "old revisions could not be removed; the next try is in a minute");
+        }
+    }
+}
+
+/// Every now and then: keys that were replaced are taken over, and one that is old is replaced.
+async fn replace_token_keys(server: Arc<Server>, directory: PathBuf, days: u32) {
+    let longest = Duration::from_secs(u64::from(days) * 86_400);
+    let mut interval = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        interval.tick().await;
+        let Some(tokens) = &server.tokens else { return };
+        let replaced = match days > 0 && tokens.keys.age(SystemTime::now()) > longest {
+            true => {
+                service_account::rotate(&directory).map(|id| tracing::info!(id, "a new key signs tokens"))
+            }
+            false => Ok(()),
+        };
+        if let Err(error) = replaced.and_then(|()| tokens.keys.refresh()) {
+            tracing::warn!(%error, "the keys of tokens cannot be read or replaced; those in memory are used");
         }
     }
 }

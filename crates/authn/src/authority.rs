@@ -15,13 +15,17 @@ use time::{Duration, OffsetDateTime};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-const CA_YEARS: i64 = 10;
-const LEAF_DAYS: i64 = 365;
+use crate::request::{self, CertificateRequest, Terms};
+
+const CA_YEARS: u64 = 10;
 
 pub struct Authority {
     /// The CA certificate, for clients to trust.
     pub certificate_pem: String,
+    certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
+    /// The same key, for certificates that are put together elsewhere.
+    key: KeyPair,
 }
 
 /// A certificate and its key, as PEM.
@@ -53,7 +57,9 @@ impl Authority {
             write_private(&certificate_path, &made.certificate_pem)?;
         }
         let certificate_pem = read(&certificate_path)?;
-        let key = KeyPair::from_pem(&read(&key_path)?).map_err(|error| unusable("ca.key", &error))?;
+        let key_pem = read(&key_path)?;
+        let key = || KeyPair::from_pem(&key_pem).map_err(|error| unusable("ca.key", &error));
+        let (key, same_key) = (key()?, key()?);
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(|error| unusable("ca.crt", &error))?;
         // A server that starts with another CA than its clients trust helps nobody: what does not fit is an
@@ -63,7 +69,8 @@ impl Authority {
         if public != key.public_key_raw() {
             return Err(unusable("ca.crt", &"it does not belong to ca.key; restore the pair from a backup"));
         }
-        Ok(Authority { certificate_pem, issuer: Issuer::new(authority_parameters(now), key) })
+        let issuer = Issuer::new(authority_parameters(now), key);
+        Ok(Authority { certificate_pem, certificate: der, issuer, key: same_key })
     }
 
     /// A certificate for serving on these names and addresses.
@@ -72,8 +79,9 @@ impl Authority {
         names: &[String],
         addresses: &[IpAddr],
         now: OffsetDateTime,
+        lifetime: std::time::Duration,
     ) -> Result<Identity, AuthorityError> {
-        let mut parameters = leaf("atoll", now);
+        let mut parameters = leaf("atoll", now, lifetime);
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         for name in names {
             let name = name.as_str().try_into().map_err(|error| unusable(name, &error))?;
@@ -84,11 +92,22 @@ impl Authority {
     }
 
     /// A client certificate for a user in one group.
-    pub fn client(&self, user: &str, group: &str, now: OffsetDateTime) -> Result<Identity, AuthorityError> {
-        let mut parameters = leaf(user, now);
+    pub fn client(
+        &self,
+        user: &str,
+        group: &str,
+        now: OffsetDateTime,
+        lifetime: std::time::Duration,
+    ) -> Result<Identity, AuthorityError> {
+        let mut parameters = leaf(user, now, lifetime);
         parameters.distinguished_name.push(DnType::OrganizationName, group);
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&parameters)
+    }
+
+    /// The certificate, in PEM, that somebody has asked for.
+    pub fn certify(&self, request: &CertificateRequest, terms: &Terms<'_>) -> Result<String, AuthorityError> {
+        request::certificate(request, terms, &self.certificate, &self.key)
     }
 
     fn sign(&self, parameters: &CertificateParams) -> Result<Identity, AuthorityError> {
@@ -111,8 +130,8 @@ impl Identity {
 }
 
 fn authority_parameters(now: OffsetDateTime) -> CertificateParams {
-    let mut parameters = leaf("atoll-ca", now);
-    parameters.not_after = now + Duration::days(365 * CA_YEARS);
+    let lifetime = std::time::Duration::from_secs(CA_YEARS * 365 * 86_400);
+    let mut parameters = leaf("atoll-ca", now, lifetime);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     parameters.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -125,14 +144,14 @@ fn make_authority(now: OffsetDateTime) -> Result<Identity, rcgen::Error> {
     Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
-fn leaf(common_name: &str, now: OffsetDateTime) -> CertificateParams {
+fn leaf(common_name: &str, now: OffsetDateTime, lifetime: std::time::Duration) -> CertificateParams {
     let mut parameters = CertificateParams::default();
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
     parameters.distinguished_name = name;
     // Clocks of clients may be a little behind.
     parameters.not_before = now - Duration::minutes(5);
-    parameters.not_after = now + Duration::days(LEAF_DAYS);
+    parameters.not_after = now + lifetime;
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     parameters
 }
@@ -180,8 +199,10 @@ mod tests {
         let first = Authority::open(&directory, now).unwrap();
         let second = Authority::open(&directory, now).unwrap();
         assert_eq!(first.certificate_pem, second.certificate_pem);
-        let identity = second.client("ann", "system:masters", now).unwrap();
-        let user = crate::certificate::user(&identity.certificate_der().unwrap()).unwrap();
+        let identity =
+            second.client("ann", "system:masters", now, std::time::Duration::from_secs(60)).unwrap();
+        let holder = crate::certificate::holder(&identity.certificate_der().unwrap()).unwrap().unwrap();
+        let user = holder.user;
         assert_eq!((user.name.as_str(), user.groups[0].as_str()), ("ann", "system:masters"));
         fs::write(directory.join("ca.key"), "broken").unwrap();
         assert!(Authority::open(&directory, now).is_err());

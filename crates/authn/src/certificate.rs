@@ -1,31 +1,100 @@
 //! The user that a client certificate names: the common name, and a group for every organization.
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
-use rustls::pki_types::CertificateSigningRequestDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use x509_cert::Certificate;
-use x509_cert::der::asn1::{Ia5StringRef, PrintableStringRef, TeletexStringRef, Utf8StringRef};
+use x509_cert::der::asn1::{
+    BmpString, Ia5StringRef, ObjectIdentifier, PrintableStringRef, TeletexStringRef, Utf8StringRef,
+};
 use x509_cert::der::{Any, Decode, Tag, Tagged};
+use x509_cert::name::Name;
 use x509_cert::request::CertReq;
 
-use crate::User;
+use crate::{Unauthorized, User};
 
-const COMMON_NAME: &str = "2.5.4.3";
-const ORGANIZATION: &str = "2.5.4.10";
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
+/// Where Kubernetes puts a user's uid.
+const UID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.57683.2");
+/// Where Atoll puts the id of the workspace that a certificate is good in. Without it, that is all of them.
+pub(crate) const WORKSPACE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.2859407461.1");
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// The user in a DER certificate that TLS has verified; `None` if it names nobody.
-pub fn user(der: &[u8]) -> Option<User> {
-    let certificate = Certificate::from_der(der).ok()?;
-    let (mut name, mut groups) = (None, Vec::new());
-    for attribute in certificate.tbs_certificate().subject().iter() {
-        match attribute.oid.to_string().as_str() {
-            COMMON_NAME => name = text(&attribute.value),
-            ORGANIZATION => groups.extend(text(&attribute.value)),
-            _ => {}
+/// Whose a certificate is, and how far it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub user: User,
+    /// The only workspace that it is good in, if there is one.
+    pub workspace: Option<String>,
+    /// In seconds since 1970.
+    pub expires: i64,
+}
+
+/// What a subject says of somebody.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub name: String,
+    pub groups: Vec<String>,
+    uids: Vec<String>,
+}
+
+impl Subject {
+    /// Values that are no text are passed over; of several common names the last counts, as upstream has it.
+    pub fn read(name: &Name) -> Subject {
+        let mut subject = Subject::default();
+        for attribute in name.iter() {
+            let Some(text) = text(&attribute.value) else { continue };
+            match attribute.oid {
+                COMMON_NAME => subject.name = text,
+                ORGANIZATION => subject.groups.push(text),
+                UID => subject.uids.push(text),
+                _ => {}
+            }
         }
+        subject
     }
-    let name = name.filter(|name| !name.is_empty())?;
-    Some(User::authenticated(name, String::new(), groups))
+}
+
+/// Whose a DER certificate is that was verified already; `None` if it names nobody.
+pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
+    let unreadable = || Unauthorized::because("the certificate cannot be read");
+    let certificate = Certificate::from_der(der).map_err(|_| unreadable())?;
+    let inner = certificate.tbs_certificate();
+    let Subject { name, groups, uids } = Subject::read(inner.subject());
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let uid = match &uids[..] {
+        [] => String::new(),
+        [uid] if uid.is_empty() => return Err(Unauthorized::because("UID cannot be an empty string")),
+        [uid] => uid.clone(),
+        several => {
+            let text = format!("expected 1 UID, but found multiple: [{}]", several.join(" "));
+            return Err(Unauthorized::because(text));
+        }
+    };
+    let mut user = User::authenticated(name, uid, groups);
+    let print: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={print}")]);
+    let extension = inner.extensions().into_iter().flatten().find(|extension| extension.extn_id == WORKSPACE);
+    let workspace = match extension {
+        Some(extension) => {
+            let id = Utf8StringRef::from_der(extension.extn_value.as_bytes()).map_err(|_| unreadable())?;
+            Some(id.as_str().to_string())
+        }
+        None => None,
+    };
+    let expires = inner.validity().not_after.to_unix_duration().as_secs().cast_signed();
+    Ok(Some(Holder { user, workspace, expires }))
+}
+
+/// When the first certificate in PEM text expires, in seconds since 1970.
+pub fn expiry(pem: &[u8]) -> Option<i64> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    let certificate = Certificate::from_der(&der).ok()?;
+    Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs().cast_signed())
 }
 
 /// The groups that a request for a certificate, PEM in base64 as it stands in objects, asks for.
@@ -35,7 +104,7 @@ pub fn requested_groups(encoded: &str) -> Result<Vec<String>, &'static str> {
     let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| unreadable)?;
     let request = CertReq::from_der(&der).map_err(|_| "it is no certificate request")?;
     let subject = request.info.subject.iter();
-    let organizations = subject.filter(|attribute| attribute.oid.to_string() == ORGANIZATION);
+    let organizations = subject.filter(|attribute| attribute.oid == ORGANIZATION);
     Ok(organizations.filter_map(|attribute| text(&attribute.value)).collect())
 }
 
@@ -45,7 +114,44 @@ fn text(value: &Any) -> Option<String> {
         Tag::PrintableString => value.decode_as::<PrintableStringRef<'_>>().ok()?.as_str().to_string(),
         Tag::Ia5String => value.decode_as::<Ia5StringRef<'_>>().ok()?.as_str().to_string(),
         Tag::TeletexString => value.decode_as::<TeletexStringRef<'_>>().ok()?.as_str().to_string(),
+        Tag::BmpString => value.decode_as::<BmpString>().ok()?.to_string(),
         _ => return None,
     };
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+
+    #[test]
+    fn every_organization_is_a_group_in_the_order_of_the_name() {
+        // As RFC 4514 writes them: the last part of a name comes first.
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("CN=ann", "ann", &[]),
+            ("CN=ann,O=dev", "ann", &["dev"]),
+            ("O=ops,O=dev,CN=ann", "ann", &["dev", "ops"]),
+            ("O=ops,CN=ann,O=dev", "ann", &["dev", "ops"]),
+            ("O=ops+O=dev,CN=ann", "ann", &["dev", "ops"]),
+            ("CN=ann+O=dev,O=ops", "ann", &["ops", "dev"]),
+            ("CN=last,O=dev,CN=first", "last", &["dev"]),
+            ("O=dev,OU=unit,C=DE", "", &["dev"]),
+            ("CN=,O=dev", "", &["dev"]),
+        ];
+        for (text, name, groups) in cases {
+            let subject = Subject::read(&Name::from_str(text).expect("a name"));
+            let mut found = subject.groups.clone();
+            // The values of one part are a set, in an order of its own.
+            if text.contains("O=ops+O=dev") {
+                found.sort();
+            }
+            assert_eq!(
+                (subject.name.as_str(), found.iter().map(String::as_str).collect::<Vec<_>>()),
+                (*name, groups.to_vec()),
+                "{text}"
+            );
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  client certificate (already verified against the CA by TLS) ─┐
 //!  Authorization: Bearer … ─┬─ TokenFile ───────────────────────┼─► User ─► authz
-//!                           └─ TokenKey, ServiceAccounts' own ──┤
+//!                           └─ Tokens, of ServiceAccounts ───────┤
 //!  neither ── system:anonymous ─────────────────────────────────┘
 //! ```
 //!
@@ -11,10 +11,12 @@
 
 pub mod authority;
 pub mod certificate;
+pub mod request;
 pub mod service_account;
 pub mod token_file;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use token_file::TokenFile;
 
@@ -23,8 +25,8 @@ pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const MASTERS: &str = "system:masters";
 
-/// Whom tokens are meant for unless they say otherwise.
-pub const AUDIENCE: &str = "https://kubernetes.default.svc";
+/// Who signs tokens, and whom they are meant for unless they say otherwise.
+pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -35,13 +37,33 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The credential is not one of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unauthorized;
+/// Why a credential does not say who someone is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unauthorized {
+    /// It is not one of ours.
+    Unknown,
+    /// It is, or pretends to be, but is not good here and now.
+    Refused(String),
+}
 
 #[derive(Default)]
 pub struct Authenticator {
     pub tokens: TokenFile,
+}
+
+impl Unauthorized {
+    pub fn because(reason: impl Into<String>) -> Self {
+        Unauthorized::Refused(reason.into())
+    }
+}
+
+impl fmt::Display for Unauthorized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unauthorized::Unknown => f.write_str("invalid bearer token"),
+            Unauthorized::Refused(reason) => f.write_str(reason),
+        }
+    }
 }
 
 impl User {
@@ -67,23 +89,6 @@ impl User {
     }
 }
 
-impl Authenticator {
-    /// `certificate` is the user of a verified client certificate, `authorization` the header of that name.
-    pub fn authenticate(
-        &self,
-        certificate: Option<&User>,
-        authorization: Option<&str>,
-    ) -> Result<User, Unauthorized> {
-        if let Some(user) = certificate {
-            return Ok(user.clone());
-        }
-        match authorization.and_then(bearer_token) {
-            Some(token) => self.tokens.user(token).cloned().ok_or(Unauthorized),
-            None => Ok(User::anonymous()),
-        }
-    }
-}
-
 /// The token of `Bearer TOKEN`; other schemes are not ours to judge, as upstream sees it.
 pub fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
@@ -95,32 +100,20 @@ pub fn bearer_token(header: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn authenticator() -> Authenticator {
-        Authenticator { tokens: "secret,ann,7,\"dev,ops\"".parse().unwrap() }
-    }
-
     #[test]
-    fn a_wrong_credential_is_refused_and_none_is_anonymous() {
-        let authenticator = authenticator();
-        let ann = User::authenticated("ann".into(), "7".into(), vec!["dev".into(), "ops".into()]);
-        let cases: &[(Option<&str>, Result<User, Unauthorized>)] = &[
-            (None, Ok(User::anonymous())),
-            (Some("Bearer secret"), Ok(ann.clone())),
-            (Some("bearer secret"), Ok(ann)),
-            (Some("Bearer wrong"), Err(Unauthorized)),
-            (Some("Bearer "), Ok(User::anonymous())),
-            (Some("Basic c2VjcmV0"), Ok(User::anonymous())),
+    fn only_a_bearers_token_is_read() {
+        let cases: &[(&str, Option<&str>)] = &[
+            ("Bearer secret", Some("secret")),
+            ("bearer secret", Some("secret")),
+            (" BEARER secret ", Some("secret")),
+            ("Bearer secret more", Some("secret")),
+            ("Bearer ", None),
+            ("Bearer  secret", None),
+            ("Basic c2VjcmV0", None),
+            ("", None),
         ];
         for (header, expected) in cases {
-            assert_eq!(&authenticator.authenticate(None, *header), expected, "{header:?}");
+            assert_eq!(bearer_token(header), *expected, "{header:?}");
         }
-    }
-
-    #[test]
-    fn a_client_certificate_comes_before_a_token() {
-        let user = User::authenticated("eve".into(), String::new(), Vec::new());
-        let seen = authenticator().authenticate(Some(&user), Some("Bearer secret")).unwrap();
-        assert_eq!(seen.name, "eve");
-        assert!(seen.is_in(AUTHENTICATED));
     }
 }

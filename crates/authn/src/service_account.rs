@@ -1,29 +1,36 @@
-//! Tokens of ServiceAccounts: signed by a key of this server, good for one workspace and for a while.
+//! Tokens of ServiceAccounts: signed by a key of this server, good for one workspace and mostly for a while.
+//!
+//! ```text
+//!  Subject ─► issue ─► header.claims.signature ─► verify ─► Claims ─► does it all still exist? (the server)
+//!                │                                  │
+//!              newest key                     any key that is kept (keys.rs), also as JWKS
+//! ```
+//!
+//! The issuer names the workspace: the root's is the server's own, another's has `/clusters/` and the workspace's id behind
+//! it. So nobody who trusts the tokens of one workspace can take those of another for them.
 
-use std::path::Path;
+mod claims;
+mod documents;
+mod keys;
 
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
-};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
-use crate::authority::{AuthorityError, read, unusable, write_private};
-use crate::{AUDIENCE, Unauthorized, User};
+use crate::Unauthorized;
+pub use claims::{Claims, Reference};
+pub use documents::{configuration, key_set};
+pub use keys::{KeyRing, Keys, list, retire, rotate};
 
-/// How far clocks may be apart.
-const LEEWAY: i64 = 60;
-
-/// Makes tokens and knows its own.
-pub struct TokenKey {
-    pair: EcdsaKeyPair,
-    id: String,
-    random: SystemRandom,
-}
+/// Who signs the tokens that lie in Secrets, whichever server it was.
+const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+/// How the issuer of a workspace other than the root goes on.
+const WORKSPACE: &str = "/clusters/";
+/// Where a token without an issuer of its own says which workspace it is for.
+const LEGACY_WORKSPACE: &str = "atoll.dev/workspace";
+/// The workspace whose issuer is the server itself.
+const ROOT: &str = "root";
 
 /// Whom a token is for.
 #[derive(Clone, Debug)]
@@ -37,42 +44,43 @@ pub struct Subject<'a> {
     pub bound: Vec<(&'static str, Value)>,
 }
 
-/// A token that is what it says it is.
-#[derive(Clone, Debug)]
-pub struct Verified {
-    pub user: User,
-    pub workspace: String,
-    pub namespace: String,
-    pub name: String,
-    /// The claims about Kubernetes objects.
-    pub claims: Value,
+/// From when to when a token is good, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetime {
+    pub from: i64,
+    pub until: i64,
+    /// From when on its use is remarkable.
+    pub warn_after: Option<i64>,
 }
 
-impl TokenKey {
-    /// Reads `service-account.key` from `directory`, or makes it.
-    pub fn open(directory: &Path) -> Result<Self, AuthorityError> {
-        let path = directory.join("service-account.key");
-        if !path.exists() {
-            let made = rcgen::KeyPair::generate().map_err(|error| unusable("service-account.key", &error))?;
-            write_private(&path, &made.serialize_pem())?;
-        }
-        let unfit = |error: &dyn std::fmt::Display| unusable("service-account.key", &error.to_string());
-        let text = read(&path)?;
-        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|error| unfit(&error))?;
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_pkcs8_der());
-        let pair = pair.map_err(|error| unfit(&error))?;
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, pair.public_key().as_ref());
-        Ok(TokenKey { pair, id: URL_SAFE_NO_PAD.encode(digest), random: SystemRandom::new() })
+/// Makes tokens and knows its own.
+pub struct Tokens {
+    /// The issuer of the root workspace.
+    issuer: String,
+    pub keys: KeyRing,
+    random: SystemRandom,
+}
+
+impl Tokens {
+    pub fn new(issuer: &str, keys: KeyRing) -> Self {
+        Tokens { issuer: issuer.into(), keys, random: SystemRandom::new() }
     }
 
-    /// A token for `subject`, from `now` to `expires` (seconds since 1970). `id` tells it from all others.
+    /// Who signs for a workspace, and whom its tokens are meant for unless they say otherwise.
+    pub fn issuer(&self, workspace: &str) -> String {
+        match workspace {
+            ROOT => self.issuer.clone(),
+            id => format!("{}{WORKSPACE}{id}", self.issuer),
+        }
+    }
+
+    /// A token for `subject`. `id` tells it from all others.
     pub fn issue(
         &self,
         subject: &Subject<'_>,
         audiences: &[String],
         id: &str,
-        now: i64,
-        expires: i64,
+        lifetime: Lifetime,
     ) -> Result<String, Unauthorized> {
         let mut own = json!({
             "namespace": subject.namespace,
@@ -81,113 +89,123 @@ impl TokenKey {
         for (kind, claim) in &subject.bound {
             own[*kind] = claim.clone();
         }
-        let header = json!({ "alg": "ES256", "kid": self.id });
-        let claims = json!({
-            "iss": AUDIENCE,
-            "sub": format!("system:serviceaccount:{}:{}", subject.namespace, subject.name),
+        if let Some(after) = lifetime.warn_after {
+            own["warnafter"] = after.into();
+        }
+        self.sign(&json!({
             "aud": audiences,
-            "iat": now,
-            "nbf": now,
-            "exp": expires,
+            "exp": lifetime.until,
+            "iat": lifetime.from,
+            "iss": self.issuer(subject.workspace),
             "jti": id,
             "kubernetes.io": own,
-            "atoll.dev": { "workspace": subject.workspace },
+            "nbf": lifetime.from,
+            "sub": format!("system:serviceaccount:{}:{}", subject.namespace, subject.name),
+        }))
+    }
+
+    /// A token that is good for as long as it lies in the Secret of this name.
+    pub fn issue_for_secret(&self, subject: &Subject<'_>, secret: &str) -> Result<String, Unauthorized> {
+        let mut claims = json!({
+            "iss": LEGACY_ISSUER,
+            "kubernetes.io/serviceaccount/namespace": subject.namespace,
+            "kubernetes.io/serviceaccount/secret.name": secret,
+            "kubernetes.io/serviceaccount/service-account.name": subject.name,
+            "kubernetes.io/serviceaccount/service-account.uid": subject.uid,
+            "sub": format!("system:serviceaccount:{}:{}", subject.namespace, subject.name),
         });
+        if subject.workspace != ROOT {
+            claims[LEGACY_WORKSPACE] = subject.workspace.into();
+        }
+        self.sign(&claims)
+    }
+
+    fn sign(&self, claims: &Value) -> Result<String, Unauthorized> {
+        let keys = self.keys.current();
+        let header = json!({ "alg": "ES256", "kid": keys.signing.id() });
         let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
-        let message = format!("{}.{}", encode(&header), encode(&claims));
-        let signature = self.pair.sign(&self.random, message.as_bytes()).map_err(|_| Unauthorized)?;
+        let message = format!("{}.{}", encode(&header), encode(claims));
+        let signature = keys.signing.sign(&self.random, message.as_bytes())?;
         Ok(format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// Whether the token is one of ours, meant for this API and good at `now`. Whether what it is bound to still exists
-    /// is another question.
-    pub fn verify(&self, token: &str, now: i64) -> Result<Verified, Unauthorized> {
-        let (message, signature) = token.rsplit_once('.').ok_or(Unauthorized)?;
-        let (header, claims) = message.split_once('.').ok_or(Unauthorized)?;
+    /// What a token says, if it is one of ours, meant for one of `audiences` (the API, if none are named) and good at `now`.
+    /// Whether what it speaks of still exists is another question.
+    pub fn verify(
+        &self,
+        token: &str,
+        workspace: &str,
+        audiences: Option<&[String]>,
+        now: i64,
+    ) -> Result<Claims, Unauthorized> {
+        let mut parts = token.split('.');
+        let (Some(header), Some(payload), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Unauthorized::Unknown);
+        };
+        // Not to be trusted yet; it only tells whether anyone here can judge the token.
+        let claims = decode(payload)?;
+        let issuer = claims["iss"].as_str().unwrap_or_default();
+        let is_legacy = issuer == LEGACY_ISSUER;
+        let own = self.issuer(workspace);
+        let at_home = claims.get(LEGACY_WORKSPACE).map_or(ROOT, |own| own.as_str().unwrap_or_default());
+        if issuer != own && !(is_legacy && at_home == workspace) {
+            return Err(Unauthorized::Unknown);
+        }
         let header = decode(header)?;
-        if header["alg"] != "ES256" || header["kid"] != self.id.as_str() {
-            return Err(Unauthorized);
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| Unauthorized::Unknown)?;
+        let message = &token[..token.len() - signature_length(token)];
+        self.check_signature(&header, message, &signature)?;
+        let mut claims = Claims::read(&claims, is_legacy)?;
+        let implicit = std::slice::from_ref(&own);
+        let wanted = audiences.unwrap_or(implicit);
+        let meant_for = if claims.audiences.is_empty() { implicit } else { &claims.audiences };
+        let accepted: Vec<String> =
+            wanted.iter().filter(|audience| meant_for.contains(audience)).cloned().collect();
+        if accepted.is_empty() {
+            return Err(Unauthorized::because(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                quoted(meant_for),
+                quoted(wanted)
+            )));
         }
-        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| Unauthorized)?;
-        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref());
-        public.verify(message.as_bytes(), &signature).map_err(|_| Unauthorized)?;
-        let claims = decode(claims)?;
-        let time = |name: &str| claims[name].as_i64().ok_or(Unauthorized);
-        let for_us = claims["aud"].as_array().is_some_and(|all| all.iter().any(|own| own == AUDIENCE));
-        let in_time = time("exp")? > now - LEEWAY && time("nbf")? <= now + LEEWAY;
-        if claims["iss"] != AUDIENCE || !for_us || !in_time {
-            return Err(Unauthorized);
-        }
-        let own = &claims["kubernetes.io"];
-        let text = |value: &Value| value.as_str().map(String::from).ok_or(Unauthorized);
-        let (namespace, name) = (text(&own["namespace"])?, text(&own["serviceaccount"]["name"])?);
-        let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
-        let user = User::authenticated(
-            format!("system:serviceaccount:{namespace}:{name}"),
-            text(&own["serviceaccount"]["uid"])?,
-            groups,
-        );
-        let workspace = text(&claims["atoll.dev"]["workspace"])?;
-        Ok(Verified { user, workspace, namespace, name, claims: own.clone() })
+        claims.check_time(now)?;
+        claims.audiences = accepted;
+        Ok(claims)
     }
+
+    fn check_signature(&self, header: &Value, message: &str, signature: &[u8]) -> Result<(), Unauthorized> {
+        let keys = self.keys.current();
+        let id = header["kid"].as_str().unwrap_or_default();
+        let mut candidates = keys.verifying.iter().filter(|key| id.is_empty() || key.id() == id).peekable();
+        if candidates.peek().is_none() {
+            return Err(Unauthorized::because("invalid signature, no keys found"));
+        }
+        // One algorithm a key: a token does not choose how it is checked.
+        let known = header["alg"] == "ES256" && header.get("crit").is_none();
+        match known && candidates.any(|key| key.verifies(message.as_bytes(), signature)) {
+            true => Ok(()),
+            false => Err(Unauthorized::because("go-jose/go-jose: error in cryptographic primitive")),
+        }
+    }
+}
+
+/// The last part of a token, with the dot before it.
+fn signature_length(token: &str) -> usize {
+    token.rfind('.').map_or(0, |dot| token.len() - dot)
 }
 
 fn decode(part: &str) -> Result<Value, Unauthorized> {
-    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| Unauthorized)?;
-    serde_json::from_slice(&bytes).map_err(|_| Unauthorized)
+    let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| Unauthorized::Unknown)?;
+    serde_json::from_slice(&bytes).map_err(|_| Unauthorized::Unknown)
+}
+
+/// As upstream shows lists of texts.
+fn quoted(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
+    format!("[{}]", quoted.join(" "))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key() -> (tempfile::TempDir, TokenKey) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let key = TokenKey::open(directory.path()).expect("a key");
-        (directory, key)
-    }
-
-    fn token(key: &TokenKey, audience: &str) -> String {
-        let bound = vec![("pod", json!({ "name": "p", "uid": "2" }))];
-        let subject = Subject { workspace: "w", namespace: "n", name: "a", uid: "1", bound };
-        key.issue(&subject, &[audience.into()], "id", 1000, 2000).expect("a token")
-    }
-
-    #[test]
-    fn a_token_is_good_in_its_time_and_place() {
-        let (directory, key) = key();
-        let good = token(&key, AUDIENCE);
-        let verified = key.verify(&good, 1500).expect("good");
-        assert_eq!(verified.user.name, "system:serviceaccount:n:a");
-        assert_eq!(verified.user.uid, "1");
-        assert!(verified.user.is_in("system:serviceaccounts:n"));
-        assert_eq!((verified.workspace.as_str(), &verified.claims["pod"]["name"]), ("w", &json!("p")));
-        let again = TokenKey::open(directory.path()).expect("the same key");
-        assert!(again.verify(&good, 1500).is_ok(), "a restart changes nothing");
-        assert!(key.verify(&good, 2061).is_err(), "expired");
-        assert!(key.verify(&good, 900).is_err(), "not yet");
-        assert!(key.verify(&token(&key, "elsewhere"), 1500).is_err(), "for somebody else");
-    }
-
-    #[test]
-    fn what_was_tampered_with_is_refused() {
-        let (_directory, key) = key();
-        let (_other_directory, other) = self::key();
-        let good = token(&key, AUDIENCE);
-        let parts: Vec<&str> = good.split('.').collect();
-        let none = URL_SAFE_NO_PAD.encode(json!({ "alg": "none", "kid": key.id }).to_string());
-        let claims = URL_SAFE_NO_PAD.encode(json!({ "sub": "admin" }).to_string());
-        let forged = [
-            format!("{none}.{}.", parts[1]),
-            format!("{none}.{}.{}", parts[1], parts[2]),
-            format!("{}.{claims}.{}", parts[0], parts[2]),
-            format!("{}.{}", parts[0], parts[1]),
-            token(&other, AUDIENCE),
-            String::new(),
-            "..".into(),
-        ];
-        for forged in forged {
-            assert!(key.verify(&forged, 1500).is_err(), "{forged}");
-        }
-    }
-}
+mod tests;

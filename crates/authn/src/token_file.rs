@@ -1,4 +1,4 @@
-//! Static tokens in upstream's CSV form: `token,user,uid,"group1,group2"`.
+//! Static tokens in upstream's CSV form: `token,user,uid,"group1,group2"`. The file is read once, at the start.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,15 +9,36 @@ use crate::User;
 #[derive(Default)]
 pub struct TokenFile {
     users: HashMap<String, User>,
+    /// What was passed over, for the log.
+    pub remarks: Vec<Remark>,
 }
 
 /// What is wrong with a token file. Never shows a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TokenFileError {
-    TooFewColumns { line: usize, columns: usize },
-    EmptyToken { line: usize },
-    UnclosedQuote { line: usize },
-    DuplicateToken { line: usize },
+    TooFewColumns {
+        line: usize,
+        columns: usize,
+    },
+    /// A quote within a column that does not begin with one, or text behind a closing one.
+    StrayQuote {
+        line: usize,
+    },
+    UnclosedQuote {
+        line: usize,
+    },
+}
+
+/// What is odd and does no harm.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Remark {
+    EmptyToken {
+        line: usize,
+    },
+    /// The later line counts.
+    RepeatedToken {
+        line: usize,
+    },
 }
 
 impl TokenFile {
@@ -30,52 +51,107 @@ impl FromStr for TokenFile {
     type Err = TokenFileError;
 
     fn from_str(text: &str) -> Result<Self, TokenFileError> {
-        let mut users = HashMap::new();
-        for (index, row) in text.lines().enumerate() {
-            let line = index + 1;
-            if row.trim().is_empty() || row.starts_with('#') {
-                continue;
-            }
-            let mut columns = columns(row).ok_or(TokenFileError::UnclosedQuote { line })?.into_iter();
+        let mut file = TokenFile::default();
+        for Record { line, columns } in records(text)? {
+            let count = columns.len();
+            let mut columns = columns.into_iter();
             let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next())
             else {
-                let columns = row.split(',').count();
-                return Err(TokenFileError::TooFewColumns { line, columns });
+                return Err(TokenFileError::TooFewColumns { line, columns: count });
             };
             if token.is_empty() {
-                return Err(TokenFileError::EmptyToken { line });
+                file.remarks.push(Remark::EmptyToken { line });
+                continue;
             }
             let groups = columns.next().unwrap_or_default();
-            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            let groups = groups.split(',').filter(|group| !group.is_empty());
             let user = User::authenticated(name, uid, groups.map(str::to_string).collect());
-            if users.insert(token, user).is_some() {
-                return Err(TokenFileError::DuplicateToken { line });
+            if file.users.insert(token, user).is_some() {
+                file.remarks.push(Remark::RepeatedToken { line });
             }
         }
-        Ok(TokenFile { users })
+        Ok(file)
     }
 }
 
-/// The columns of one CSV row; `None` if a quote is left open.
-fn columns(row: &str) -> Option<Vec<String>> {
-    let mut columns = vec![String::new()];
-    let mut quoted = false;
-    let mut characters = row.trim_end_matches('\r').chars().peekable();
-    while let Some(character) = characters.next() {
-        let column = columns.last_mut()?;
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                column.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => columns.push(String::new()),
-            // Spaces around a column are not part of it.
-            ' ' if !quoted && column.is_empty() => {}
-            other => column.push(other),
+struct Record {
+    /// Where it begins.
+    line: usize,
+    columns: Vec<String>,
+}
+
+/// Go's reading of CSV: a quoted column may have commas, doubled quotes and line breaks in it, spaces count, and empty lines
+/// do not. Lines that begin with `#` are passed over, which Go would not do.
+fn records(text: &str) -> Result<Vec<Record>, TokenFileError> {
+    let mut records = Vec::new();
+    let mut rest = text;
+    let mut line = 1;
+    while !rest.is_empty() {
+        let end = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let row = rest[..end].trim_end_matches(['\r', '\n']);
+        if row.is_empty() || row.starts_with('#') {
+            rest = &rest[end..];
+            line += 1;
+            continue;
         }
+        let (columns, taken) = record(rest, line)?;
+        records.push(Record { line, columns });
+        line += rest[..taken].matches('\n').count();
+        rest = &rest[taken..];
     }
-    (!quoted).then_some(columns)
+    Ok(records)
+}
+
+/// The columns of the record that text begins with, and its length with the line break.
+fn record(text: &str, line: usize) -> Result<(Vec<String>, usize), TokenFileError> {
+    let mut columns = Vec::new();
+    let mut at = 0;
+    loop {
+        let rest = &text[at..];
+        match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (column, length) = quoted_column(quoted).ok_or(TokenFileError::UnclosedQuote { line })?;
+                columns.push(column);
+                at += 1 + length;
+            }
+            None => {
+                let length = rest.find([',', '\n']).unwrap_or(rest.len());
+                let column = rest[..length].strip_suffix('\r').unwrap_or(&rest[..length]);
+                if column.contains('"') {
+                    return Err(TokenFileError::StrayQuote { line });
+                }
+                columns.push(column.to_string());
+                at += length;
+            }
+        }
+        let behind = &text[at..];
+        if let Some(after) = behind.strip_prefix(',') {
+            at = text.len() - after.len();
+            continue;
+        }
+        let ended = behind.strip_prefix("\r\n").or_else(|| behind.strip_prefix('\n'));
+        return match ended {
+            Some(after) => Ok((columns, text.len() - after.len())),
+            None if behind.is_empty() => Ok((columns, text.len())),
+            None => Err(TokenFileError::StrayQuote { line }),
+        };
+    }
+}
+
+/// What stands before the closing quote, and the length with it.
+fn quoted_column(text: &str) -> Option<(String, usize)> {
+    let mut column = String::new();
+    let mut at = 0;
+    loop {
+        let quote = at + text[at..].find('"')?;
+        column.push_str(&text[at..quote]);
+        at = quote + 1;
+        if !text[at..].starts_with('"') {
+            return Some((column, at));
+        }
+        column.push('"');
+        at += 1;
+    }
 }
 
 impl fmt::Display for TokenFileError {
@@ -85,16 +161,29 @@ impl fmt::Display for TokenFileError {
                 f,
                 "line {line} has {columns} columns; write at least token,user,uid and, if wanted, \"group1,group2\""
             ),
-            TokenFileError::EmptyToken { line } => write!(f, "line {line} has an empty token"),
-            TokenFileError::UnclosedQuote { line } => write!(f, "line {line} has a quote that is not closed"),
-            TokenFileError::DuplicateToken { line } => {
-                write!(f, "line {line} repeats the token of an earlier line")
+            TokenFileError::StrayQuote { line } => {
+                write!(
+                    f,
+                    "line {line} has a quote in the middle of a column; quote all of it, and write \"\" for a quote"
+                )
             }
+            TokenFileError::UnclosedQuote { line } => write!(f, "line {line} has a quote that is not closed"),
         }
     }
 }
 
 impl std::error::Error for TokenFileError {}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remark::EmptyToken { line } => write!(f, "line {line} has an empty token and is passed over"),
+            Remark::RepeatedToken { line } => {
+                write!(f, "line {line} repeats the token of an earlier line and counts")
+            }
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -102,26 +191,32 @@ mod tests {
 
     #[test]
     fn rows_become_users() {
-        let file: TokenFile =
-            "# comment\n\na, ann,1,\"dev,ops\"\nb,bob,2,dev\nc,cat,3\nd,\"d \"\"x\"\"\",4,\r\n"
-                .parse()
-                .unwrap();
-        let groups = |token: &str| file.user(token).unwrap().groups.join(" ");
-        assert_eq!(file.user("a").unwrap().name, "ann");
-        assert_eq!(groups("a"), "dev ops system:authenticated");
-        assert_eq!(groups("b"), "dev system:authenticated");
+        let text = "# comment\n\na,ann,1,\"dev,ops\"\nb,bob,2,dev\nc,cat,3\nd,\"d \"\"x\"\"\",4,\r\n\
+                    e, eve,5,\"one, two\",more\nf,\"two\nlines\",6\n,nobody,7\na,amy,8,\n";
+        let file: TokenFile = text.parse().expect("a token file");
+        let groups = |token: &str| file.user(token).expect("a user").groups.join("|");
+        let name = |token: &str| file.user(token).expect("a user").name.as_str();
+        assert_eq!(groups("b"), "dev|system:authenticated");
         assert_eq!(groups("c"), "system:authenticated");
-        assert_eq!(file.user("d").unwrap().name, "d \"x\"");
+        assert_eq!((name("d"), groups("d").as_str()), ("d \"x\"", "system:authenticated"));
+        // Spaces count, as upstream has it.
+        assert_eq!((name("e"), groups("e").as_str()), (" eve", "one| two|system:authenticated"));
+        assert_eq!((name("f"), file.user("f").expect("a user").uid.as_str()), ("two\nlines", "6"));
+        assert_eq!((name("a"), groups("a").as_str()), ("amy", "system:authenticated"));
         assert!(file.user("").is_none());
+        assert_eq!(file.remarks, [Remark::EmptyToken { line: 10 }, Remark::RepeatedToken { line: 11 }]);
+        let several: TokenFile = "a,ann,1,\"dev,ops\"".parse().expect("a token file");
+        assert_eq!(several.user("a").expect("a user").groups, ["dev", "ops", "system:authenticated"]);
     }
 
     #[test]
     fn mistakes_are_named_by_line() {
         let cases = [
             ("a,b,c\nx,y", TokenFileError::TooFewColumns { line: 2, columns: 2 }),
-            (",y,z", TokenFileError::EmptyToken { line: 1 }),
             ("a,\"b,c", TokenFileError::UnclosedQuote { line: 1 }),
-            ("a,b,c\na,d,e", TokenFileError::DuplicateToken { line: 2 }),
+            ("a,b,c\na,\"b\"x,c", TokenFileError::StrayQuote { line: 2 }),
+            ("a,b \"x\",c", TokenFileError::StrayQuote { line: 1 }),
+            ("a,\"b\n\",c\nx", TokenFileError::TooFewColumns { line: 3, columns: 1 }),
         ];
         for (text, expected) in cases {
             assert_eq!(text.parse::<TokenFile>().err(), Some(expected), "{text}");

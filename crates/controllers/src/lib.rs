@@ -7,12 +7,15 @@
 //!                                                        ├─► belongings: what every namespace has
 //!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
 //!   /clusters/* watch of volumes, claims ────────────────┼─► protection: let go what is to go and not used
-//!   /clusters/* watch of ResourceQuotas ─────────────────┴─► quota: how much is used, counted again
+//!   /clusters/* watch of ResourceQuotas ─────────────────┼─► quota: how much is used, counted again
+//!   /clusters/* watch of CertificateSigningRequests ─────┼─► certificates: approve, sign, clean up
+//!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
 mod belongings;
+mod certificates;
 mod emptying;
 mod namespace;
 mod protection;
@@ -20,12 +23,15 @@ mod quota;
 mod resources;
 mod retry;
 mod roles;
+mod tokens;
 mod tree;
 mod watching;
 mod workspace;
 
 use std::sync::Arc;
 
+use atoll_authn::authority::Authority;
+use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
 
 use crate::tree::Tree;
@@ -33,15 +39,25 @@ use crate::tree::Tree;
 /// The annotation by which objects from a list across all workspaces say where they are from.
 pub const WORKSPACE: &str = "atoll.dev/workspace-id";
 
-/// Runs all controllers until their server stops. `authority` is the certificate, in PEM, that clients of this server trust.
-pub async fn run(client: Client, authority: String) {
+/// Who signs what controllers give out.
+pub struct Signers {
+    pub authority: Arc<Authority>,
+    pub tokens: Arc<Tokens>,
+}
+
+/// Runs all controllers until their server stops.
+pub async fn run(client: Client, signers: Signers) {
+    let Signers { authority, tokens } = signers;
+    let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
     tokio::join!(
         workspace::run(client.clone(), tree.clone()),
         namespace::run(client.clone(), tree.clone()),
         roles::run(client.clone(), tree.clone()),
         protection::run(client.clone(), tree.clone()),
-        belongings::run(client.clone(), tree.clone(), authority),
-        quota::run(client, tree),
+        belongings::run(client.clone(), tree.clone(), trusted.clone()),
+        certificates::run(client.clone(), tree.clone(), authority),
+        quota::run(client.clone(), tree.clone()),
+        tokens::run(client, tree, tokens, trusted),
     );
 }

@@ -174,7 +174,7 @@ fn is_awaited(awaited: &Awaited, answer: &Answer) -> bool {
         Awaited::Status(code) => answer.status == *code,
         Awaited::Value(pointer, value) => match answer.json().pointer(pointer) {
             Some(Value::String(found)) => found == value,
-            Some(found) => found.to_string() == *value,
+            Some(found) => value.parse::<Value>().is_ok_and(|value| value == *found),
             None => value == "null",
         },
     }

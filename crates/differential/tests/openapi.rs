@@ -187,6 +187,7 @@ fn parts_of_facts(theirs: &Parts) -> Parts {
             .collect(),
         // No fact of the types but of their registries, and checked with those.
         returns_deleted: returns_deleted(theirs, row),
+        custom: false,
     });
     let api = Api::new(resources.collect(), Vec::new());
     let author = api.author();

@@ -31,6 +31,7 @@ mod lists;
 mod node;
 mod path;
 mod pattern;
+mod place;
 mod prune;
 pub mod publish;
 pub mod rules;

@@ -1,11 +1,13 @@
 //! Sets and maps that are written as lists have no item twice.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use atoll_meta::{FieldError, FieldPath, json};
 use serde_json::{Map, Value};
 
 use crate::node::{Flags, ListType, Node, NodeId};
+use crate::place::Place;
 use crate::schema::Schema;
 
 impl Schema {
@@ -13,7 +15,8 @@ impl Schema {
     pub(crate) fn validate_lists(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let (true, Value::Object(fields)) = (self.root().is(Flags::HOLDS_LISTS), object) {
-            Walk { nodes: &self.nodes, errors: &mut errors }.object(self.root(), fields, &FieldPath::nil());
+            let place = &Place::Root(&FieldPath::nil());
+            Walk { nodes: &self.nodes, errors: &mut errors }.object(self.root(), fields, place);
         }
         errors
     }
@@ -29,51 +32,54 @@ impl<'n> Walk<'n, '_> {
         &self.nodes[id.0 as usize]
     }
 
-    fn value(&mut self, node: &'n Node, value: &Value, path: impl FnOnce() -> FieldPath) {
+    fn value(&mut self, node: &'n Node, value: &Value, place: &Place<'_>) {
         if !node.is(Flags::HOLDS_LISTS) {
             return;
         }
         match value {
-            Value::Array(items) => self.list(node, items, &path()),
-            Value::Object(fields) => self.object(node, fields, &path()),
+            Value::Array(items) => self.list(node, items, place),
+            Value::Object(fields) => self.object(node, fields, place),
             _ => {}
         }
     }
 
-    fn object(&mut self, node: &'n Node, fields: &Map<String, Value>, path: &FieldPath) {
+    fn object(&mut self, node: &'n Node, fields: &Map<String, Value>, place: &Place<'_>) {
         if let Some(child) = node.rest.node().map(|id| self.at(id)) {
-            fields.iter().for_each(|(key, value)| self.value(child, value, || path.key(key)));
+            fields.iter().for_each(|(key, value)| self.value(child, value, &Place::Key(place, key)));
         }
         for (key, value) in fields {
             if let Some(child) = node.property(key).map(|id| self.at(id)) {
-                self.value(child, value, || path.child(key.clone()));
+                self.value(child, value, &Place::Field(place, key));
             }
         }
     }
 
-    fn list(&mut self, node: &'n Node, items: &[Value], path: &FieldPath) {
+    fn list(&mut self, node: &'n Node, items: &[Value], place: &Place<'_>) {
         match node.list() {
             ListType::Atomic => {}
             ListType::Set => {
-                let items: Vec<Item<'_>> = items.iter().map(Item::Value).collect();
-                for index in repeated(&items) {
-                    self.errors.push(FieldError::duplicate(&path.index(index), items[index].shown()));
+                for index in repeated(items.len(), |index| Item::Value(&items[index])) {
+                    self.twice(place, index, items[index].clone());
                 }
             }
-            ListType::Map => self.map(node, items, path),
+            ListType::Map => self.map(node, items, place),
         }
         if let Some(child) = node.items.map(|id| self.at(id)) {
             for (index, item) in items.iter().enumerate() {
-                self.value(child, item, || path.index(index));
+                self.value(child, item, &Place::Index(place, index));
             }
         }
     }
 
-    fn map(&mut self, node: &Node, items: &[Value], path: &FieldPath) {
+    fn twice(&mut self, place: &Place<'_>, index: usize, shown: Value) {
+        self.errors.push(FieldError::duplicate(&place.path().index(index), shown));
+    }
+
+    fn map(&mut self, node: &Node, items: &[Value], place: &Place<'_>) {
         for (index, item) in items.iter().enumerate() {
             if !item.is_object() && !item.is_null() {
                 let detail = "must be an object for an array of list-type map";
-                self.errors.push(FieldError::invalid(&path.index(index), item.clone(), detail));
+                self.errors.push(FieldError::invalid(&place.path().index(index), item.clone(), detail));
                 return;
             }
         }
@@ -81,29 +87,14 @@ impl<'n> Walk<'n, '_> {
             return;
         }
         let keys = node.keys();
-        if let [key] = keys {
-            let values: Vec<Item<'_>> =
-                items.iter().map(|item| item.get(key.as_ref()).map_or(Item::Absent, Item::Value)).collect();
-            for index in repeated(&values) {
-                let mut shown = Map::new();
-                if let Item::Value(value) = values[index] {
-                    shown.insert(key.to_string(), value.clone());
-                }
-                self.errors.push(FieldError::duplicate(&path.index(index), Value::Object(shown)));
-            }
-            return;
-        }
-        let values: Vec<Value> = items
-            .iter()
-            .map(|item| {
-                let fields =
-                    keys.iter().filter_map(|key| Some((key.to_string(), item.get(key.as_ref())?.clone())));
-                Value::Object(fields.collect())
-            })
-            .collect();
-        let values: Vec<Item<'_>> = values.iter().map(Item::Value).collect();
-        for index in repeated(&values) {
-            self.errors.push(FieldError::duplicate(&path.index(index), values[index].shown()));
+        let found = match keys {
+            [key] => repeated(items.len(), |index| {
+                items[index].get(key.as_ref()).map_or(Item::Absent, Item::Value)
+            }),
+            _ => repeated(items.len(), |index| Item::Keys(keys, &items[index])),
+        };
+        for index in found {
+            self.twice(place, index, Item::Keys(keys, &items[index]).shown());
         }
     }
 }
@@ -113,6 +104,8 @@ enum Item<'v> {
     /// The key is not there.
     Absent,
     Value(&'v Value),
+    /// What tells an item apart by several fields.
+    Keys(&'v [Arc<str>], &'v Value),
 }
 
 impl Item<'_> {
@@ -120,6 +113,24 @@ impl Item<'_> {
         match self {
             Item::Absent => Value::Object(Map::new()),
             Item::Value(value) => (*value).clone(),
+            Item::Keys(keys, item) => {
+                let field = |key: &Arc<str>| Some((key.to_string(), item.get(key.as_ref())?.clone()));
+                Value::Object(keys.iter().filter_map(field).collect())
+            }
+        }
+    }
+
+    /// Whether it is one value that can be compared at once.
+    fn is_plain(&self) -> bool {
+        let plain = |value: &Value| !value.is_object() && !value.is_array();
+        match self {
+            Item::Absent => true,
+            Item::Value(value) => plain(value),
+            // Among several fields numbers are compared as they are written.
+            Item::Keys(keys, item) => {
+                let mut fields = keys.iter().filter_map(|key| item.get(key.as_ref()));
+                fields.all(|field| plain(field) && !field.is_f64())
+            }
         }
     }
 
@@ -127,6 +138,9 @@ impl Item<'_> {
         match (self, other) {
             (Item::Absent, Item::Absent) => true,
             (Item::Value(one), Item::Value(other)) => one == other,
+            (Item::Keys(keys, one), Item::Keys(_, other)) => {
+                keys.iter().all(|key| one.get(key.as_ref()) == other.get(key.as_ref()))
+            }
             _ => false,
         }
     }
@@ -137,6 +151,7 @@ impl Item<'_> {
             Item::Absent => "absent".to_owned(),
             Item::Value(Value::Number(number)) if !number.is_i64() => format!("float {number}"),
             Item::Value(value) => json::to_string(value),
+            Item::Keys(..) => json::to_string(&self.shown()),
         }
     }
 }
@@ -145,17 +160,18 @@ impl Item<'_> {
 const FEW: usize = 16;
 
 /// Where values appear for the second time.
-fn repeated(items: &[Item<'_>]) -> Vec<usize> {
-    let compound = |item: &Item<'_>| matches!(item, Item::Value(Value::Object(_) | Value::Array(_)));
-    if items.len() <= FEW && !items.iter().any(compound) {
-        let second =
-            |index: &usize| items[..*index].iter().filter(|item| item.is_same(&items[*index])).count() == 1;
-        return (1..items.len()).filter(second).collect();
+fn repeated<'v>(length: usize, item: impl Fn(usize) -> Item<'v>) -> Vec<usize> {
+    if length <= FEW && (0..length).all(|index| item(index).is_plain()) {
+        let second = |index: &usize| {
+            let this = item(*index);
+            (0..*index).filter(|other| item(*other).is_same(&this)).count() == 1
+        };
+        return (1..length).filter(second).collect();
     }
-    let mut seen: HashMap<String, usize> = HashMap::with_capacity(items.len());
+    let mut seen: HashMap<String, usize> = HashMap::with_capacity(length);
     let mut found = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let times = seen.entry(item.text()).or_default();
+    for index in 0..length {
+        let times = seen.entry(item(index).text()).or_default();
         *times += 1;
         if *times == 2 {
             found.push(index);

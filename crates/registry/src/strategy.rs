@@ -17,6 +17,8 @@ pub mod volume;
 pub mod workload;
 pub mod workspace;
 
+use std::collections::BTreeMap;
+
 use atoll_meta::names::{self, NameRule};
 use atoll_meta::{FieldError, FieldPath, object};
 use atoll_validation::Checks;
@@ -96,6 +98,7 @@ pub struct Requester<'a> {
     pub name: &'a str,
     pub uid: &'a str,
     pub groups: &'a [String],
+    pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
 /// A field that lists and watches can select on.

@@ -149,10 +149,12 @@ impl Registry {
             return unwritten(shown(&answer, revision));
         }
         let deleted = value.is_none();
-        if deleted && row.group == ATOLL && row.resource == "workspaces" {
-            if let Err(status) = self.purge(existing.object.field("status.id")).await {
-                return (Err(status), Written::No);
-            }
+        if deleted
+            && row.group == ATOLL
+            && row.resource == "workspaces"
+            && let Err(status) = self.purge(existing.object.field("status.id")).await
+        {
+            return (Err(status), Written::No);
         }
         match self.write(existing.snapshot, existing.key, value).await {
             // What was deleted is shown as it last was.

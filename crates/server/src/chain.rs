@@ -10,22 +10,23 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::access::Caller;
 use crate::body::Body;
+use crate::identity::{Certificate, Identified};
 use crate::negotiate::{Output, wants_pretty};
 use crate::panics::caught;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, openapi, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, openapi, openid, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What is known of the connection that a request came by.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// The user of the client certificate, if one was presented and verified.
-    pub certificate: Option<Arc<User>>,
+    pub certificate: Certificate,
 }
 
 /// A request that has been read and may be carried out.
@@ -108,8 +109,9 @@ where
     let workspace = workspace::resolve(&server.registry, info.workspace.as_deref());
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let asked_in = workspace.as_ref().ok().and_then(Workspace::scope);
-    let caller = server.identify(peer.certificate.as_deref(), authorization, asked_in);
-    let caller = caller.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let identified = server.identify(&peer.certificate, authorization, asked_in);
+    let Identified { user, home, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let caller = Caller { user, at_home: home.is_some() };
     let user = match server.admit(caller, request.headers(), info, &workspace) {
         Ok(user) => user,
         Err(status) if matches!(status.code(), 400 | 403) => {
@@ -137,6 +139,9 @@ where
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => version::answer(&parts.headers),
+        path if openid::is_document(path) => {
+            openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
+        }
         // What is about the whole server is the root's.
         "/metrics" | snapshot::PATH if !workspace.is_root() => Ok(respond::not_found_page()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),

@@ -17,16 +17,19 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
-use crate::respond;
 use crate::workspace::Workspace;
+use crate::{openid, respond};
 
 /// The documents of what every workspace serves, made once, and those of sets of custom resources.
 pub struct Shelf {
     shared: Documents,
     /// Lately used ones last. Workspaces with the same definitions share theirs.
-    custom: Mutex<Vec<(Box<[u64]>, Arc<Documents>)>>,
+    custom: Mutex<Vec<Custom>>,
     rows: Vec<SharedRow>,
 }
+
+/// Which definitions they are of, and the documents.
+type Custom = (Box<[u64]>, Arc<Documents>);
 
 /// How many sets of custom resources are remembered.
 const SETS: usize = 64;
@@ -402,6 +405,7 @@ fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
     let mut paths: Vec<&str> =
         documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
     paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
+    paths.extend([openid::CONFIGURATION, openid::KEYS]);
     paths.sort_unstable();
     paths.dedup();
     respond::json(&json!({ "paths": paths }))

@@ -24,7 +24,8 @@ pub fn yaml(body: &[u8]) -> Result<Value, String> {
 /// Reads a snapshot that arrives in pieces of `size`; how many objects are in it.
 pub fn snapshot(content: &[u8], size: usize) -> Result<usize, Status> {
     let pieces: Vec<_> = content.chunks(size.max(1)).map(Bytes::copy_from_slice).collect();
-    finished(crate::snapshot::read(Pieces(pieces.into_iter()))).map(|copy| copy.entries.len())
+    let store = atoll_store::memory::MemoryStore::new();
+    finished(crate::snapshot::read(&store, Pieces(pieces.into_iter()))).map(|copy| copy.entries.len())
 }
 
 struct Pieces(std::vec::IntoIter<Bytes>);

@@ -1,53 +1,230 @@
-//! Who is asking, where that depends on what exists: a ServiceAccount's token is good as long as the account is, and
-//! whatever else it is bound to.
+//! Who is asking: by certificate, by token, or nobody in particular. A ServiceAccount's token is good as long as the account
+//! is, and whatever else it is bound to; and it is good in its own workspace only.
 
-use atoll_authn::service_account::Verified;
+use std::sync::Arc;
+
+use atoll_authn::certificate::Holder;
+use atoll_authn::service_account::{Claims, Reference};
 use atoll_authn::{Unauthorized, User, bearer_token};
+use atoll_meta::{json, object};
 use atoll_registry::Place;
 use serde_json::Value;
 
 use crate::Server;
-use crate::access::Caller;
+
+/// How long after its deletion began an object still counts as there, so that it can clean up.
+const LEEWAY: i64 = 60;
+const INVALIDATED: &str = "service account token has been invalidated";
+/// A Secret with this label has been taken out of use.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+
+/// The client certificate of a connection.
+#[derive(Clone, Debug, Default)]
+pub enum Certificate {
+    /// None, or one that names nobody.
+    #[default]
+    None,
+    /// Of another authority, or broken.
+    Bad,
+    Good(Arc<Holder>),
+}
+
+/// Somebody who has proven who they are.
+#[derive(Debug)]
+pub struct Identified {
+    pub user: User,
+    /// Whom their token was meant for, of those that were asked for.
+    pub audiences: Vec<String>,
+    /// The one workspace that the credential is good in, if it is not all of them.
+    pub home: Option<String>,
+}
 
 impl Server {
-    /// The user behind a verified client certificate or an `Authorization` header, for a request in `workspace`, if that exists.
+    /// The user behind a client certificate or an `Authorization` header, for a request in `workspace`, if that exists.
     pub fn identify(
         &self,
-        certificate: Option<&User>,
+        certificate: &Certificate,
         header: Option<&str>,
         workspace: Option<&str>,
-    ) -> Result<Caller, Unauthorized> {
-        let known = self.authenticator.authenticate(certificate, header);
-        let (Err(Unauthorized), Some(token)) = (&known, header.and_then(bearer_token)) else {
-            return known.map(|user| Caller { user, at_home: false });
-        };
-        let key = self.token_key.as_ref().ok_or(Unauthorized)?;
-        let verified = key.verify(token, self.registry.clock.now())?;
-        let at_home = workspace == Some(&*verified.workspace);
-        match at_home && self.still_exists(&verified) {
-            true => Ok(Caller { user: verified.user, at_home }),
-            false => Err(Unauthorized),
+    ) -> Result<Identified, Unauthorized> {
+        let mut problem = None;
+        match certificate {
+            Certificate::None => {}
+            Certificate::Bad => problem = Some(Unauthorized::Unknown),
+            Certificate::Good(holder) => {
+                let at_home = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
+                if at_home && self.registry.clock.now() <= holder.expires {
+                    let (user, home) = (holder.user.clone(), holder.workspace.clone());
+                    return Ok(Identified { user, audiences: Vec::new(), home });
+                }
+                problem = Some(Unauthorized::Unknown);
+            }
+        }
+        match (header.and_then(bearer_token), problem) {
+            (Some(token), _) => self.identify_bearer(token, workspace, None),
+            (None, Some(problem)) => Err(problem),
+            (None, None) => Ok(Identified { user: User::anonymous(), audiences: Vec::new(), home: None }),
         }
     }
 
-    fn still_exists(&self, verified: &Verified) -> bool {
-        let claims = &verified.claims;
-        let has = |resource: &str, namespace: &str, claim: &Value| {
-            let Some(row) = self.registry.catalog.stored("", resource) else { return false };
-            let name = claim["name"].as_str().unwrap_or_default();
-            let place = Place { workspace: &verified.workspace, namespace, name };
-            let Ok(object) = self.registry.get(row, &place) else { return false };
-            let parsed = atoll_meta::json::parse(&object.json());
-            parsed.is_ok_and(|object| object.value["metadata"]["uid"] == claim["uid"])
+    /// Nobody in particular, as far as this API is among `audiences`.
+    pub fn identify_nobody(
+        &self,
+        workspace: &str,
+        audiences: Option<&[String]>,
+    ) -> Result<Identified, Unauthorized> {
+        let audiences = self.accepted(workspace, audiences)?;
+        Ok(Identified { user: User::anonymous(), audiences, home: None })
+    }
+
+    /// What is left of `audiences` for a credential that says nothing of them: this API. None were asked for by those who
+    /// only want to come in.
+    fn accepted(&self, workspace: &str, audiences: Option<&[String]>) -> Result<Vec<String>, Unauthorized> {
+        let Some(audiences) = audiences else { return Ok(Vec::new()) };
+        let issuer = self.issuer(workspace);
+        match audiences.contains(&issuer) {
+            true => Ok(vec![issuer]),
+            false => Err(Unauthorized::Unknown),
+        }
+    }
+
+    /// Whose token it is, if it is meant for one of `audiences`, or else for this API.
+    pub fn identify_bearer(
+        &self,
+        token: &str,
+        workspace: Option<&str>,
+        audiences: Option<&[String]>,
+    ) -> Result<Identified, Unauthorized> {
+        if let Some(user) = self.authenticator.tokens.user(token) {
+            let audiences = self.accepted(workspace.unwrap_or_default(), audiences)?;
+            return Ok(Identified { user: user.clone(), audiences, home: None });
+        }
+        let (Some(tokens), Some(workspace)) = (&self.tokens, workspace) else {
+            return Err(Unauthorized::Unknown);
         };
-        let namespace = verified.namespace.as_str();
-        let bound = |resource, namespace, claim: &str| {
-            claims.get(claim).is_none_or(|claim| has(resource, namespace, claim))
+        let mut claims = tokens.verify(token, workspace, audiences, self.registry.clock.now())?;
+        match claims.is_legacy {
+            true => self.check_legacy(&claims, token, workspace)?,
+            false => self.check_bound(&claims, workspace)?,
+        }
+        let audiences = std::mem::take(&mut claims.audiences);
+        Ok(Identified { user: claims.user(), audiences, home: Some(workspace.into()) })
+    }
+
+    /// Who signs for a workspace.
+    pub fn issuer(&self, workspace: &str) -> String {
+        self.tokens.as_ref().map(|tokens| tokens.issuer(workspace)).unwrap_or_default()
+    }
+
+    /// The metadata of an object that a token speaks of.
+    fn referred(
+        &self,
+        workspace: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, Unauthorized> {
+        let found = self.find(workspace, resource, namespace, name)?;
+        let metadata = json::metadata_of(&found).unwrap_or(b"{}");
+        json::parse(metadata).map(|parsed| parsed.value).map_err(|_| Unauthorized::Unknown)
+    }
+
+    fn find(
+        &self,
+        workspace: &str,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<bytes::Bytes, Unauthorized> {
+        let row = self.registry.catalog.stored("", resource).ok_or(Unauthorized::Unknown)?;
+        let found = self.registry.get(row, &Place { workspace, namespace, name });
+        found.map(|object| object.json()).map_err(|status| Unauthorized::because(status.message()))
+    }
+
+    fn check_bound(&self, claims: &Claims, workspace: &str) -> Result<(), Unauthorized> {
+        let (namespace, account) = (claims.namespace.as_str(), &claims.account);
+        let metadata = self.referred(workspace, "serviceaccounts", namespace, &account.name)?;
+        if metadata["uid"] != account.uid.as_str() {
+            let uid = metadata["uid"].as_str().unwrap_or_default();
+            let text = format!("service account UID ({uid}) does not match claim ({})", account.uid);
+            return Err(Unauthorized::because(text));
+        }
+        if self.was_deleted(&metadata) {
+            let text = format!("service account {namespace}/{} has been deleted", account.name);
+            return Err(Unauthorized::because(text));
+        }
+        let bound = |kind: &str, resource: &str, namespace: &str, claim: &Reference| {
+            let metadata = self.referred(workspace, resource, namespace, &claim.name);
+            let metadata = metadata.map_err(|_| Unauthorized::because(INVALIDATED))?;
+            if metadata["uid"] != claim.uid.as_str() {
+                let uid = metadata["uid"].as_str().unwrap_or_default();
+                let shown = if kind == "secret" { "secret UID" } else { &format!("{kind} UID") };
+                return Err(Unauthorized::because(format!(
+                    "{shown} ({uid}) does not match service account {kind} ref claim ({})",
+                    claim.uid
+                )));
+            }
+            match self.was_deleted(&metadata) {
+                true => Err(Unauthorized::because(INVALIDATED)),
+                false => Ok(()),
+            }
         };
-        // A Pod's token also names the Pod's node, which may be gone; one that is bound to a node names no Pod.
-        has("serviceaccounts", namespace, &claims["serviceaccount"])
-            && bound("pods", namespace, "pod")
-            && bound("secrets", namespace, "secret")
-            && (claims.get("pod").is_some() || bound("nodes", "", "node"))
+        if let Some(secret) = &claims.secret {
+            bound("secret", "secrets", namespace, secret)?;
+        }
+        match (&claims.pod, &claims.node) {
+            // A Pod's token also names the Pod's node, which may be gone.
+            (Some(pod), _) => bound("pod", "pods", namespace, pod),
+            (None, Some(node)) => bound("node", "nodes", "", node),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn was_deleted(&self, metadata: &Value) -> bool {
+        let since =
+            metadata["deletionTimestamp"].as_str().and_then(|text| atoll_meta::time::parse(text).ok());
+        since.is_some_and(|since| since.seconds < self.registry.clock.now() - LEEWAY)
+    }
+
+    /// A token in a Secret is good as long as the Secret has it and its account is there.
+    fn check_legacy(&self, claims: &Claims, token: &str, workspace: &str) -> Result<(), Unauthorized> {
+        let (namespace, account) = (claims.namespace.as_str(), &claims.account);
+        let name = claims.secret.as_ref().map_or("", |secret| secret.name.as_str());
+        let invalidated = || Unauthorized::because("Token has been invalidated");
+        let secret = self.find(workspace, "secrets", namespace, name).map_err(|_| invalidated())?;
+        let secret = json::parse(&secret).map_err(|_| invalidated())?.value;
+        if object::is_being_deleted(&secret) {
+            return Err(invalidated());
+        }
+        let held = secret["data"]["token"].as_str().unwrap_or_default();
+        if !self.is_held(held, token) {
+            return Err(Unauthorized::because("Token does not match server's copy"));
+        }
+        let metadata = self.referred(workspace, "serviceaccounts", namespace, &account.name)?;
+        if !metadata["deletionTimestamp"].is_null() {
+            let text = format!("ServiceAccount {namespace}/{} has been deleted", account.name);
+            return Err(Unauthorized::because(text));
+        }
+        if metadata["uid"] != account.uid.as_str() {
+            let uid = metadata["uid"].as_str().unwrap_or_default();
+            let text = format!("ServiceAccount UID ({uid}) does not match claim ({})", account.uid);
+            return Err(Unauthorized::because(text));
+        }
+        if secret["metadata"]["labels"][INVALID_SINCE].as_str().is_some_and(|since| !since.is_empty()) {
+            return Err(Unauthorized::because(format!(
+                "the token in secret {namespace}/{name} for service account {namespace}/{} has been marked invalid. Use \
+                 tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+                 '{INVALID_SINCE}' label from the secret to temporarily allow use of this token",
+                account.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether base64 text stands for this token, in a time that tells nothing.
+    fn is_held(&self, held: &str, token: &str) -> bool {
+        use base64::Engine;
+        let held = base64::engine::general_purpose::STANDARD.decode(held).unwrap_or_default();
+        aws_lc_rs::constant_time::verify_slices_are_equal(&held, token.as_bytes()).is_ok()
     }
 }

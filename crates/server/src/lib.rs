@@ -18,7 +18,7 @@ mod discovery;
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;
-mod identity;
+pub mod identity;
 mod impersonation;
 mod inflight;
 pub mod listen;
@@ -26,6 +26,7 @@ pub mod local;
 pub mod metrics;
 mod negotiate;
 mod openapi;
+mod openid;
 mod options;
 mod paging;
 mod panics;
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_authn::Authenticator;
-use atoll_authn::service_account::TokenKey;
+use atoll_authn::service_account::Tokens;
 use atoll_authz::Policies;
 use atoll_registry::Registry;
 use tokio::sync::watch;
@@ -90,8 +91,8 @@ pub struct Server {
     pub authenticator: Authenticator,
     /// Who may do what, in every workspace.
     pub policies: Arc<Policies>,
-    /// Signs tokens of ServiceAccounts.
-    pub token_key: Option<TokenKey>,
+    /// Signs and verifies tokens of ServiceAccounts.
+    pub tokens: Option<Arc<Tokens>>,
     pub admission: Chain,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -120,7 +121,7 @@ impl Server {
             openapi: openapi::Shelf::new(&registry.catalog),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
-            token_key: None,
+            tokens: None,
             tracer: None,
             stopping: watch::channel(false).0,
             registry,

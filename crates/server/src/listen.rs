@@ -1,6 +1,7 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
 mod patience;
+mod tls;
 
 use std::convert::Infallible;
 use std::io;
@@ -8,20 +9,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_authn::certificate;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 use self::patience::{Heard, Patience};
+pub use self::tls::Tls;
 use crate::Server;
 use crate::chain::{Peer, handle};
 
@@ -36,42 +33,20 @@ const HTTP2_OPENING: usize = 24;
 /// As Go's server, which people search the web for.
 const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// TLS 1.2 and 1.3, HTTP/2 first, client certificates of `authority` welcome but not required.
-pub fn tls(
-    authority: CertificateDer<'static>,
-    certificate: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority)?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![certificate], key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
-}
-
 /// How much is encrypted at once: long answers then take few system calls and wake their readers seldom.
 const RECORDS: usize = 256 << 10;
 
 /// Serves until `server` is told to stop, then lets requests under way finish.
-pub async fn serve(server: Arc<Server>, listener: TcpListener, config: ServerConfig) {
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+pub async fn serve(server: Arc<Server>, listener: TcpListener, tls: Tls) {
     let mut stopped = std::pin::pin!(server.stopped());
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
-                    let (server, acceptor) = (server.clone(), acceptor.clone());
+                    let (server, tls) = (server.clone(), tls.clone());
                     connections.spawn(async move {
-                        if let Err(error) = connection(server, acceptor, stream).await {
+                        if let Err(error) = connection(server, tls, stream).await {
                             tracing::debug!(%address, %error, "connection ended");
                         }
                     });
@@ -98,7 +73,7 @@ async fn refused(error: &io::Error) {
 
 async fn connection(
     server: Arc<Server>,
-    acceptor: TlsAcceptor,
+    tls: Tls,
     stream: TcpStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
@@ -110,15 +85,13 @@ async fn connection(
         if first[0].is_ascii_uppercase() {
             return refuse_plain(stream).await.map(|()| None);
         }
-        acceptor.accept(stream).await.map(Some)
+        tls.accept(stream).await.map(Some)
     };
     let Some(mut stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
     let (_, session) = stream.get_mut();
     session.set_buffer_limit(Some(RECORDS));
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let certificates = session.peer_certificates();
-    let user = certificates.and_then(|chain| chain.first()).and_then(|leaf| certificate::user(leaf));
-    let peer = Peer { certificate: user.map(Arc::new) };
+    let peer = Peer { certificate: tls.certificate(session.peer_certificates()) };
     let patience = Patience::new(limit);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use atoll_authn::certificate::Holder;
 use atoll_authn::{MASTERS, User};
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use http_body_util::{BodyExt, Full};
 
 use crate::Server;
 use crate::chain::{Peer, handle};
+use crate::identity::Certificate;
 
 /// Requests in the name of a part of the control plane.
 pub struct Local {
@@ -27,9 +29,10 @@ impl Local {
     pub fn new(server: &Arc<Server>, user: &str) -> Self {
         let agent = HeaderValue::from_str(user.rsplit(':').next().unwrap_or_default());
         let user = User::authenticated(user.into(), String::new(), vec![MASTERS.into()]);
+        let holder = Holder { user, workspace: None, expires: i64::MAX };
         Local {
             server: Arc::downgrade(server),
-            peer: Peer { certificate: Some(Arc::new(user)) },
+            peer: Peer { certificate: Certificate::Good(Arc::new(holder)) },
             agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
         }
     }

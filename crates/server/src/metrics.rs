@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_registry::{Catalog, Registry, SharedRow};
-use atoll_store::{BoxFuture, Page, Range, ReadError, Revision, Sink, Store, Write, WriteError};
+use atoll_store::{
+    BoxFuture, Key, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Write, WriteError,
+};
+use bytes::Bytes;
 use http::{Response, StatusCode};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
@@ -253,6 +256,14 @@ impl Store for Measured {
 
     fn raise(&self, to: Revision) -> BoxFuture<'_, Result<(), WriteError>> {
         self.store.raise(to)
+    }
+
+    fn seal(&self, key: &Key, value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
+        self.store.seal(key, value)
+    }
+
+    fn open(&self, key: &Key, sealed: &Bytes) -> Result<Bytes, Unavailable> {
+        self.store.open(key, sealed)
     }
 }
 

@@ -185,10 +185,15 @@ impl Output {
 
     /// For what exists as JSON only.
     pub fn check_json(headers: &HeaderMap) -> Result<(), Status> {
-        let fits = |clause: &Clause<'_>| clause.is_anything() || clause.media == AVAILABLE[0];
+        Output::check_only(headers, AVAILABLE[0])
+    }
+
+    /// Refuses clients that cannot read the one type there is.
+    pub fn check_only(headers: &HeaderMap, available: &str) -> Result<(), Status> {
+        let fits = |clause: &Clause<'_>| clause.is_anything() || clause.media == available;
         match clauses(text(headers.get(ACCEPT))).iter().any(fits) {
             true => Ok(()),
-            false => Err(Status::not_acceptable(&AVAILABLE[..1])),
+            false => Err(Status::not_acceptable(&[available])),
         }
     }
 

@@ -41,8 +41,11 @@ pub struct Shelf {
     shared: Documents,
     rows: Vec<SharedRow>,
     /// Lately used ones last. Workspaces with the same definitions share theirs.
-    custom: Mutex<Vec<(Box<[u64]>, Arc<Documents>)>>,
+    custom: Mutex<Vec<Custom>>,
 }
+
+/// Which definitions they are of, and the documents.
+type Custom = (Box<[u64]>, Arc<Documents>);
 
 /// How many sets of custom resources are remembered.
 const SETS: usize = 16;

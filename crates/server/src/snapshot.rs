@@ -1,7 +1,8 @@
 //! A copy of everything, taken from and put back into a running server.
 //!
 //! A snapshot is lines of JSON: a head with the revision it was taken at, one line a key in key order, and an
-//! end with their number, so that a file that was cut off is known as such. Putting it back is a sequence of
+//! end with their number, so that a file that was cut off is known as such. What the store encrypts is encrypted here
+//! too, with the same key, as base64 under `sealed` instead of `value`. Putting it back is a sequence of
 //! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
 //! happen. The revision is first raised beyond any that a client of the copied server can have seen.
 
@@ -9,7 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::{Status, json};
-use atoll_store::{Condition, Key, Range, Write, WriteError};
+use atoll_store::{Condition, Key, Range, Store, Unavailable, Write, WriteError};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -46,6 +49,7 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
         page.map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
     let (sender, receiver) = mpsc::channel(4);
     let taken = server.registry.clock.now();
+    let store = server.registry.store.clone();
     tokio::spawn(async move {
         let head = json!({ "atoll": "snapshot", "format": 1, "revision": page.revision, "taken": taken });
         let mut piece = line(&head);
@@ -54,8 +58,22 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
             // Values are JSON already: they are copied, not parsed.
             piece.extend_from_slice(b"{\"key\":");
             json::write_string(&entry.key, &mut piece);
-            piece.extend_from_slice(b",\"value\":");
-            piece.extend_from_slice(&entry.value);
+            match store.seal(&entry.key, &entry.value) {
+                Ok(None) => {
+                    piece.extend_from_slice(b",\"value\":");
+                    piece.extend_from_slice(&entry.value);
+                }
+                Ok(Some(sealed)) => {
+                    piece.extend_from_slice(b",\"sealed\":\"");
+                    piece.extend_from_slice(STANDARD.encode(sealed).as_bytes());
+                    piece.push(b'"');
+                }
+                // Without its end the client knows that it has not got everything.
+                Err(error) => {
+                    tracing::error!(%error, "a snapshot was broken off");
+                    return;
+                }
+            }
             piece.extend_from_slice(b"}\n");
             if piece.len() >= PIECE && sender.send(Bytes::from(std::mem::take(&mut piece))).await.is_err() {
                 return;
@@ -78,8 +96,8 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let copy = read(body).await?;
     let store = &server.registry.store;
+    let copy = read(store.as_ref(), body).await?;
     let beyond = beyond(&copy, server.registry.clock.now());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
@@ -137,7 +155,7 @@ pub(crate) struct Copy {
 }
 
 /// Reads the whole of it before anything is touched: half a snapshot is none.
-pub(crate) async fn read<B>(body: B) -> Result<Copy, Status>
+pub(crate) async fn read<B>(store: &dyn Store, body: B) -> Result<Copy, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -158,8 +176,12 @@ where
                 None => copy = Some(head(&value).ok_or_else(|| wrong("it has no head of format 1"))?),
                 Some(copy) => match (value["key"].as_str(), value["end"].as_u64()) {
                     (Some(key), _) => {
-                        let stored = encode(&value["value"]);
-                        copy.entries.insert(Key::from(key), stored);
+                        let key = Key::from(key);
+                        let stored = match value.get("sealed") {
+                            Some(sealed) => unsealed(store, &key, sealed)?,
+                            None => encode(&value["value"]),
+                        };
+                        copy.entries.insert(key, stored);
                     }
                     (None, Some(count)) if count == copy.entries.len() as u64 => ended = true,
                     _ => return Err(wrong("a line is neither an object nor the right end")),
@@ -174,6 +196,16 @@ fn head(value: &Value) -> Option<Copy> {
     let known = value["atoll"] == "snapshot" && value["format"] == 1;
     let (revision, taken) = (value["revision"].as_u64()?, value["taken"].as_i64()?);
     known.then(|| Copy { revision, taken, entries: BTreeMap::new() })
+}
+
+/// What was encrypted, if the key is there.
+fn unsealed(store: &dyn Store, key: &Key, sealed: &Value) -> Result<Bytes, Status> {
+    let sealed = STANDARD.decode(sealed.as_str().unwrap_or_default());
+    let sealed = sealed.map_err(|error| Status::bad_request(format!("{key} is not base64: {error}")))?;
+    store.open(key, &Bytes::from(sealed)).map_err(|problem| match problem {
+        Unavailable::Failed(cause) => Status::bad_request(cause),
+        other => Status::bad_request(other.to_string()),
+    })
 }
 
 /// The canonical encoding again, or a tombstone.

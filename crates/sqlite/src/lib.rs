@@ -109,6 +109,13 @@ impl SqliteStore {
         }
     }
 
+    /// Leaves nothing in the files of what was overwritten or deleted and has been compacted since: its pages would
+    /// otherwise stay until they are used again.
+    pub async fn shred(&self) -> Result<(), WriteError> {
+        self.open_or(WriteError::Unavailable)?;
+        self.command(|reply| Job::Shred { reply }).await
+    }
+
     /// Why a thread does not answer.
     fn gone(&self) -> Unavailable {
         match self.closed.load(Ordering::Acquire) {

@@ -81,6 +81,12 @@ pub(crate) fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Resul
     })
 }
 
+/// Writes the database anew, without the pages that nothing is in, and empties the log.
+pub(crate) fn shred(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("VACUUM")?;
+    checkpoint(connection, "TRUNCATE").map(drop)
+}
+
 pub(crate) fn append(
     connection: &Connection,
     revision: Revision,

@@ -41,6 +41,9 @@ pub(crate) enum Job {
         to: Revision,
         reply: Reply<()>,
     },
+    Shred {
+        reply: Reply<()>,
+    },
     /// A replay has ended that may have kept compaction waiting.
     Sweep,
     Close {
@@ -158,6 +161,10 @@ impl Writer {
                 Err(error) => drop(reply.send(Err(error))),
             },
             Job::Raise { to, reply } => drop(reply.send(self.raise(to))),
+            Job::Shred { reply } => {
+                let outcome = self.attempt(|_, connection| table::shred(connection));
+                drop(reply.send(outcome.map_err(WriteError::Unavailable)));
+            }
             Job::Sweep => {}
             Job::Close { reply } => {
                 self.queue.close();

@@ -194,6 +194,17 @@ pub trait Store: Send + Sync + 'static {
     /// Makes the next write's revision greater than `to` and compacts everything before it, so that no
     /// client's revision from another life of this store means anything here. It never lowers the revision.
     fn raise(&self, to: Revision) -> BoxFuture<'_, Result<(), WriteError>>;
+
+    /// The form in which a value goes to the disk, if that is not the value itself. Files that are made of the store's
+    /// contents have it too.
+    fn seal(&self, _key: &Key, _value: &[u8]) -> Result<Option<Bytes>, Unavailable> {
+        Ok(None)
+    }
+
+    /// The value that was sealed.
+    fn open(&self, _key: &Key, sealed: &Bytes) -> Result<Bytes, Unavailable> {
+        Ok(sealed.clone())
+    }
 }
 
 impl Condition {

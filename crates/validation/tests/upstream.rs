@@ -5,6 +5,8 @@
 
 #[path = "upstream/definitions.rs"]
 mod definitions;
+// Objects are made for another comparison.
+#[allow(dead_code)]
 #[path = "../../extension/tests/upstream/generator.rs"]
 mod generator;
 #[path = "../../extension/tests/upstream/go.rs"]

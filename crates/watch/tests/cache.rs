@@ -252,7 +252,7 @@ async fn an_idle_watcher_is_not_expired_by_what_others_do() {
 async fn the_shared_layer_shows_until_a_workspace_writes_its_own() {
     let mut layer = Layer::default();
     layer.add("", "configmaps", "n", "base", encoded("base", "a", 1), Facts::default());
-    let world = World::with(layer, Limits::default(), Vec::new()).await;
+    let world = World::with(layer, Limits::default()).await;
     let base = key("w", "n", "base");
     let shown = world.cache.snapshot().get(&base).unwrap();
     assert_eq!(shown.revision, REVISION);

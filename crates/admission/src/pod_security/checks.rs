@@ -138,7 +138,7 @@ impl<'a> Pod<'a> {
 
     /// The names of the containers of which something is true.
     fn named(&self, mut is_so: impl FnMut(&'a Value) -> bool) -> Vec<&'a str> {
-        self.containers().filter(|container| is_so(*container)).map(name).collect()
+        self.containers().filter(|container| is_so(container)).map(name).collect()
     }
 
     fn annotations(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {

@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn labels_become_rules() {
-        let cases: &[(&[(&str, &str)], [&str; 3], usize)] = &[
+        type Labels = &'static [(&'static str, &'static str)];
+        let cases: &[(Labels, [&str; 3], usize)] = &[
             (&[], ["privileged:latest", "privileged:latest", "privileged:latest"], 0),
             (&[("enforce", "baseline")], ["baseline:latest", "privileged:latest", "baseline:latest"], 0),
             (

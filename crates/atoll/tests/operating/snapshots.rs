@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::access::{Access, names, revision};
-use crate::support::process::{Atoll, atoll};
+use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{fail, succeed};
 use crate::support::watching::Watch;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
@@ -90,12 +90,16 @@ async fn a_snapshot_moves_everything_to_a_fresh_server() {
     let expected = contents(&old.admin()).await;
     let seen = revision(&old.admin().get(CONFIG_MAPS).await.expect(200));
     let said = save(&old, &file);
-    assert!(said.starts_with("Saved ") && said.contains("It contains secrets: keep it private."), "{said}");
+    assert!(said.starts_with("Saved ") && said.contains("Keep encryption.yaml with it"), "{said}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing else is left lying about");
+    // Secrets go with their key, and with nothing else.
+    let directory = place.path().join("data");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::copy(old.directory.join("encryption.yaml"), directory.join("encryption.yaml")).unwrap();
     drop(old);
 
-    let mut new = Atoll::start();
+    let mut new = Setup::new().directory(&directory).start();
     let admin = new.admin();
     admin.post(CONFIG_MAPS, config_map_with("not-in-it", "1")).await.expect(201);
     let said = restore(&new, &file);

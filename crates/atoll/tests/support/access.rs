@@ -111,6 +111,17 @@ impl Access {
         Access { identity: other.identity.clone(), ..self.clone() }
     }
 
+    /// The same server, with this certificate and key.
+    pub fn with_identity(&self, certificate_pem: &str, key_pem: &str) -> Access {
+        let identity = Some((certificate_pem.into(), key_pem.into()));
+        Access { identity, token: None, ..self.clone() }
+    }
+
+    /// The same certificate, and a token as well.
+    pub fn and_token(&self, token: &str) -> Access {
+        Access { token: Some(token.into()), ..self.clone() }
+    }
+
     /// What stands before every path.
     pub fn base(&self) -> &str {
         &self.base

@@ -24,6 +24,7 @@ pub struct Setup {
     environment: Vec<(String, String)>,
     directory: Option<PathBuf>,
     listen: Option<SocketAddr>,
+    mask: Option<&'static str>,
 }
 
 impl Setup {
@@ -43,6 +44,12 @@ impl Setup {
 
     pub fn directory(mut self, directory: &Path) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Which permissions new files do not get unless the server says so.
+    pub fn mask(mut self, mask: &'static str) -> Self {
+        self.mask = Some(mask);
         self
     }
 
@@ -103,7 +110,14 @@ impl Atoll {
 
     fn spawn(setup: Setup, directory: PathBuf, temporary: Option<Arc<TempDir>>) -> Result<Atoll, Failed> {
         let listen = setup.listen.map_or("127.0.0.1:0".to_string(), |address| address.to_string());
-        let mut command = Command::new(program());
+        let mut command = match setup.mask {
+            Some(mask) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("umask {mask}; exec \"$@\""), "sh"]).arg(program());
+                shell
+            }
+            None => Command::new(program()),
+        };
         command.arg("start").arg("--data-dir").arg(&directory);
         command.arg("--listen").arg(&listen).args(&setup.arguments);
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));

@@ -20,9 +20,11 @@ pub type GroupResource = (String, String);
 
 #[derive(Default)]
 pub struct Interests {
-    /// By workspace and namespace, then by name.
-    quotas: Mutex<HashMap<(String, String), HashMap<String, BTreeSet<GroupResource>>>>,
+    quotas: Mutex<Quotas>,
 }
+
+/// What is counted: by workspace and namespace, then by the quota's name.
+type Quotas = HashMap<(String, String), HashMap<String, BTreeSet<GroupResource>>>;
 
 impl Interests {
     /// Whether something is counted now that was not before, or the other way round.
@@ -98,7 +100,7 @@ impl Interests {
         resources
     }
 
-    fn quotas(&self) -> MutexGuard<'_, HashMap<(String, String), HashMap<String, BTreeSet<GroupResource>>>> {
+    fn quotas(&self) -> MutexGuard<'_, Quotas> {
         self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

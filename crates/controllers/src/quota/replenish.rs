@@ -113,10 +113,8 @@ impl Following {
         while let Some(event) = watch.next().await {
             match event {
                 WatchEvent::Added(object) if changes => drop(self.is_new(evaluator, &object)),
-                WatchEvent::Modified(object) if changes => {
-                    if self.is_new(evaluator, &object) {
-                        self.look(&object);
-                    }
+                WatchEvent::Modified(object) if changes && self.is_new(evaluator, &object) => {
+                    self.look(&object);
                 }
                 WatchEvent::Deleted(object) => {
                     self.known.remove(object::uid(&object));

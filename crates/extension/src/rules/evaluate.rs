@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{BUDGET, CALL_LIMIT, CompiledRule, RuleSet, Rules};
 use crate::correlate::Correlated;
 use crate::node::{Flags, Node, NodeId, Rule};
+use crate::place::Place;
 use crate::schema::Schema;
 use crate::validate::Findings;
 
@@ -47,25 +48,6 @@ pub(crate) fn check_alone(
 
 /// The budget is spent: nothing more is checked.
 pub(crate) struct Spent;
-
-/// Where the walk is, as a chain on the stack.
-enum Place<'p> {
-    Root(&'p FieldPath),
-    Field(&'p Place<'p>, &'p str),
-    Key(&'p Place<'p>, &'p str),
-    Index(&'p Place<'p>, usize),
-}
-
-impl Place<'_> {
-    fn path(&self) -> FieldPath {
-        match self {
-            Place::Root(path) => (*path).clone(),
-            Place::Field(before, name) => before.path().child((*name).to_owned()),
-            Place::Key(before, key) => before.path().key(key),
-            Place::Index(before, index) => before.path().index(*index),
-        }
-    }
-}
 
 /// What a value was, or else what the nearest one around it was for which that can be told.
 #[derive(Clone, Copy)]

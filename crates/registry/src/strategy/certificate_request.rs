@@ -33,6 +33,9 @@ fn attribute(request: &mut Value, requester: &Requester<'_>) {
     if !requester.groups.is_empty() {
         set("groups", requester.groups.into());
     }
+    if !requester.extra.is_empty() {
+        set("extra", json!(requester.extra));
+    }
 }
 
 fn prepare_subresource(subresource: &str, new: &mut Value, old: &Value, context: &Context<'_>) {

@@ -207,7 +207,8 @@ fn a_certificate_is_asked_for_in_ones_own_name() {
     let mut request =
         json!({"spec": {"username": "other", "groups": ["x"], "extra": {"a": ["b"]}, "usages": []}});
     let groups = ["system:authenticated".to_owned()];
-    let requester = Requester { name: "me", uid: "", groups: &groups };
+    let extra = Default::default();
+    let requester = Requester { name: "me", uid: "", groups: &groups, extra: &extra };
     (builtin("certificates.k8s.io", "certificatesigningrequests").attribute)(&mut request, &requester);
     assert_eq!(request["spec"], json!({"username": "me", "groups": ["system:authenticated"], "usages": []}));
 }

@@ -42,8 +42,8 @@ async fn create(
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
     let place = place(row, call)?;
-    let User { name, uid, groups, .. } = &call.user;
-    (row.strategy.attribute)(&mut object, &Requester { name, uid, groups });
+    let User { name, uid, groups, extra } = &call.user;
+    (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
     let manager = options.manager(&call.headers);
     let name = object::name(&object).to_string();
     let gate = Gate {

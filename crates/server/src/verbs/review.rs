@@ -5,7 +5,7 @@ mod selectors;
 
 use std::sync::Arc;
 
-use atoll_authn::{AUDIENCE, User};
+use atoll_authn::{Unauthorized, User, bearer_token};
 use atoll_meta::{Status, object};
 use atoll_registry::Row;
 use http::{Response, StatusCode};
@@ -16,6 +16,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::decode::Decoded;
+use crate::identity::Identified;
 use crate::options::WriteOptions;
 use crate::{decode, respond};
 
@@ -74,15 +75,32 @@ fn user_info(user: &User) -> Value {
 
 /// Whose token it is. A wrong one is an answer, not an error.
 fn token(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> {
-    let token = review["spec"]["token"].as_str().unwrap_or_default();
+    let token = text(&review["spec"], "token");
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    Ok(match server.identify(None, Some(&format!("Bearer {token}")), call.workspace.scope()) {
-        Ok(caller) => {
-            json!({ "authenticated": true, "user": user_info(&caller.user), "audiences": [AUDIENCE] })
+    let workspace = call.workspace.id()?;
+    let audiences = review["spec"]["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut audiences: Vec<String> = audiences.map(String::from).collect();
+    if audiences.is_empty() {
+        audiences.push(server.issuer(workspace));
+    }
+    let audiences = Some(audiences.as_slice());
+    let header = format!("Bearer {token}");
+    let identified = match bearer_token(&header) {
+        Some(token) => server.identify_bearer(token, Some(workspace), audiences),
+        // A token of spaces is none at all, and who has none is nobody.
+        None => server.identify_nobody(workspace, audiences),
+    };
+    Ok(match identified {
+        Ok(Identified { user, audiences, .. }) => {
+            json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
         }
-        Err(_) => json!({ "user": {}, "error": "invalid bearer token" }),
+        Err(problem @ Unauthorized::Unknown) => json!({ "user": {}, "error": problem.to_string() }),
+        // As upstream lists what each of several ways to know a token has to say.
+        Err(problem) => {
+            json!({ "user": {}, "error": format!("[{}, {problem}]", Unauthorized::Unknown) })
+        }
     })
 }
 

@@ -1,18 +1,19 @@
 //! POST of a TokenRequest to a ServiceAccount.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use atoll_admission::Options;
-use atoll_authn::AUDIENCE;
-use atoll_authn::service_account::Subject;
+use atoll_authn::service_account::{Lifetime, Subject};
+use atoll_merge::apply::{Author, Kind, Resets};
 use atoll_meta::{FieldError, FieldPath, Status, id, json, object};
 use atoll_registry::{Admission, Place, Row};
+use atoll_schema::Types;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::gate::Gate;
 use super::patch::Warnings;
-use super::{place, warn};
+use super::{check_namespace, place, warn};
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -24,6 +25,9 @@ const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const LEAST_SECONDS: i64 = 600;
 const MOST_SECONDS: i64 = 1 << 32;
+/// What kubelets ask for where a Pod says nothing: such tokens are good for much longer, and their use is noted.
+const WARNED_SECONDS: i64 = 60 * 60 + 7;
+const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
@@ -34,6 +38,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         options.field_validation,
     )?;
     let Decoded { object: request, mut warnings } = decoded;
+    check_namespace(row, call, &request)?;
     let remarks = Warnings::default();
     let issued = issue(server, row, call, request, &options, &remarks).await;
     warnings.extend(remarks.take());
@@ -49,6 +54,7 @@ async fn issue(
     warnings: &Warnings,
 ) -> Result<Response<Body>, Status> {
     let (place, manager) = (place(row, call)?, options.manager(&call.headers));
+    let now = server.registry.clock.now();
     let gate = Gate::of(
         server,
         row,
@@ -57,6 +63,7 @@ async fn issue(
         Options::Write { manager: &manager, dry_run: options.dry_run },
         warnings,
     );
+    record(&mut request, &manager, now);
     gate.mutate(&mut request, None).await?;
     check_names(&request, &place)?;
     let account = parse(&server.registry.get(row, &place)?.json())?;
@@ -68,8 +75,8 @@ async fn issue(
         );
         return Err(Status::conflict(GROUP, "TokenRequest", place.name, message));
     }
-    let now = server.registry.clock.now();
-    complete(&mut request, &place, uid, now);
+    let api = server.issuer(place.workspace);
+    complete(&mut request, &place, uid, &api, now);
     let errors = check(&request);
     if !errors.is_empty() {
         return Err(Status::invalid(GROUP, "TokenRequest", "", errors));
@@ -81,10 +88,16 @@ async fn issue(
     let mut random = [0; 16];
     let failed = |cause: String| Status::internal_error(format!("failed to generate token: {cause}"));
     getrandom::fill(&mut random).map_err(|error| failed(error.to_string()))?;
-    let key = server.token_key.as_ref().ok_or_else(|| failed("there is no signing key".into()))?;
+    let tokens = server.tokens.as_ref().ok_or_else(|| failed("there is no signing key".into()))?;
+    let is_for_pod = bound.iter().any(|(kind, _)| *kind == "pod");
+    let extended = is_for_pod && seconds == WARNED_SECONDS && audiences.iter().all(|own| *own == api);
+    let lifetime = match extended {
+        true => Lifetime { from: now, until: now + EXTENDED_SECONDS, warn_after: Some(now + seconds) },
+        false => Lifetime { from: now, until: now + seconds, warn_after: None },
+    };
     let subject =
         Subject { workspace: place.workspace, namespace: place.namespace, name: place.name, uid, bound };
-    let issued = key.issue(&subject, &audiences, &id::uuid_v4(random), now, now + seconds);
+    let issued = tokens.issue(&subject, &audiences, &id::uuid_v4(random), lifetime);
     let token = issued.map_err(|_| failed("it cannot be signed".into()))?;
     request["status"] =
         json!({ "token": token, "expirationTimestamp": atoll_meta::time::format(now + seconds) });
@@ -117,18 +130,30 @@ fn check_names(request: &Value, place: &Place<'_>) -> Result<(), Status> {
 }
 
 /// What the request leaves open.
-fn complete(request: &mut Value, place: &Place<'_>, uid: &str, now: i64) {
+fn complete(request: &mut Value, place: &Place<'_>, uid: &str, api: &str, now: i64) {
     let fields = object::metadata_mut(request);
     fields.insert("name".into(), place.name.into());
     fields.insert("namespace".into(), place.namespace.into());
     fields.insert("uid".into(), uid.into());
     fields.insert("creationTimestamp".into(), atoll_meta::time::format(now).into());
     if texts(&request["spec"]["audiences"]).next().is_none() {
-        request["spec"]["audiences"] = json!([AUDIENCE]);
+        request["spec"]["audiences"] = json!([api]);
     }
+}
+
+/// Who has asked for what, as upstream tells it of every object.
+fn record(request: &mut Value, manager: &str, now: i64) {
+    static KIND: LazyLock<Kind> = LazyLock::new(|| {
+        let id = Types::get().by_kind(GROUP, "v1", "TokenRequest");
+        Kind::new(format!("{GROUP}/v1"), "TokenRequest", id)
+    });
+    // What goes without saying counts as said.
     if request["spec"]["expirationSeconds"].as_i64().is_none() {
         request["spec"]["expirationSeconds"] = DEFAULT_SECONDS.into();
     }
+    let time = atoll_meta::time::format(now);
+    let author = Author { manager, subresource: "token", time: &time, resets: Resets::At(&[]) };
+    KIND.record(KIND.empty(), request, &author);
 }
 
 fn check(request: &Value) -> Vec<FieldError> {
@@ -154,12 +179,17 @@ fn bound(server: &Server, request: &Value, place: &Place<'_>) -> Result<Vec<(&'s
         return Ok(Vec::new());
     };
     let text = |field: &str| wanted[field].as_str().unwrap_or_default();
-    let (claim, resource, namespace) = match (text("apiVersion"), text("kind")) {
-        ("v1", "Pod") => ("pod", "pods", place.namespace),
-        ("v1", "Secret") => ("secret", "secrets", place.namespace),
-        ("v1", "Node") => ("node", "nodes", ""),
-        (version, kind) => {
-            let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+    let (group, version) = match text("apiVersion").matches('/').count() {
+        0 => ("", text("apiVersion")),
+        1 => text("apiVersion").split_once('/').unwrap_or_default(),
+        // What cannot be read is nothing.
+        _ => ("", ""),
+    };
+    let (claim, resource, namespace) = match (group, text("kind")) {
+        ("", "Pod") => ("pod", "pods", place.namespace),
+        ("", "Secret") => ("secret", "secrets", place.namespace),
+        ("", "Node") => ("node", "nodes", ""),
+        (group, kind) => {
             let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
             return Err(Status::bad_request(message));
         }

@@ -1,0 +1,54 @@
+//! Every file is its owner's alone.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::support::process::{Setup, atoll};
+use crate::support::programs::succeed;
+use crate::support::{CONFIG_MAPS, config_map_with};
+
+/// Everything below a directory, itself included.
+pub fn everything(directory: &Path) -> Vec<PathBuf> {
+    let mut found = vec![directory.to_path_buf()];
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(everything(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_else_can_read_what_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("a").join("data");
+    let server = Setup::new().directory(&directory).mask("000").start();
+    server.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    let (kubeconfig, copy) = (server.admin_kubeconfig(), directory.join("copy.snapshot"));
+    let arguments =
+        ["snapshot", "save", copy.to_str().unwrap(), "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "umask 000; exec \"$@\"", "sh"]).arg(atoll(&[]).get_program()).args(arguments);
+    succeed(&mut shell);
+    succeed(&mut atoll(&["keys", "rotate", "tokens", "--data-dir", directory.to_str().unwrap()]));
+    succeed(&mut atoll(&["keys", "rotate", "encryption", "--data-dir", directory.to_str().unwrap()]));
+    let all = everything(&place.path().join("a"));
+    for name in [
+        "store.db",
+        "store.db-wal",
+        "ca.key",
+        "service-account.key",
+        "encryption.yaml",
+        "admin.kubeconfig",
+        "copy.snapshot",
+    ] {
+        assert!(all.contains(&directory.join(name)), "{name} is missing: {all:?}");
+    }
+    for path in all {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode, expected, "{}: {mode:o}", path.display());
+    }
+}

@@ -1,0 +1,54 @@
+//! Who gets in with what: tokens, certificates, requests for them; and what of it all can be read on the disk.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod certificates;
+mod disk;
+mod requests;
+mod secrets;
+#[path = "../support/support.rs"]
+mod support;
+mod tokens;
+mod workspaces;
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+
+pub const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+pub const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+pub const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// A ServiceAccount of its own.
+pub async fn account(access: &Access, name: &str) -> Value {
+    access.post(ACCOUNTS, json!({ "metadata": { "name": name } })).await.expect(201)
+}
+
+/// A token as TokenRequest gives it.
+pub async fn token(access: &Access, name: &str, spec: Value) -> String {
+    let answer = access.post(&format!("{ACCOUNTS}/{name}/token"), json!({ "spec": spec })).await.expect(201);
+    answer["status"]["token"].as_str().unwrap().to_string()
+}
+
+/// Who the server takes somebody for, whatever they may do.
+pub async fn who(access: &Access) -> Result<String, u16> {
+    let answer = access.post("/atoll/nowhere", json!({})).await;
+    match answer.status {
+        401 => Err(401),
+        403 => {
+            let message = answer.expect_status(403, "Forbidden");
+            Ok(message.split('"').nth(1).unwrap().to_string())
+        }
+        // Only administrators may ask for what is not there.
+        404 => {
+            Ok(access.post(SELF, json!({})).await.expect(201)["status"]["userInfo"]["username"].to_string())
+        }
+        code => panic!("{code}: {}", answer.text()),
+    }
+}
+
+/// The status of a TokenReview.
+pub async fn review(access: &Access, spec: Value) -> Value {
+    access.post(REVIEWS, json!({ "spec": spec })).await.expect(201)["status"].clone()
+}

@@ -1,0 +1,261 @@
+//! CertificateSigningRequests, from the request to a certificate that opens the door.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, KeyPair, SanType};
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::support::eventually;
+use crate::support::process::{Atoll, Setup};
+use crate::support::programs::{kubectl, succeed};
+use crate::workspaces::workspace;
+use crate::{account, token, who};
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+struct Request {
+    pem: String,
+    key: String,
+}
+
+fn request(subject: &[(DnType, &str)], names: Vec<SanType>) -> Request {
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    for (kind, value) in subject {
+        parameters.distinguished_name.push(kind.clone(), DnValue::Utf8String(value.to_string()));
+    }
+    parameters.subject_alt_names = names;
+    let key = KeyPair::generate().unwrap();
+    let pem = parameters.serialize_request(&key).unwrap().pem().unwrap();
+    Request { pem, key: key.serialize_pem() }
+}
+
+fn object(name: &str, signer: &str, usages: &[&str], request: &Request) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "spec": { "request": STANDARD.encode(&request.pem), "signerName": format!("kubernetes.io/{signer}"), "usages": usages },
+    })
+}
+
+fn also_organization() -> DnType {
+    DnType::CustomDnType(vec![2, 5, 4, 10])
+}
+
+async fn decide(access: &Access, name: &str, verdict: &str) {
+    let path = format!("{REQUESTS}/{name}");
+    let mut request = access.get(&path).await.expect(200);
+    request["status"]["conditions"] = json!([{ "type": verdict, "status": "True", "reason": "Test" }]);
+    access.put(&format!("{path}/approval"), request).await.expect(200);
+}
+
+/// What becomes of a request: a certificate, or why there is none.
+async fn outcome(access: &Access, name: &str) -> Result<String, String> {
+    let mut outcome = None;
+    eventually("the request is dealt with", async || {
+        let request = access.get(&format!("{REQUESTS}/{name}")).await.expect(200);
+        let failed = request["status"]["conditions"].as_array().into_iter().flatten();
+        let failed = failed.into_iter().find(|condition| condition["type"] == "Failed");
+        outcome = match (request["status"]["certificate"].as_str(), failed) {
+            (Some(certificate), _) => {
+                Some(Ok(String::from_utf8(STANDARD.decode(certificate).unwrap()).unwrap()))
+            }
+            (None, Some(failed)) => {
+                assert_eq!(failed["reason"], "SignerValidationFailure");
+                Some(Err(failed["message"].as_str().unwrap().to_string()))
+            }
+            (None, None) => None,
+        };
+        outcome.is_some()
+    })
+    .await;
+    outcome.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approved_request_becomes_a_user_with_all_groups() {
+    let atoll = Atoll::start();
+    let admin = atoll.admin();
+    let subject =
+        [(DnType::OrganizationName, "dev"), (DnType::CommonName, "ann"), (also_organization(), "ops")];
+    let request = request(&subject, Vec::new());
+    let mut wanted = object("ann", "kube-apiserver-client", &["client auth", "digital signature"], &request);
+    wanted["spec"]["expirationSeconds"] = json!(3600);
+    let created = admin.post(REQUESTS, wanted).await.expect(201);
+    assert_eq!(created["spec"]["username"], "atoll-admin");
+    assert!(created["spec"]["extra"]["authentication.kubernetes.io/credential-id"].is_array(), "{created}");
+    match kubectl() {
+        Some(directory) => {
+            let kubeconfig = atoll.admin_kubeconfig();
+            let arguments = ["--kubeconfig", kubeconfig.to_str().unwrap(), "certificate", "approve", "ann"];
+            let said = succeed(std::process::Command::new(directory.join("kubectl")).args(arguments));
+            assert!(said.contains("ann approved"), "{said}");
+        }
+        None => decide(&admin, "ann", "Approved").await,
+    }
+    let certificate = outcome(&admin, "ann").await.unwrap();
+    let ann = admin.with_identity(&certificate, &request.key);
+    assert_eq!(who(&ann).await.as_deref(), Ok("ann"));
+    let expires = atoll_authn::certificate::expiry(certificate.as_bytes()).unwrap();
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().cast_signed();
+    assert!((3500..=3600).contains(&(expires - now)), "{}", expires - now);
+    // Her groups stand in what she asks for herself.
+    let der = rustls::pki_types::pem::PemObject::from_pem_slice(certificate.as_bytes());
+    let der: rustls::pki_types::CertificateDer<'_> = der.unwrap();
+    let holder = atoll_authn::certificate::holder(&der).unwrap().unwrap();
+    assert_eq!(holder.user.groups, ["dev", "ops", "system:authenticated"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signers_refuse_what_is_not_theirs() {
+    let atoll = Atoll::start();
+    let admin = atoll.admin();
+    let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
+    let somebody = [(DnType::CommonName, "m"), (DnType::OrganizationName, "system:nodes")];
+    let dns = || vec![SanType::DnsName("m".try_into().unwrap())];
+    let (client, server) = (["digital signature", "client auth"], ["digital signature", "server auth"]);
+    let (for_clients, for_kubelets, serving) =
+        ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving");
+    let cases = [
+        (
+            for_clients,
+            &server,
+            request(&node, Vec::new()),
+            Err("invalid usage for client certificate: server auth"),
+        ),
+        (for_clients, &client, request(&somebody, dns()), Ok(())),
+        (
+            for_kubelets,
+            &client,
+            request(&somebody, Vec::new()),
+            Err("subject common name does not begin with system:node:"),
+        ),
+        (for_kubelets, &client, request(&node, dns()), Err("DNS subjectAltNames are not allowed")),
+        (
+            for_kubelets,
+            &client,
+            request(&[(DnType::CommonName, "system:node:m")], Vec::new()),
+            Err("subject organization is not system:nodes"),
+        ),
+        (
+            for_kubelets,
+            &server,
+            request(&node, Vec::new()),
+            Err("usages did not match [client auth digital signature key encipherment]"),
+        ),
+        (serving, &server, request(&node, Vec::new()), Err("DNS or IP subjectAltName is required")),
+        (serving, &server, request(&node, dns()), Ok(())),
+    ];
+    for (number, (signer, usages, request, expected)) in cases.into_iter().enumerate() {
+        let name = format!("r{number}");
+        admin.post(REQUESTS, object(&name, signer, usages, &request)).await.expect(201);
+        decide(&admin, &name, "Approved").await;
+        let outcome = outcome(&admin, &name).await;
+        assert_eq!(outcome.as_ref().map(drop).map_err(String::as_str), expected, "{number}");
+    }
+    // What was denied, what nobody decided and what is for another signer stays as it is.
+    let request = request(&somebody, Vec::new());
+    let mut other = object("other", "x", &client, &request);
+    other["spec"]["signerName"] = json!("example.com/signer");
+    admin.post(REQUESTS, other).await.expect(201);
+    admin.post(REQUESTS, object("denied", for_clients, &client, &request)).await.expect(201);
+    admin.post(REQUESTS, object("waiting", for_clients, &client, &request)).await.expect(201);
+    decide(&admin, "other", "Approved").await;
+    decide(&admin, "denied", "Denied").await;
+    admin.post(REQUESTS, object("last", for_clients, &client, &request)).await.expect(201);
+    decide(&admin, "last", "Approved").await;
+    outcome(&admin, "last").await.unwrap();
+    for name in ["other", "denied", "waiting"] {
+        let request = admin.get(&format!("{REQUESTS}/{name}")).await.expect(200);
+        assert!(request["status"].get("certificate").is_none(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubelets_that_may_ask_need_nobodys_approval() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("tokens.csv");
+    std::fs::write(&file, "boot,bootstrapper,1,\"system:masters\"\n").unwrap();
+    let atoll = Setup::new().flag("--token-auth-file", file.display()).start();
+    let admin = atoll.admin();
+    let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
+    let request = request(&node, Vec::new());
+    let usages = ["digital signature", "client auth"];
+    let wanted = object("m", "kube-apiserver-client-kubelet", &usages, &request);
+    admin.token("boot").post(REQUESTS, wanted).await.expect(201);
+    let certificate = outcome(&admin, "m").await.unwrap();
+    let approved = admin.get(&format!("{REQUESTS}/m")).await.expect(200);
+    let condition = &approved["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["reason"]), (&json!("Approved"), &json!("AutoApproved")));
+    assert_eq!(condition["message"], "Auto approving kubelet client certificate after SubjectAccessReview.");
+    assert_eq!(who(&admin.with_identity(&certificate, &request.key)).await.as_deref(), Ok("system:node:m"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_a_workspace_are_good_there_only() {
+    let atoll = Atoll::start();
+    let admin = atoll.admin();
+    let (first, _) = workspace(&admin, "first").await;
+    let (second, _) = workspace(&admin, "second").await;
+    let request = request(&[(DnType::CommonName, "ann")], Vec::new());
+    first
+        .post(REQUESTS, object("ann", "kube-apiserver-client", &["client auth"], &request))
+        .await
+        .expect(201);
+    decide(&first, "ann", "Approved").await;
+    let certificate = outcome(&first, "ann").await.unwrap();
+    assert_eq!(who(&first.with_identity(&certificate, &request.key)).await.as_deref(), Ok("ann"));
+    for elsewhere in [&admin, &second] {
+        assert_eq!(
+            who(&elsewhere.with_identity(&certificate, &request.key)).await,
+            Err(401),
+            "{}",
+            elsewhere.base()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_that_ask_for_a_token_get_one() {
+    let atoll = Atoll::start();
+    let admin = atoll.admin();
+    account(&admin, "a").await;
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = |name: &str, account: &str| {
+        json!({
+            "metadata": { "name": name, "annotations": { "kubernetes.io/service-account.name": account } },
+            "type": "kubernetes.io/service-account-token",
+        })
+    };
+    admin.post(secrets, secret("s", "a")).await.expect(201);
+    admin.post(secrets, secret("orphan", "nobody")).await.expect(201);
+    let mut data = Value::Null;
+    eventually("it is filled", async || {
+        data = admin.get(&format!("{secrets}/s")).await.expect(200)["data"].clone();
+        data["token"].is_string()
+    })
+    .await;
+    let text =
+        |name: &str| String::from_utf8(STANDARD.decode(data[name].as_str().unwrap()).unwrap()).unwrap();
+    assert_eq!(text("namespace"), "default");
+    assert_eq!(text("ca.crt"), std::fs::read_to_string(atoll.directory.join("ca.crt")).unwrap());
+    let own = text("token");
+    assert_eq!(who(&admin.token(&own)).await.as_deref(), Ok("system:serviceaccount:default:a"));
+    eventually("what nobody can have is gone", async || {
+        admin.get(&format!("{secrets}/orphan")).await.status == 404
+    })
+    .await;
+    let requested = token(&admin, "a", json!({})).await;
+    // It ends with the Secret; what was requested does not.
+    admin.delete(&format!("{secrets}/s")).await.expect(200);
+    assert_eq!(who(&admin.token(&own)).await, Err(401));
+    assert!(who(&admin.token(&requested)).await.is_ok());
+    // And the Secret ends with the account.
+    admin.post(secrets, secret("again", "a")).await.expect(201);
+    admin.delete("/api/v1/namespaces/default/serviceaccounts/a").await.expect(200);
+    eventually("it goes with its account", async || {
+        admin.get(&format!("{secrets}/again")).await.status == 404
+    })
+    .await;
+}

@@ -1,0 +1,198 @@
+//! Secrets are readable in the API and nowhere on the disk.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::disk::everything;
+use crate::support::access::Body;
+use crate::support::process::{Atoll, Setup, atoll};
+use crate::support::programs::{fail, succeed};
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const HIDDEN: &str = "correct-horse-battery-staple";
+const SHOWN: &str = "everybody-may-know-this";
+
+fn secret(name: &str) -> Value {
+    json!({ "metadata": { "name": name }, "stringData": { "password": HIDDEN } })
+}
+
+/// Where below a directory this text is, plain or as the API writes it.
+fn found(directory: &Path, text: &str) -> Vec<String> {
+    let encoded = STANDARD.encode(text);
+    let forms = [text.as_bytes(), encoded.as_bytes()];
+    let has =
+        |content: &[u8]| forms.iter().any(|form| content.windows(form.len()).any(|window| window == *form));
+    let files = everything(directory).into_iter().filter(|path| path.is_file());
+    let with = files.filter(|path| has(&std::fs::read(path).unwrap()));
+    with.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+async fn read(atoll: &Atoll, path: &str) -> String {
+    let secret = atoll.admin().get(path).await.expect(200);
+    let value = STANDARD.decode(secret["data"]["password"].as_str().unwrap()).unwrap();
+    String::from_utf8(value).unwrap()
+}
+
+fn end(atoll: &mut Atoll) {
+    atoll.terminate();
+    assert!(atoll.wait().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_nowhere_on_the_disk() {
+    let mut server = Atoll::start();
+    let admin = server.admin();
+    for number in 0..20 {
+        admin.post(SECRETS, secret(&format!("s{number}"))).await.expect(201);
+    }
+    admin
+        .merge(&format!("{SECRETS}/s1"), json!({ "metadata": { "labels": { "a": "b" } } }))
+        .await
+        .expect(200);
+    admin.delete(&format!("{SECRETS}/s2")).await.expect(200);
+    admin.post(MAPS, json!({ "metadata": { "name": "m" }, "data": { "a": SHOWN } })).await.expect(201);
+    let copy = server.directory.join("copy.snapshot");
+    let (kubeconfig, copy) = (server.admin_kubeconfig(), copy.to_str().unwrap().to_string());
+    let restore = ["snapshot", "restore", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()];
+    succeed(&mut atoll(&["snapshot", "save", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()]));
+    assert!(!found(&server.directory, SHOWN).is_empty(), "the test would find what is there");
+    assert_eq!(found(&server.directory, HIDDEN), [""; 0], "while it runs");
+    admin.delete(&format!("{SECRETS}/s3")).await.expect(200);
+    succeed(&mut atoll(&restore));
+    assert_eq!(read(&server, &format!("{SECRETS}/s3")).await, HIDDEN);
+    server.kill();
+    assert_eq!(found(&server.directory, HIDDEN), [""; 0], "after a crash");
+    server.restart();
+    assert_eq!(read(&server, &format!("{SECRETS}/s1")).await, HIDDEN);
+    end(&mut server);
+    assert_eq!(found(&server.directory, HIDDEN), [""; 0], "after a shutdown");
+    // Another server has another key.
+    let other = Atoll::start();
+    let kubeconfig = other.admin_kubeconfig();
+    let complaint =
+        fail(&mut atoll(&["snapshot", "restore", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()]));
+    assert!(complaint.contains("which is not there"), "{complaint}");
+}
+
+fn configuration(place: &Path, resources: &str, providers: &str) -> std::path::PathBuf {
+    let path = place.join("encryption-test.yaml");
+    let text = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [{resources}]\n  \
+         providers:\n{providers}"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn key(provider: &str, name: &str, fill: u8) -> String {
+    format!("  - {provider}: {{keys: [{{name: {name}, secret: {}}}]}}\n", STANDARD.encode([fill; 32]))
+}
+
+const IDENTITY: &str = "  - identity: {}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_without_encryption_is_encrypted_at_the_next_start() {
+    let place = tempfile::tempdir().unwrap();
+    let off = configuration(place.path(), "secrets", IDENTITY);
+    let directory = place.path().join("data");
+    let path = format!("{SECRETS}/s1");
+    let mut before =
+        Setup::new().directory(&directory).flag("--encryption-provider-config", off.display()).start();
+    let mut http = before.admin().http2().await.unwrap();
+    for number in 0..700 {
+        let body = Body::Json(secret(&format!("s{number}")));
+        http.request(Method::POST, SECRETS, body).await.unwrap().expect(201);
+    }
+    drop(http);
+    before.admin().delete(&format!("{SECRETS}/s0")).await.expect(200);
+    assert!(!found(&directory, HIDDEN).is_empty());
+    end(&mut before);
+    assert!(!found(&directory, HIDDEN).is_empty(), "it is plain so far");
+    let mut after = Setup::new().directory(&directory).start();
+    assert!(after.log().contains("500 of 699 objects"), "{}", after.log());
+    assert_eq!(read(&after, &path).await, HIDDEN);
+    assert_eq!(found(&directory, HIDDEN), [""; 0]);
+    end(&mut after);
+    assert_eq!(found(&directory, HIDDEN), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_replaced_with_a_restart_and_missed_when_they_are_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("data");
+    let start = |resources: &str, providers: &str| {
+        let file = configuration(place.path(), resources, providers);
+        Setup::new().directory(&directory).flag("--encryption-provider-config", file.display()).try_start()
+    };
+    let (one, two) = (key("aesgcm", "one", 1), key("secretbox", "two", 2));
+    // From Atoll's own key to a given one, then to another, then to everything.
+    let mut server = Setup::new().directory(&directory).start();
+    server.admin().post(SECRETS, secret("s")).await.expect(201);
+    server
+        .admin()
+        .post(MAPS, json!({ "metadata": { "name": "m" }, "data": { "a": SHOWN } }))
+        .await
+        .expect(201);
+    end(&mut server);
+    let steps = [
+        ("secrets", one.clone(), "k8s:enc:aesgcm:v1:one:"),
+        ("secrets", format!("{two}{one}"), "k8s:enc:secretbox:v1:two:"),
+        ("'*.*'", format!("{two}{IDENTITY}"), "k8s:enc:secretbox:v1:two:"),
+    ];
+    for (resources, providers, mark) in steps {
+        let mut server = start(resources, &providers).unwrap_or_else(|failed| panic!("{}", failed.errors));
+        assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+        end(&mut server);
+        assert!(!found(&directory, mark).is_empty(), "{mark}");
+    }
+    assert_eq!(found(&directory, "k8s:enc:aesgcm:v1:one:"), [""; 0], "nothing is left under the old key");
+    assert_eq!(found(&directory, SHOWN), [""; 0], "everything is everything");
+    // Without the key nothing starts, and the reason names it.
+    for (providers, expected) in [
+        (format!("{one}{IDENTITY}"), "secretbox key \"two\", which is not there"),
+        (format!("{}{IDENTITY}", key("secretbox", "two", 3)), "cannot be decrypted with the key \"two\""),
+        ("  - kms: {name: a, endpoint: 'unix:///x'}\n".into(), "kms providers are not supported"),
+    ] {
+        let Err(failed) = start("'*.*'", &providers) else { panic!("it starts without {expected}") };
+        assert!(failed.errors.contains(expected), "{}", failed.errors);
+    }
+    let Err(failed) = Setup::new().directory(&directory).try_start() else {
+        panic!("it starts with another key")
+    };
+    assert!(failed.errors.contains("secretbox key \"two\""), "{}", failed.errors);
+    let mut server = start("'*.*'", &two).unwrap_or_else(|failed| panic!("{}", failed.errors));
+    assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+    end(&mut server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn atolls_own_key_is_replaced_and_missed() {
+    let mut server = Atoll::start();
+    server.admin().post(SECRETS, secret("s")).await.expect(201);
+    let file = server.directory.join("encryption.yaml");
+    let first = std::fs::read_to_string(&file).unwrap();
+    succeed(&mut atoll(&["keys", "rotate", "encryption", "--data-dir", server.directory.to_str().unwrap()]));
+    end(&mut server);
+    server.restart();
+    assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+    end(&mut server);
+    let both = std::fs::read_to_string(&file).unwrap();
+    let (directory, listen) = (server.directory.clone(), server.address);
+    let start = || Setup::new().directory(&directory).listen(listen).try_start();
+    // The old one alone is not enough, and none at all neither; no new one is made in its place.
+    std::fs::write(&file, &first).unwrap();
+    let Err(failed) = start() else { panic!("it starts with the old key") };
+    assert!(failed.errors.contains("is not there"), "{}", failed.errors);
+    std::fs::remove_file(&file).unwrap();
+    let Err(failed) = start() else { panic!("it starts without a key") };
+    assert!(failed.errors.contains("is not there"), "{}", failed.errors);
+    assert!(!file.exists());
+    std::fs::write(&file, &both).unwrap();
+    server.restart();
+    assert_eq!(read(&server, &format!("{SECRETS}/s")).await, HIDDEN);
+}

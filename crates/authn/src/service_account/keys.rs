@@ -1,0 +1,219 @@
+//! The keys that sign and verify tokens: one that signs, and the public halves of those that did before.
+//!
+//! `service-account.key` has the private key that signs, `service-account.pub` the public keys that tokens are still verified
+//! with, newest first. When a key is replaced its private half is gone for good; tokens that it signed stay valid until
+//! its public half is retired. A running server looks at the files now and then.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
+};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
+
+use crate::Unauthorized;
+use crate::authority::{AuthorityError, read, unusable, write_private};
+
+const PRIVATE: &str = "service-account.key";
+const PUBLIC: &str = "service-account.pub";
+/// What stands before the point in the DER form of a public key on this curve.
+const PREFIX: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
+    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+/// How many keys are kept to verify with; the oldest goes first.
+const MOST: usize = 64;
+
+/// A key that tokens are verified with.
+pub struct PublicKey {
+    id: String,
+    /// A byte that says how it is written, then both coordinates.
+    point: Vec<u8>,
+}
+
+pub struct SigningKey {
+    pair: EcdsaKeyPair,
+    id: String,
+}
+
+/// What signs and verifies at one time.
+pub struct Keys {
+    pub signing: SigningKey,
+    /// Newest first, the one that signs among them.
+    pub verifying: Vec<PublicKey>,
+}
+
+/// The keys in a data directory.
+pub struct KeyRing {
+    directory: PathBuf,
+    keys: ArcSwap<Keys>,
+    seen: ArcSwap<Stamp>,
+}
+
+/// When the files were last written.
+type Stamp = [Option<SystemTime>; 2];
+
+impl PublicKey {
+    fn of(point: &[u8]) -> Self {
+        let id = URL_SAFE_NO_PAD.encode(digest(&SHA256, &[&PREFIX, point].concat()));
+        PublicKey { id, point: point.to_vec() }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, &self.point).verify(message, signature).is_ok()
+    }
+
+    pub fn coordinates(&self) -> (String, String) {
+        let (x, y) = self.point[1..].split_at(32);
+        (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y))
+    }
+
+    fn pem(&self) -> String {
+        let text = STANDARD.encode([&PREFIX, self.point.as_slice()].concat());
+        let lines: Vec<&str> =
+            (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
+        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
+    }
+}
+
+impl SigningKey {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn sign(&self, random: &SystemRandom, message: &[u8]) -> Result<Vec<u8>, Unauthorized> {
+        let signature = self.pair.sign(random, message);
+        signature.map(|signature| signature.as_ref().to_vec()).map_err(|_| Unauthorized::Unknown)
+    }
+}
+
+impl Keys {
+    /// Reads the keys in `directory`, or makes a first one.
+    fn open(directory: &Path) -> Result<Keys, AuthorityError> {
+        let path = directory.join(PRIVATE);
+        if !path.exists() {
+            make(&path)?;
+        }
+        let unfit = |error: &dyn std::fmt::Display| unusable(PRIVATE, &error.to_string());
+        let text = read(&path)?;
+        let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|error| unfit(&error))?;
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_pkcs8_der());
+        let pair = pair.map_err(|error| unfit(&error))?;
+        let newest = PublicKey::of(pair.public_key().as_ref());
+        let signing = SigningKey { id: newest.id.clone(), pair };
+        let mut verifying = vec![newest];
+        verifying.extend(public(directory)?.into_iter().filter(|key| key.id != signing.id));
+        Ok(Keys { signing, verifying })
+    }
+}
+
+impl KeyRing {
+    pub fn open(directory: &Path) -> Result<Self, AuthorityError> {
+        let keys = Keys::open(directory)?;
+        if !directory.join(PUBLIC).exists() {
+            write_public(directory, &keys.verifying)?;
+        }
+        let seen = stamp(directory);
+        Ok(KeyRing {
+            directory: directory.into(),
+            keys: ArcSwap::from_pointee(keys),
+            seen: ArcSwap::from_pointee(seen),
+        })
+    }
+
+    pub fn current(&self) -> Arc<Keys> {
+        self.keys.load_full()
+    }
+
+    /// Takes over what has changed in the files, and tells whether anything had.
+    pub fn refresh(&self) -> Result<bool, AuthorityError> {
+        let now = stamp(&self.directory);
+        if **self.seen.load() == now {
+            return Ok(false);
+        }
+        self.keys.store(Arc::new(Keys::open(&self.directory)?));
+        self.seen.store(Arc::new(now));
+        Ok(true)
+    }
+
+    /// When the key that signs was made, in seconds since 1970.
+    pub fn age(&self, now: SystemTime) -> std::time::Duration {
+        let made = std::fs::metadata(self.directory.join(PRIVATE)).and_then(|metadata| metadata.modified());
+        made.ok().and_then(|made| now.duration_since(made).ok()).unwrap_or_default()
+    }
+}
+
+/// Replaces the key that signs by a new one; what the old ones have signed stays valid. Returns the new key's id.
+pub fn rotate(directory: &Path) -> Result<String, AuthorityError> {
+    let before = Keys::open(directory)?;
+    // In this order a crash between the two loses no key that anything was signed with.
+    write_public(directory, &before.verifying)?;
+    make(&directory.join(PRIVATE))?;
+    let mut after = Keys::open(directory)?;
+    after.verifying.truncate(MOST);
+    write_public(directory, &after.verifying)?;
+    Ok(after.signing.id)
+}
+
+/// Forgets a key: what it has signed is no longer valid. The one that signs cannot be retired.
+pub fn retire(directory: &Path, id: &str) -> Result<(), AuthorityError> {
+    let mut keys = Keys::open(directory)?;
+    if keys.signing.id == id {
+        return Err(unusable(id, &"it signs new tokens; rotate first"));
+    }
+    let count = keys.verifying.len();
+    keys.verifying.retain(|key| key.id != id);
+    match keys.verifying.len() == count {
+        true => Err(unusable(id, &"there is no such key; `atoll keys list` shows those there are")),
+        false => write_public(directory, &keys.verifying),
+    }
+}
+
+/// The ids of all keys, newest first: the first one signs.
+pub fn list(directory: &Path) -> Result<Vec<String>, AuthorityError> {
+    Ok(Keys::open(directory)?.verifying.into_iter().map(|key| key.id).collect())
+}
+
+fn make(path: &Path) -> Result<(), AuthorityError> {
+    let made = rcgen::KeyPair::generate().map_err(|error| unusable(PRIVATE, &error))?;
+    write_private(path, &made.serialize_pem())
+}
+
+fn public(directory: &Path) -> Result<Vec<PublicKey>, AuthorityError> {
+    let path = directory.join(PUBLIC);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = read(&path)?;
+    SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes())
+        .map(|der| {
+            let der = der.map_err(|error| unusable(PUBLIC, &error))?;
+            match der.strip_prefix(&PREFIX) {
+                Some(point) if point.len() == 65 => Ok(PublicKey::of(point)),
+                _ => Err(unusable(PUBLIC, &"it has a key that is not of the curve P-256")),
+            }
+        })
+        .collect()
+}
+
+fn write_public(directory: &Path, keys: &[PublicKey]) -> Result<(), AuthorityError> {
+    let text: String = keys.iter().map(PublicKey::pem).collect();
+    write_private(&directory.join(PUBLIC), &text)
+}
+
+fn stamp(directory: &Path) -> Stamp {
+    let time = |name: &str| std::fs::metadata(directory.join(name)).and_then(|own| own.modified()).ok();
+    [time(PRIVATE), time(PUBLIC)]
+}

@@ -1,0 +1,119 @@
+//! Which requests are whose business, and what is wrong with them.
+
+use std::collections::BTreeSet;
+
+use atoll_authn::request::CertificateRequest;
+use serde_json::Value;
+
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
+const LEGACY: &str = "kubernetes.io/legacy-unknown";
+
+const SELF: (&str, &str) =
+    ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.");
+const OTHER: (&str, &str) =
+    ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.");
+
+pub fn usages(spec: &Value) -> impl Iterator<Item = &str> {
+    spec["usages"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// As what a request can be approved without a person: the right that it takes, and what is then said.
+pub fn approvable(spec: &Value, wanted: &CertificateRequest) -> &'static [(&'static str, &'static str)] {
+    let usages: BTreeSet<&str> = usages(spec).collect();
+    if spec["signerName"] != KUBELET_CLIENT || kubelet_client(wanted, &usages).is_err() {
+        return &[];
+    }
+    match spec["username"] == wanted.common_name.as_str() {
+        true => &[SELF, OTHER],
+        false => &[OTHER],
+    }
+}
+
+/// Whether a request is one that is signed here; if so, what is wrong with it.
+pub fn signable(spec: &Value, wanted: &CertificateRequest) -> Option<Result<(), String>> {
+    let set: BTreeSet<&str> = usages(spec).collect();
+    match spec["signerName"].as_str().unwrap_or_default() {
+        CLIENT => Some(client(usages(spec))),
+        KUBELET_CLIENT => Some(kubelet_client(wanted, &set)),
+        KUBELET_SERVING => Some(kubelet_serving(wanted, &set)),
+        LEGACY => Some(Ok(())),
+        _ => None,
+    }
+}
+
+fn client<'a>(usages: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut is_for_clients = false;
+    for usage in usages {
+        match usage {
+            "digital signature" | "key encipherment" => {}
+            "client auth" => is_for_clients = true,
+            other => return Err(format!("invalid usage for client certificate: {other}")),
+        }
+    }
+    match is_for_clients {
+        true => Ok(()),
+        false => Err("missing required usage for client certificate: client auth".into()),
+    }
+}
+
+fn kubelet_client(wanted: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
+    let forbidden = [
+        (!wanted.dns_names.is_empty(), "DNS subjectAltNames are not allowed"),
+        (!wanted.emails.is_empty(), "Email subjectAltNames are not allowed"),
+        (!wanted.addresses.is_empty(), "IP subjectAltNames are not allowed"),
+        (!wanted.uris.is_empty(), "URI subjectAltNames are not allowed"),
+    ];
+    check_group(wanted)?;
+    for (is_there, problem) in forbidden {
+        if is_there {
+            return Err(problem.into());
+        }
+    }
+    check_name(wanted)?;
+    check_usages(usages, "client auth")
+}
+
+fn kubelet_serving(wanted: &CertificateRequest, usages: &BTreeSet<&str>) -> Result<(), String> {
+    check_group(wanted)?;
+    if wanted.dns_names.is_empty() && wanted.addresses.is_empty() {
+        return Err("DNS or IP subjectAltName is required".into());
+    }
+    if !wanted.emails.is_empty() {
+        return Err("Email subjectAltNames are not allowed".into());
+    }
+    if !wanted.uris.is_empty() {
+        return Err("URI subjectAltNames are not allowed".into());
+    }
+    check_usages(usages, "server auth")?;
+    check_name(wanted)
+}
+
+fn check_group(wanted: &CertificateRequest) -> Result<(), String> {
+    match wanted.organizations == ["system:nodes"] {
+        true => Ok(()),
+        false => Err("subject organization is not system:nodes".into()),
+    }
+}
+
+fn check_name(wanted: &CertificateRequest) -> Result<(), String> {
+    match wanted.common_name.starts_with("system:node:") {
+        true => Ok(()),
+        false => Err("subject common name does not begin with system:node:".into()),
+    }
+}
+
+/// Keys that only sign need no encipherment.
+fn check_usages(usages: &BTreeSet<&str>, purpose: &str) -> Result<(), String> {
+    let without = BTreeSet::from(["digital signature", purpose]);
+    let mut with = without.clone();
+    with.insert("key encipherment");
+    match *usages == with || *usages == without {
+        true => Ok(()),
+        false => {
+            let all: Vec<&str> = with.into_iter().collect();
+            Err(format!("usages did not match [{}]", all.join(" ")))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! TLS: a certificate of ours that can be replaced while connections come in, and client certificates, which are looked at
+//! here and judged later.
+//!
+//! A handshake takes any certificate whose key the client has. What it is worth is the business of authentication, so that
+//! one of another authority gets the same answer as a wrong token, and not a broken connection.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use atoll_authn::certificate;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::identity::Certificate;
+
+/// How connections are made safe; clones share what they serve.
+#[derive(Clone)]
+pub struct Tls {
+    acceptor: TlsAcceptor,
+    verifier: Arc<dyn ClientCertVerifier>,
+    serving: Arc<Serving>,
+}
+
+impl Tls {
+    /// TLS 1.2 and 1.3, HTTP/2 first, client certificates of `authority` welcome but not required.
+    pub fn new(
+        authority: CertificateDer<'static>,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Tls, Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(authority)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| Error::General(error.to_string()))?;
+        let current = ArcSwap::new(certified(&provider, certificate, key)?);
+        let serving = Arc::new(Serving { provider: provider.clone(), current });
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_client_cert_verifier(Arc::new(AnyCertificate { verifier: verifier.clone() }))
+            .with_cert_resolver(serving.clone());
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), verifier, serving })
+    }
+
+    /// Serves another certificate from now on; connections that exist go on with theirs.
+    pub fn replace(
+        &self,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), Error> {
+        self.serving.current.store(certified(&self.serving.provider, certificate, key)?);
+        Ok(())
+    }
+
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        self.acceptor.accept(stream).await
+    }
+
+    /// Whose certificate a client has presented, if any.
+    pub(super) fn certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Certificate {
+        let Some([leaf, rest @ ..]) = chain else { return Certificate::None };
+        if let Err(error) = self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
+            tracing::debug!(%error, "a client certificate was refused");
+            return Certificate::Bad;
+        }
+        match certificate::holder(leaf) {
+            Ok(Some(holder)) => Certificate::Good(Arc::new(holder)),
+            Ok(None) => Certificate::None,
+            Err(_) => Certificate::Bad,
+        }
+    }
+}
+
+fn certified(
+    provider: &CryptoProvider,
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<CertifiedKey>, Error> {
+    CertifiedKey::from_der(vec![certificate], key, provider).map(Arc::new)
+}
+
+/// The certificate that is served now.
+struct Serving {
+    provider: Arc<CryptoProvider>,
+    current: ArcSwap<CertifiedKey>,
+}
+
+impl ResolvesServerCert for Serving {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Serving")
+    }
+}
+
+/// Takes every certificate whose key the client can prove to have.
+#[derive(Debug)]
+struct AnyCertificate {
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl ClientCertVerifier for AnyCertificate {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.verifier.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
