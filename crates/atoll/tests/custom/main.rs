@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod lifecycle;
-mod memory;
 #[path = "../support/support.rs"]
 mod support;
 mod versions;
