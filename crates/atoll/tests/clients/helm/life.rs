@@ -125,6 +125,7 @@ async fn live(site: &Site, way: &Way) -> Vec<(&'static str, State)> {
     assert_eq!(descriptions, ["Install complete", "Upgrade complete", "Rollback to 1"]);
 
     if way.hooks {
+        site.provide_account().await;
         let said = helm.run(&format!("test {RELEASE}")).await;
         assert!(said.contains("Phase:") && said.contains("Succeeded"), "{said}");
         completed(&["pod/NAME-visit"]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use atoll_testkit::{Atoll, Client, Upstream};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::programs;
@@ -61,6 +61,13 @@ impl Sites {
 impl Site {
     pub fn client(&self) -> Client {
         Client::new(&self.url, &self.authority, Some(atoll_testkit::TOKEN))
+    }
+
+    /// Pods run as their namespace's default account, which a server without controllers does not make.
+    pub async fn provide_account(&self) {
+        let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
+        let made = self.client().post(&path, &json!({"metadata": {"name": "default"}})).await.unwrap();
+        assert!(matches!(made.status, 201 | 409), "{made:?}");
     }
 
     pub fn helm(&self, program: &'static str) -> Helm {
