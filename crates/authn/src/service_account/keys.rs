@@ -4,6 +4,7 @@
 //! with, newest first. When a key is replaced its private half is gone for good; tokens that it signed stay valid until
 //! its public half is retired. A running server looks at the files now and then.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -58,8 +59,8 @@ pub struct KeyRing {
     seen: ArcSwap<Stamp>,
 }
 
-/// When the files were last written.
-type Stamp = [Option<SystemTime>; 2];
+/// When the files were last written, how long they are, and which files they are.
+type Stamp = [Option<(SystemTime, u64, u64)>; 2];
 
 impl PublicKey {
     fn of(point: &[u8]) -> Self {
@@ -214,6 +215,10 @@ fn write_public(directory: &Path, keys: &[PublicKey]) -> Result<(), AuthorityErr
 }
 
 fn stamp(directory: &Path) -> Stamp {
-    let time = |name: &str| std::fs::metadata(directory.join(name)).and_then(|own| own.modified()).ok();
-    [time(PRIVATE), time(PUBLIC)]
+    // Two changes may come so soon after each other that the time alone does not tell them apart.
+    let told = |name: &str| {
+        let own = std::fs::metadata(directory.join(name)).ok()?;
+        Some((own.modified().ok()?, own.len(), own.ino()))
+    };
+    [told(PRIVATE), told(PUBLIC)]
 }
