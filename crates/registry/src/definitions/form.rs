@@ -69,9 +69,10 @@ pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
         object::set_type(value, &format!("{}/{}", row.group, storage.version.name), &row.kind);
         // It has been read before, and its metadata with it.
         let _ = storage.shape(value, Origin::Storage);
-        // Upstream fills this in whenever it reads, we before we write.
-        storage.fill(value);
     }
+    // Upstream fills this in whenever it reads, we before we write: a new object has lost its status by now, which may
+    // have defaults.
+    custom.storage().fill(value);
 }
 
 /// What selectors can ask of an object in this version.

@@ -1,0 +1,117 @@
+//! An operator in wide use, built as it is from its Go module, runs on Atoll: the Prometheus operator, installed from its own
+//! bundle, with the account and the roles that this gives it.
+//!
+//! ```text
+//!   bundle.yaml ─ kubectl apply ─► definitions, roles, account ─ kubectl create token ─► the operator
+//!   Prometheus, ServiceMonitor ─► the operator ─► StatefulSet, Secret with the configuration, Service, status
+//! ```
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod operator;
+#[path = "../support/support.rs"]
+mod support;
+
+use std::io::Read;
+
+use atoll_testkit::{Atoll, Client};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::operator::Operator;
+use crate::support::eventually;
+
+const MONITORING: &str = "/apis/monitoring.coreos.com/v1/namespaces/default";
+const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/default/statefulsets/prometheus-main";
+
+/// Nothing, where it is not there.
+async fn get(client: &Client, path: &str) -> Value {
+    let answer = client.get(path).await.unwrap();
+    if answer.status == 200 { answer.json() } else { Value::Null }
+}
+
+async fn create(client: &Client, resource: &str, kind: &str, spec: Value) {
+    let metadata = json!({ "name": "main", "labels": { "team": "a" } });
+    let object =
+        json!({ "apiVersion": "monitoring.coreos.com/v1", "kind": kind, "metadata": metadata, "spec": spec });
+    let answer = client.post(&format!("{MONITORING}/{resource}"), &object).await.unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// The configuration that the operator has written for Prometheus.
+async fn configuration(client: &Client) -> String {
+    let secret = get(client, "/api/v1/namespaces/default/secrets/prometheus-main").await;
+    let Some(zipped) = secret["data"]["prometheus.yaml.gz"].as_str() else { return String::new() };
+    let zipped = STANDARD.decode(zipped).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&zipped[..]).read_to_string(&mut text).unwrap();
+    text
+}
+
+async fn is_reconciled(client: &Client, generation: u64) -> bool {
+    let prometheus = get(client, &format!("{MONITORING}/prometheuses/main")).await;
+    let conditions = prometheus["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|condition| {
+        condition["type"] == "Reconciled"
+            && condition["status"] == "True"
+            && condition["observedGeneration"] == generation
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_prometheus_operator_reconciles() {
+    let Some(directory) = support::programs::upstream(&["kubectl", "prometheus-operator"]) else { return };
+    let atoll = Atoll::start();
+    let client = atoll.client();
+    let operator = Operator::install(&atoll, &directory);
+    const MONITOR: &str = "serviceMonitor/default/main/0";
+
+    let endpoints = json!([{ "port": "web", "interval": "15s" }]);
+    create(&client, "servicemonitors", "ServiceMonitor", json!({ "selector": {}, "endpoints": endpoints }))
+        .await;
+    let selector = json!({ "matchLabels": { "team": "a" } });
+    create(
+        &client,
+        "prometheuses",
+        "Prometheus",
+        json!({ "replicas": 1, "serviceMonitorSelector": selector }),
+    )
+    .await;
+    eventually("a StatefulSet is made", async || get(&client, STATEFUL_SET).await["spec"]["replicas"] == 1)
+        .await;
+    eventually("the monitor is configured", async || configuration(&client).await.contains(MONITOR)).await;
+    eventually("the Prometheus is reconciled", async || is_reconciled(&client, 1).await).await;
+    let service = get(&client, "/api/v1/namespaces/default/services/prometheus-operated").await;
+    assert_eq!(service["metadata"]["ownerReferences"][0]["kind"], "Prometheus", "{service}");
+
+    // Its scale is the number of shards.
+    for (subresource, spec) in [("/scale", json!({ "replicas": 2 })), ("", json!({ "replicas": 3 }))] {
+        let path = format!("{MONITORING}/prometheuses/main{subresource}");
+        let changed = client.patch(&path, "merge", &json!({ "spec": spec })).await.unwrap();
+        assert_eq!(changed.status, 200, "{}", changed.text());
+    }
+    for path in [STATEFUL_SET.to_owned(), format!("{STATEFUL_SET}-shard-1")] {
+        eventually("the StatefulSets follow", async || get(&client, &path).await["spec"]["replicas"] == 3)
+            .await;
+    }
+    eventually("the changes are reconciled", async || is_reconciled(&client, 3).await).await;
+
+    let first = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
+    assert_eq!(client.delete(STATEFUL_SET).await.unwrap().status, 200);
+    eventually("the StatefulSet is made anew", async || {
+        let uid = get(&client, STATEFUL_SET).await["metadata"]["uid"].clone();
+        uid.is_string() && uid != first
+    })
+    .await;
+
+    let monitor = format!("{MONITORING}/servicemonitors/main");
+    assert_eq!(client.delete(&monitor).await.unwrap().status, 200);
+    eventually("the monitor is forgotten", async || {
+        let text = configuration(&client).await;
+        !text.is_empty() && !text.contains(MONITOR)
+    })
+    .await;
+    operator.expect_no_refusals();
+}

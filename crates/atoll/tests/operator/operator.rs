@@ -1,0 +1,95 @@
+//! The operator's process, and its installation.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use atoll_testkit::Atoll;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::programs::{root, succeed};
+
+/// Runs until it is dropped.
+pub struct Operator {
+    process: Child,
+    directory: TempDir,
+}
+
+impl Operator {
+    /// Installs it as its users do and starts it as the account that it then has.
+    pub fn install(atoll: &Atoll, programs: &Path) -> Operator {
+        let directory = tempfile::tempdir().unwrap();
+        let kubectl = |line: &str| {
+            let mut command = Command::new(programs.join("kubectl"));
+            command.env("HOME", directory.path()).env("KUBECONFIG", atoll.kubeconfig()).args(line.split(' '));
+            command
+        };
+        let bundle = module().join("bundle.yaml");
+        succeed(kubectl("apply --server-side --filename").arg(&bundle));
+        succeed(&mut kubectl(
+            "wait --for condition=Established customresourcedefinitions --all --timeout 60s",
+        ));
+        let token = succeed(&mut kubectl("create token prometheus-operator"));
+        let kubeconfig = directory.path().join("kubeconfig");
+        let text = kubeconfig_of(atoll, token.trim());
+        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        let mut command = Command::new(programs.join("prometheus-operator"));
+        command.env("KUBECONFIG", kubeconfig).arg("--web.listen-address=127.0.0.1:0");
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        Operator { process: command.spawn().unwrap(), directory }
+    }
+
+    /// Its log tells of nothing that it was not allowed, or that the server did not have.
+    pub fn expect_no_refusals(&self) {
+        let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
+        let is_refusal = |line: &&str| {
+            [
+                "forbidden",
+                "Unauthorized",
+                "could not find the requested resource",
+                "is invalid",
+                "unknown field",
+            ]
+            .iter()
+            .any(|words| line.contains(words))
+        };
+        let refusals: Vec<&str> = log.lines().filter(is_refusal).collect();
+        assert!(refusals.is_empty(), "{}", refusals.join("\n"));
+        assert!(log.contains("sync prometheus"), "{log}");
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("{}", std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default());
+        }
+    }
+}
+
+/// Where the module's files are, at the version that the program is built from.
+fn module() -> PathBuf {
+    let name = "github.com/prometheus-operator/prometheus-operator";
+    let mut command = Command::new("go");
+    command.current_dir(root().join("upstream/prometheus-operator")).env("GOWORK", "off");
+    let text = succeed(command.args(["mod", "download", "-json", name]));
+    let module: Value = serde_json::from_str(&text).unwrap();
+    PathBuf::from(module["Dir"].as_str().unwrap())
+}
+
+fn kubeconfig_of(atoll: &Atoll, token: &str) -> Value {
+    let cluster = json!({ "server": atoll.url(), "certificate-authority": atoll.authority() });
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "atoll", "cluster": cluster }],
+        "users": [{ "name": "operator", "user": { "token": token } }],
+        "contexts": [{ "name": "atoll", "context": { "cluster": "atoll", "user": "operator" } }],
+        "current-context": "atoll",
+    })
+}
