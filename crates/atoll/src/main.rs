@@ -16,7 +16,8 @@ use clap::Parser;
 
 use crate::command::{Command, Line};
 
-// Objects come and go in all sizes, from many threads: this allocator gives memory back and stays small.
+// Objects come and go in all sizes, from many threads: this allocator gives memory back and stays small. It has a thread
+// of its own for that: what a thread freed that then sleeps, as the store's reader does after loading, would stay.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -15,7 +15,7 @@
 //! earlier answer, on each side its own; `${text*count}` repeats a text. Other directives: `@anonymous` sends no
 //! token, `@untyped` no Content-Type, `@hex` says that the body is in hexadecimal, `@compare shape` compares types
 //! instead of values, `@compare common` only what both sides list, `@until 404` sends the request again until that is
-//! the answer, `@until /pointer value` until that is in it.
+//! the answer, `@until /pointer value` until that is in it, `@until /pointer` until anything is there.
 
 /// One request, or one step of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
     Status(u16),
+    /// A JSON pointer that leads somewhere.
+    Present(String),
     /// A JSON pointer, and what it leads to.
     Value(String, String),
 }
@@ -97,6 +99,9 @@ fn case(name: &str, rest: &str) -> Result<Case, String> {
             (["@keep", variable, pointer], _) => case.keep.push((variable.to_string(), pointer.to_string())),
             (["@compare", "shape"], _) => case.comparison = Comparison::Shape,
             (["@compare", "common"], _) => case.comparison = Comparison::Common,
+            (["@until", pointer], Step::Request(_)) if pointer.starts_with('/') => {
+                case.awaited = Some(Awaited::Present(pointer.to_string()));
+            }
             (["@until", code], Step::Request(_)) => {
                 let code = code.parse().map_err(|_| format!("{code:?} is no status"))?;
                 case.awaited = Some(Awaited::Status(code));

@@ -172,6 +172,7 @@ impl Side {
 fn is_awaited(awaited: &Awaited, answer: &Answer) -> bool {
     match awaited {
         Awaited::Status(code) => answer.status == *code,
+        Awaited::Present(pointer) => answer.json().pointer(pointer).is_some(),
         Awaited::Value(pointer, value) => match answer.json().pointer(pointer) {
             Some(Value::String(found)) => found == value,
             Some(found) => value.parse::<Value>().is_ok_and(|value| value == *found),

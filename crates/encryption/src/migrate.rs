@@ -9,8 +9,8 @@ use crate::{EncryptionError, Sealed};
 
 /// How many values are rewritten before progress is told.
 const STEP: usize = 500;
-/// How many values are looked at together.
-const PAGE: usize = 1000;
+/// How many values are looked at together: few, because each may be large.
+const PAGE: usize = 64;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

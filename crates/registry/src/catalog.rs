@@ -7,7 +7,7 @@ use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
 use atoll_validation::warnings;
 
-use crate::definitions::Interned;
+use crate::definitions::{Definition, Interned, Text};
 use crate::row::{Row, SharedRow, Subresource};
 use crate::strategy::{self, Strategy};
 use crate::views;
@@ -29,7 +29,9 @@ pub struct Catalog {
     rows: Vec<SharedRow>,
     by_path: HashMap<(String, String, String), SharedRow>,
     /// What the objects of workspaces define.
-    pub definitions: Interned,
+    pub definitions: Interned<Definition>,
+    /// Long texts that such objects have besides.
+    pub texts: Interned<Text>,
 }
 
 /// Resources of the minimal profile, as (group, resource); the RBAC group is in it whole.
@@ -62,7 +64,7 @@ impl Catalog {
         let rows: Vec<SharedRow> = builtin.chain([workspaces()]).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
-        Catalog { rows, by_path, definitions: Interned::default() }
+        Catalog { rows, by_path, definitions: Interned::default(), texts: Interned::default() }
     }
 
     pub fn rows(&self) -> &[SharedRow] {

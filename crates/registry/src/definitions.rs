@@ -35,7 +35,7 @@ use crate::row::{Row, SharedRow};
 pub use compile::compare_versions;
 pub use custom::Custom;
 pub(crate) use form::to_stored;
-pub use intern::Interned;
+pub use intern::{Interned, Text};
 pub use naming::Names;
 pub use removal::run;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atoll_store::{Key, Memo, key};
-use atoll_watch::object::{Decode, TOMBSTONE};
+use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
 use atoll_watch::{Facts, Further};
 use bytes::Bytes;
 use serde_json::Value;
@@ -50,6 +50,13 @@ pub fn labels(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
     texts.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect()
 }
 
+/// Long annotations, as they stand in the object: tools keep all that they applied in one.
+fn annotations(catalog: &Catalog, object: &Value) -> Vec<Bytes> {
+    let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
+    let long = annotations.filter(|(_, value)| value.as_str().is_some_and(|text| text.len() >= SHARED_FROM));
+    long.map(|(_, value)| catalog.texts.text(atoll_meta::json::to_vec(value).into())).collect()
+}
+
 /// The facts of an object in the form of the store.
 pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
     if let Some(custom) = &row.custom {
@@ -75,7 +82,9 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
         .collect();
     let further = definitions::defines(row).then(|| {
         let made = definitions::compile::definition(&catalog.definitions, object);
-        Box::new(Further { shared: made.spec.clone(), made: Some(made), ..Further::default() })
+        let mut shared = annotations(catalog, object);
+        shared.push(made.spec.clone());
+        Box::new(Further { shared: shared.into(), made: Some(made), ..Further::default() })
     });
     if labels.is_empty() && fields.is_empty() && further.is_none() {
         return Facts::none();

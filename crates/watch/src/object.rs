@@ -47,8 +47,8 @@ pub struct Facts {
 pub struct Further {
     /// Selectable fields that a definition names.
     pub named: Box<[(Arc<str>, Box<str>)]>,
-    /// A text that stands in the JSON of this object and of others like it.
-    pub shared: Bytes,
+    /// Texts that stand in the JSON of this object and of others like it, each behind a name, in this order.
+    pub shared: Box<[Bytes]>,
     /// What was made of the object, so that using it takes no second look.
     pub made: Option<Arc<dyn Any + Send + Sync>>,
     /// The form, by a number that whoever knows of forms gives it, in which the object is as it stands; 0 if unknown.
@@ -79,16 +79,16 @@ pub struct Object {
 #[derive(Debug)]
 enum Json {
     Whole(Bytes),
-    /// A long part of it stands in other objects as well, and is held once for all of them.
-    Around {
-        before: Box<[u8]>,
-        shared: Bytes,
-        after: Box<[u8]>,
+    /// Long parts of it stand in other objects as well, and are held once for all of them.
+    Parts {
+        own: Box<[u8]>,
+        /// Each with where in `own` it belongs.
+        shared: Box<[(usize, Bytes)]>,
     },
 }
 
-/// Shorter parts are not worth the trouble.
-const SHARED_FROM: usize = 1024;
+/// Shorter parts are not worth the trouble of sharing them.
+pub const SHARED_FROM: usize = 1024;
 
 static NO_FACTS: LazyLock<Arc<Facts>> = LazyLock::new(Arc::default);
 
@@ -123,9 +123,8 @@ impl Object {
 
     /// `json` is complete.
     pub fn complete(key: Key, revision: Revision, json: Bytes, facts: Arc<Facts>) -> Self {
-        let shared = facts.further.as_ref().map(|further| &further.shared);
-        let json = match shared.filter(|shared| shared.len() >= SHARED_FROM) {
-            Some(shared) => Json::around(json, shared),
+        let json = match &facts.further {
+            Some(further) => Json::without(json, &further.shared),
             None => Json::Whole(json),
         };
         Object { key, revision, json, facts }
@@ -135,7 +134,7 @@ impl Object {
     pub fn json(&self) -> Bytes {
         match &self.json {
             Json::Whole(json) => json.clone(),
-            Json::Around { before, shared, after } => Bytes::from([&**before, &**shared, &**after].concat()),
+            Json::Parts { own, shared } => Bytes::from(join(own, shared, self.size())),
         }
     }
 
@@ -143,7 +142,7 @@ impl Object {
     pub fn whole(&self) -> Cow<'_, [u8]> {
         match &self.json {
             Json::Whole(json) => Cow::Borrowed(json),
-            Json::Around { .. } => Cow::Owned(self.json().into()),
+            Json::Parts { own, shared } => Cow::Owned(join(own, shared, self.size())),
         }
     }
 
@@ -151,7 +150,9 @@ impl Object {
     pub fn size(&self) -> usize {
         match &self.json {
             Json::Whole(json) => json.len(),
-            Json::Around { before, shared, after } => before.len() + shared.len() + after.len(),
+            Json::Parts { own, shared } => {
+                own.len() + shared.iter().map(|(_, text)| text.len()).sum::<usize>()
+            }
         }
     }
 
@@ -159,7 +160,7 @@ impl Object {
     pub fn own_size(&self) -> usize {
         match &self.json {
             Json::Whole(json) => json.len(),
-            Json::Around { before, after, .. } => before.len() + after.len(),
+            Json::Parts { own, .. } => own.len(),
         }
     }
 
@@ -208,20 +209,38 @@ impl Object {
 }
 
 impl Json {
-    /// Takes `shared` out of where it stands, behind a name.
-    fn around(json: Bytes, shared: &Bytes) -> Self {
-        let is_there = |position: &usize| json[*position..].starts_with(shared);
-        let positions = json.windows(2).enumerate().filter(|(_, pair)| *pair == b"\":").map(|(at, _)| at + 2);
-        let found = positions.into_iter().find(is_there);
-        match found {
-            Some(start) => Json::Around {
-                before: Box::from(&json[..start]),
-                shared: shared.clone(),
-                after: Box::from(&json[start + shared.len()..]),
-            },
-            None => Json::Whole(json),
+    /// Takes the texts out that are `shared`, wherever one stands behind a name.
+    fn without(json: Bytes, shared: &[Bytes]) -> Self {
+        let (mut own, mut taken, mut start) = (Vec::new(), Vec::new(), 0);
+        for text in shared.iter().filter(|text| text.len() >= SHARED_FROM) {
+            let rest = &json[start..];
+            let names = rest.windows(2).enumerate().filter(|(_, pair)| *pair == b"\":");
+            let Some(position) = names.map(|(at, _)| at + 2).find(|at| rest[*at..].starts_with(text)) else {
+                continue;
+            };
+            own.extend_from_slice(&rest[..position]);
+            taken.push((own.len(), text.clone()));
+            start += position + text.len();
         }
+        if taken.is_empty() {
+            return Json::Whole(json);
+        }
+        own.extend_from_slice(&json[start..]);
+        Json::Parts { own: own.into(), shared: taken.into() }
     }
+}
+
+/// The whole, with what is shared where it belongs.
+fn join(own: &[u8], shared: &[(usize, Bytes)], size: usize) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(size);
+    let mut start = 0;
+    for (position, text) in shared {
+        whole.extend_from_slice(&own[start..*position]);
+        whole.extend_from_slice(text);
+        start = *position;
+    }
+    whole.extend_from_slice(&own[start..]);
+    whole
 }
 
 /// Adds the workspace to the annotations of a canonical encoding that has its resource version.
@@ -257,23 +276,26 @@ mod tests {
 
     #[test]
     fn what_is_shared_is_held_once() {
-        let long = format!("{{\"text\":\"{}\"}}", "x".repeat(2 * SHARED_FROM));
-        let shared = Bytes::from(long.clone());
-        let object = |name: &str| {
+        let texts = ["x", "y"].map(|letter| format!("{{\"text\":\"{}\"}}", letter.repeat(2 * SHARED_FROM)));
+        let [first, second] = &texts;
+        let absent = "z".repeat(2 * SHARED_FROM);
+        // What is shared, and what of it stands in the object.
+        let cases: [(&[&str], usize); 5] =
+            [(&[first, second], 2), (&[first], 1), (&[second], 1), (&[&absent, second], 1), (&[&absent], 0)];
+        for (shared, found) in cases {
             let stored = format!(
-                r#"{{"kind":"K","apiVersion":"v1","metadata":{{"name":"{name}"}},"spec":{long},"status":{{}}}}"#
+                r#"{{"kind":"K","apiVersion":"v1","metadata":{{"name":"a","note":{first}}},"spec":{second},"status":{{}}}}"#
             );
-            let further = Further { shared: shared.clone(), ..Further::default() };
+            let shared = shared.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
+            let further = Further { shared, ..Further::default() };
             let facts = Facts { further: Some(Box::new(further)), ..Facts::default() };
-            let key = Key::object("g", "things", "w", "", name);
-            (stored.clone(), Object::new(key, 7, stored.as_bytes(), Arc::new(facts)))
-        };
-        for name in ["a", "b"] {
-            let (stored, object) = object(name);
+            let key = Key::object("g", "things", "w", "", "a");
+            let object = Object::new(key, 7, stored.as_bytes(), Arc::new(facts));
             let whole = atoll_meta::json::splice_resource_version(stored.as_bytes(), 7);
             assert_eq!(object.json(), whole);
+            assert_eq!(*object.whole(), *whole);
             assert_eq!(object.size(), whole.len());
-            assert!(object.own_size() < 200, "{} bytes", object.own_size());
+            assert_eq!(object.own_size(), whole.len() - found * first.len());
             assert_eq!(object.json_at(7), whole);
         }
     }

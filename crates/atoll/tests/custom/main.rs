@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod lifecycle;
+mod memory;
 #[path = "../support/support.rs"]
 mod support;
 mod versions;

@@ -27,7 +27,7 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 const VERBS_AT_THE_END: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
 /// The definition that an object is, shared with all that say the same.
-pub fn definition(interned: &Interned, object: &Value) -> Arc<Definition> {
+pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Definition> {
     let has = |kind: &str| conditions::is_true(object, kind);
     let is_established = has("Established");
     let state = json!({

@@ -1,4 +1,4 @@
-//! Definitions that say the same are one, in however many workspaces they are.
+//! What says the same is one, in however many workspaces it is.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,26 +8,36 @@ use bytes::Bytes;
 
 use super::Definition;
 
-/// Every definition that some object still has. What no object has any longer is forgotten as the table grows.
-#[derive(Default)]
-pub struct Interned {
-    table: Mutex<Table>,
+/// What is made of a text, all of which it keeps.
+pub trait Made {
+    fn source(&self) -> &Bytes;
+}
+
+/// Everything of a kind that some object still has. What no object has any longer is forgotten as the table grows.
+pub struct Interned<T> {
+    table: Mutex<Table<T>>,
     /// Keyed anew by each process: nobody can choose texts that collide.
     hasher: RandomState,
 }
 
-#[derive(Default)]
-struct Table {
-    by_hash: HashMap<u64, Vec<Weak<Definition>>>,
+struct Table<T> {
+    by_hash: HashMap<u64, Vec<Weak<T>>>,
     /// Clean up when there are this many.
     limit: usize,
 }
 
 const LEAST: usize = 64;
 
-impl Interned {
-    /// The definition with this source; `make` makes it if there is none yet.
-    pub(crate) fn get(&self, source: Bytes, make: impl FnOnce(Bytes) -> Definition) -> Arc<Definition> {
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        let table = Table { by_hash: HashMap::new(), limit: 0 };
+        Interned { table: Mutex::new(table), hasher: RandomState::new() }
+    }
+}
+
+impl<T: Made> Interned<T> {
+    /// What was made of this source; `make` makes it if there is none yet.
+    pub(crate) fn get(&self, source: Bytes, make: impl FnOnce(Bytes) -> T) -> Arc<T> {
         let hash = self.hasher.hash_one(&source);
         if let Some(known) = self.find(hash, &source) {
             return known;
@@ -46,16 +56,46 @@ impl Interned {
         made
     }
 
-    fn find(&self, hash: u64, source: &Bytes) -> Option<Arc<Definition>> {
+    fn find(&self, hash: u64, source: &Bytes) -> Option<Arc<T>> {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = table.by_hash.get(&hash)?.iter().filter_map(Weak::upgrade);
-        known.find(|known| known.source == *source)
+        known.find(|known| known.source() == source)
     }
 
     /// How many there are, dead ones included: for tests.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.table.lock().unwrap_or_else(PoisonError::into_inner).by_hash.len()
+    }
+}
+
+impl Made for Definition {
+    fn source(&self) -> &Bytes {
+        &self.source
+    }
+}
+
+/// A text that many objects have. It is known for as long as one of them has it.
+pub struct Text(Bytes);
+
+impl Made for Text {
+    fn source(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl Interned<Text> {
+    /// The one text that says this.
+    pub(crate) fn text(&self, text: Bytes) -> Bytes {
+        Bytes::from_owner(Shared(self.get(text, Text)))
+    }
+}
+
+struct Shared(Arc<Text>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.0
     }
 }
 
@@ -91,5 +131,14 @@ mod tests {
         assert!(interned.len() <= 2 * LEAST, "{} are kept", interned.len());
         let kept = interned.get(Bytes::from("a"), |_| unreachable!("it is still held"));
         assert!(Arc::ptr_eq(&first, &kept));
+    }
+
+    #[test]
+    fn a_text_is_held_once() {
+        let interned = Interned::default();
+        let (first, again) = (interned.text(Bytes::from("a")), interned.text(Bytes::from("a")));
+        assert_eq!(first.as_ptr(), again.as_ptr());
+        drop(first);
+        assert_eq!(interned.text(Bytes::from("a")).as_ptr(), again.as_ptr(), "it is still held");
     }
 }
