@@ -5,7 +5,6 @@ mod simulation;
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use atoll_registry::Profile;
 
@@ -49,9 +48,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
 /// Gives a plane its nodes, and somebody who assigns Pods to them.
 pub fn populate(plane: &mut Plane, simulation: &Simulation, nodes: atoll_sim::Settings, scheduler: bool) {
     let client = plane.client("system:node-simulator");
-    let clock = simulation.clock();
-    let clock: atoll_sim::Clock = Arc::new(move || clock.now());
-    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), clock));
+    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), simulation.precise_clock()));
     let _ = scheduler;
 }
 

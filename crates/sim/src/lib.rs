@@ -12,12 +12,13 @@ mod settings;
 use std::sync::Arc;
 
 use atoll_client::Client;
+use atoll_informer::Clock;
 
 pub use faults::{Fault, FaultSet, Faults};
-pub use settings::{Clock, Settings};
+pub use settings::Settings;
 
 /// Makes the nodes and runs what is scheduled to them, until the server is gone.
-pub async fn run(client: Client, settings: Settings, faults: Arc<Faults>, clock: Clock) {
+pub async fn run(client: Client, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) {
     let _ = (client, settings, faults, clock);
     std::future::pending::<()>().await;
 }

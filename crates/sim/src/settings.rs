@@ -1,10 +1,6 @@
 //! What a simulated cluster consists of.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-/// Tells the time, in seconds since 1970.
-pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 /// The nodes of a cluster. All are alike but for their names and zones.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+use atoll_meta::time::Timestamp;
 use atoll_meta::{Status, json};
 use atoll_registry::Clock;
 use atoll_registry::catalog::ATOLL;
@@ -44,6 +45,13 @@ impl Clock for SkewedClock {
     }
 }
 
+impl atoll_informer::Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        let now = atoll_informer::SystemClock.now();
+        Timestamp::new(now.seconds.saturating_add(self.skew()), now.nanos)
+    }
+}
+
 impl Simulation {
     /// In good order. What gets lost when things get lost is a matter of chance.
     pub fn new() -> Result<Arc<Self>, String> {
@@ -59,6 +67,11 @@ impl Simulation {
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    /// The same, with fractions of seconds.
+    pub fn precise_clock(&self) -> Arc<dyn atoll_informer::Clock> {
         self.clock.clone()
     }
 
