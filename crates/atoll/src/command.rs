@@ -1,5 +1,6 @@
 //! The command line.
 
+mod playground;
 mod sim;
 
 use std::ffi::OsString;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use atoll_registry::{PortRange, Prefix};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 use crate::controllers::Selection;
 
@@ -24,6 +26,8 @@ pub struct Line {
 pub enum Command {
     /// Start the control plane
     Start(Box<StartOptions>),
+    /// Start a control plane and a few simulated clusters to play with
+    Playground(PlaygroundOptions),
     /// Simulate a physical cluster, only its nodes, or what goes wrong with one
     Sim(Box<SimLine>),
     /// Create, enter, show and delete workspaces

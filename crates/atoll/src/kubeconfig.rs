@@ -110,6 +110,16 @@ impl Kubeconfig {
         Ok(Kubeconfig { path, content, context })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the context is called that is used.
+    pub fn context_name(&self) -> &str {
+        &self.context
+    }
+
     pub fn context(&self) -> Result<Context, String> {
         let context = &named(&self.content["contexts"], &self.context)
             .ok_or_else(|| format!("{} has no context {:?}", self.path.display(), self.context))?["context"];

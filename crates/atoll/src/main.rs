@@ -8,7 +8,9 @@ mod encryption;
 mod keys;
 mod kubeconfig;
 mod plane;
+mod playground;
 mod process;
+mod remote;
 mod sim;
 mod snapshot;
 mod start;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     };
     let outcome = match line.command {
         Command::Start(options) => start::run(*options),
+        Command::Playground(options) => playground::run(options),
         Command::Sim(line) => sim::run(*line),
         Command::Workspace(command) => workspace::run(command),
         Command::Snapshot(command) => snapshot::run(command),

@@ -1,6 +1,7 @@
 //! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
 
 mod fault;
+mod nodes;
 mod simulation;
 
 use std::os::unix::fs::DirBuilderExt;
@@ -17,14 +18,16 @@ pub fn run(line: SimLine) -> Result<(), String> {
     match line.command {
         None => process::run(&line.options.log, serve(&line.options)),
         Some(SimCommand::Fault(command)) => process::ask(fault::run(command)),
-        Some(SimCommand::Nodes { .. }) => Err("not yet".into()),
+        Some(SimCommand::Nodes { nodes, name, scheduler, log, connection }) => {
+            process::run(&log, nodes::run(nodes.settings(&name), scheduler, &connection))
+        }
     }
 }
 
 async fn serve(options: &SimOptions) -> Result<(), String> {
     let place = Place::new(options.data_dir.as_deref())?;
     let backing = if options.data_dir.is_some() { Backing::Loose } else { Backing::Memory };
-    let simulation = Simulation::new()?;
+    let simulation = Simulation::new();
     let settings = Settings {
         backing,
         listen: options.listen,

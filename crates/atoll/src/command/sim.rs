@@ -263,7 +263,7 @@ impl FaultKind {
 /// How many nodes a process can simulate.
 const MOST_NODES: usize = 10_000;
 
-fn count(text: &str) -> Result<usize, String> {
+pub(super) fn count(text: &str) -> Result<usize, String> {
     let count = text.parse::<usize>().map_err(|error| error.to_string())?;
     if count <= MOST_NODES { Ok(count) } else { Err(format!("there may be at most {MOST_NODES}")) }
 }

@@ -54,7 +54,7 @@ impl atoll_informer::Clock for SkewedClock {
 
 impl Simulation {
     /// In good order. What gets lost when things get lost is a matter of chance.
-    pub fn new() -> Result<Arc<Self>, String> {
+    pub fn new() -> Arc<Self> {
         let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let simulation = Simulation {
             faults: Arc::default(),
@@ -63,7 +63,7 @@ impl Simulation {
             seed: seed.as_nanos() as u64,
         };
         simulation.take_effect();
-        Ok(Arc::new(simulation))
+        Arc::new(simulation)
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
