@@ -3,9 +3,13 @@
 mod certificates;
 mod client;
 mod command;
+mod controllers;
 mod encryption;
 mod keys;
 mod kubeconfig;
+mod plane;
+mod process;
+mod sim;
 mod snapshot;
 mod start;
 mod workspace;
@@ -28,6 +32,7 @@ fn main() -> ExitCode {
     };
     let outcome = match line.command {
         Command::Start(options) => start::run(*options),
+        Command::Sim(line) => sim::run(*line),
         Command::Workspace(command) => workspace::run(command),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
