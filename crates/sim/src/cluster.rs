@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use atoll_informer::{Informers, World};
+use atoll_informer::{Clock, Informers, World};
 use tokio::time::Instant;
 
 use crate::pod::Moment;
-use crate::{Clock, Faults, Settings};
+use crate::{Faults, Settings};
 
 pub struct Cluster {
     pub settings: Settings,
@@ -14,12 +14,12 @@ pub struct Cluster {
     pub informers: Arc<Informers>,
     /// Where the kubelets listen, if they do.
     pub kubelet_port: Option<u16>,
-    clock: Clock,
+    clock: Arc<dyn Clock>,
     began: Instant,
 }
 
 impl Cluster {
-    pub fn new(world: World, settings: Settings, faults: Arc<Faults>, clock: Clock) -> Cluster {
+    pub fn new(world: World, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) -> Cluster {
         let informers = Informers::new(world);
         Cluster { settings, faults, informers, kubelet_port: None, clock, began: Instant::now() }
     }
@@ -29,6 +29,6 @@ impl Cluster {
     }
 
     pub fn now(&self) -> Moment {
-        Moment { millis: self.began.elapsed().as_millis() as u64, seconds: (self.clock)() }
+        Moment { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
     }
 }

@@ -20,15 +20,15 @@ mod settings;
 use std::sync::Arc;
 
 use atoll_client::Client;
-use atoll_informer::World;
+use atoll_informer::{Clock, World};
 
 use crate::cluster::Cluster;
 pub use crate::faults::{Fault, FaultSet, Faults};
 use crate::kubelet::Kubelet;
-pub use crate::settings::{Clock, Settings};
+pub use crate::settings::Settings;
 
 /// Makes the nodes and runs what is assigned to them, for as long as it is polled.
-pub async fn run(client: Client, settings: Settings, faults: Arc<Faults>, clock: Clock) {
+pub async fn run(client: Client, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) {
     let cluster = Arc::new(Cluster::new(World::one(client), settings, faults, clock));
     let kubelet = Arc::new(Kubelet::new(cluster.clone()));
     tokio::join!(heartbeat::run(cluster), kubelet.run());
