@@ -73,6 +73,18 @@ impl Fleet {
         choice
     }
 
+    /// All nodes that would do, with their points: what [`Fleet::choose`] compares where nodes are few.
+    pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
+        self.arrange();
+        let questions = Questions::ask(self, pod);
+        let Ok(cycle) = Cycle::begin(self, pod, &questions) else { return Vec::new() };
+        let slots = self.order().iter().copied().filter(|slot| check(&cycle, *slot).is_ok());
+        let slots: Vec<usize> = slots.collect();
+        let points = score::scores(&cycle, &questions, &slots);
+        let nodes = slots.iter().filter_map(|slot| self.at(*slot)).map(|(node, _)| node.name.clone());
+        nodes.zip(points).collect()
+    }
+
     /// A Pod that something keeps from all nodes at once.
     fn rejected(&self, plugin: Plugin, message: &str) -> Unschedulable {
         let nodes = self.len();

@@ -197,7 +197,6 @@ impl Fleet {
         }
     }
 
-
     pub fn set_namespace(&mut self, namespace: &Value) {
         let name = atoll_meta::object::name(namespace);
         let labels = Labels::of(namespace);
