@@ -73,6 +73,11 @@ impl Fleet {
         choice
     }
 
+    /// Takes the volumes that come with a choice, before anybody else does.
+    pub fn assume_bindings(&mut self, pod: &Pod, choice: &Choice) {
+        self.storage.assume(pod, &choice.node, &choice.bindings);
+    }
+
     /// All nodes that would do, with their points: what [`Fleet::choose`] compares where nodes are few.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
         self.arrange();

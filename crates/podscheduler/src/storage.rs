@@ -264,7 +264,7 @@ impl Storage {
     }
 
     /// Takes what a Pod is going to get, before anybody else does.
-    pub fn assume(&mut self, pod: &Pod, node: &Node, bindings: &Bindings) {
+    pub fn assume(&mut self, pod: &Pod, node: &Arc<str>, bindings: &Bindings) {
         for (claim, volume) in &bindings.given {
             let uid =
                 self.claims.get(&(pod.namespace().clone(), claim.clone())).map(|claim| claim.uid.clone());
@@ -275,7 +275,7 @@ impl Storage {
         }
         for claim in &bindings.made {
             if let Some(claim) = self.claims.get_mut(&(pod.namespace().clone(), claim.clone())) {
-                claim.selected_node = Some(node.name.clone());
+                claim.selected_node = Some(node.clone());
             }
         }
     }

@@ -102,7 +102,10 @@ impl<'a> Both<'a> {
             both.fleet.set_namespace(namespace);
         }
         for (kind, object) in &cluster.objects {
-            let object = create(client, &collection_of(kind, object), object).await;
+            let mut object = create(client, &collection_of(kind, object), object).await;
+            if *kind == "pods" {
+                object = both.started(&object).await;
+            }
             match *kind {
                 "nodes" => both.fleet.set_node(Node::of(&object)),
                 "pods" => both.fleet.set_pod(Arc::new(both.compiler.compile(&object))),
@@ -124,7 +127,7 @@ impl<'a> Both<'a> {
             let verdict = self.verdict(&object).await;
             match self.check(&object, &verdict).await {
                 Ok(outcome) => {
-                    self.keep(object, &verdict);
+                    self.keep(object, &verdict).await;
                     return outcome;
                 }
                 Err(message) => disagreement = message,
@@ -133,9 +136,13 @@ impl<'a> Both<'a> {
             // Whatever kube-scheduler had not seen yet, it will have soon.
             Waiting::until("kube-scheduler has caught up").again().await;
         }
-        let nodes = self.created.iter().filter(|(kind, _)| *kind != "pods").map(|(_, object)| object);
-        let nodes: Vec<&Value> = nodes.collect();
-        panic!("{disagreement}\npod: {}\ncluster: {}", pod, json!(nodes));
+        for (kind, object) in &self.created {
+            println!(
+                "{kind} {} {} {}",
+                object["metadata"]["name"], object["metadata"]["labels"], object["spec"]
+            );
+        }
+        panic!("{disagreement}\npod: {pod}");
     }
 
     /// Waits for what kube-scheduler decides.
@@ -202,6 +209,16 @@ impl<'a> Both<'a> {
         }
     }
 
+    /// A Pod with a time at which it was started. Without one, it is chance which of two is the more important.
+    async fn started(&self, pod: &Value) -> Value {
+        let count = self.created.len();
+        let status = json!({"status": {"startTime": format!("2026-01-01T00:00:{count:02}Z")}});
+        let path = format!("{}/status", path_of("pods", pod));
+        let answer = self.client.patch(&path, "merge", &status).await.expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+
     /// The Pods that are on their way out.
     async fn leaving(&self) -> BTreeSet<String> {
         let pods = self.client.get("/api/v1/pods").await.expect("the Pods").json();
@@ -210,13 +227,16 @@ impl<'a> Both<'a> {
         leaving.filter_map(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned).collect()
     }
 
-    /// What kube-scheduler has decided holds here, too.
-    fn keep(&mut self, mut object: Value, verdict: &Verdict) {
+    /// What kube-scheduler has decided holds here, too. A Pod that got no node goes, lest it gets one later.
+    async fn keep(&mut self, mut object: Value, verdict: &Verdict) {
         if let Some(node) = &verdict.node {
-            object["spec"]["nodeName"] = node.as_str().into();
+            object = self.started(&object).await;
+            assert_eq!(object["spec"]["nodeName"], node.as_str());
             self.fleet.set_pod(Arc::new(self.compiler.compile(&object)));
+            self.created.push(("pods", object));
+        } else {
+            self.delete("pods", &object).await;
         }
-        self.created.push(("pods", object));
     }
 
     async fn delete(&self, kind: &str, object: &Value) {
