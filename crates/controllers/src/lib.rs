@@ -17,9 +17,11 @@
 mod belongings;
 pub mod catalog;
 mod certificates;
+mod claim;
 pub mod context;
 mod emptying;
 mod namespace;
+mod pods;
 mod protection;
 mod quota;
 mod resources;
