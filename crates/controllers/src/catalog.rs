@@ -17,7 +17,18 @@ pub struct Controller {
 }
 
 /// Those that can be chosen. Each is a row.
-pub const CONTROLLERS: &[Controller] = &[];
+pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "endpoints-controller",
+        alias: "endpoint",
+        run: |context| Box::pin(crate::endpoints::run(context)),
+    },
+    Controller {
+        name: "endpointslice-controller",
+        alias: "endpointslice",
+        run: |context| Box::pin(crate::endpoint_slice::run(context)),
+    },
+];
 
 /// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
 /// counts.
