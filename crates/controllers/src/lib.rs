@@ -17,12 +17,14 @@
 mod belongings;
 pub mod catalog;
 mod certificates;
+mod claim;
 pub mod context;
 mod emptying;
 mod endpoint_slice;
 mod endpoints;
 mod go_hash;
 mod namespace;
+mod pods;
 mod protection;
 mod quota;
 mod resources;
