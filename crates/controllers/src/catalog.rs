@@ -19,6 +19,11 @@ pub struct Controller {
 /// Those that can be chosen. Each is a row.
 pub const CONTROLLERS: &[Controller] = &[
     Controller {
+        name: "disruption-controller",
+        alias: "disruption",
+        run: |context| Box::pin(crate::disruption::run(context)),
+    },
+    Controller {
         name: "endpoints-controller",
         alias: "endpoint",
         run: |context| Box::pin(crate::endpoints::run(context)),

@@ -12,6 +12,7 @@ use serde_json::Value;
 pub use trigger::Triggers;
 
 use crate::context::Context;
+use crate::pods::{is_ready, is_terminal};
 
 pub const HEADLESS: &str = "service.kubernetes.io/headless";
 pub const LAST_CHANGE: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -31,21 +32,12 @@ pub fn has_address(service: &Value) -> bool {
     !matches!(service["spec"]["clusterIP"].as_str(), None | Some("" | "None"))
 }
 
-pub fn is_ready(pod: &Value) -> bool {
-    ready_condition(pod).is_some_and(|condition| condition["status"] == "True")
-}
-
-fn ready_condition(pod: &Value) -> Option<&Value> {
-    pod["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Ready")
-}
-
 /// Whether a pod is to be among the endpoints, ready or not.
 pub fn belongs(pod: &Value, even_if_going: bool) -> bool {
     let status = &pod["status"];
-    let is_over = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
     let has_one = status["podIP"].as_str().is_some_and(|address| !address.is_empty());
     let has_some = status["podIPs"].as_array().is_some_and(|addresses| !addresses.is_empty());
-    !is_over && (has_one || has_some) && (even_if_going || !object::is_being_deleted(pod))
+    !is_terminal(pod) && (has_one || has_some) && (even_if_going || !object::is_being_deleted(pod))
 }
 
 /// The pod's name in DNS, if the Service gives it one.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::fill::{self, Endpoints, Filled};
 use super::hints::{self, Hints};
 use crate::go_hash;
+use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -209,7 +210,7 @@ fn ports(service: &Value, pod: &Value) -> Vec<Value> {
 }
 
 fn endpoint(pod: &Value, node: Option<&Value>, service: &Value, family: &str) -> Value {
-    let (serving, terminating) = (service_pods::is_ready(pod), object::is_being_deleted(pod));
+    let (serving, terminating) = (pods::is_ready(pod), object::is_being_deleted(pod));
     let mut addresses = service_pods::addresses(pod, family == "IPv6");
     addresses.sort();
     let mut endpoint = json!({

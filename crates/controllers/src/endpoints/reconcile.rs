@@ -6,6 +6,7 @@ use atoll_meta::object;
 use serde_json::{Map, Value, json};
 
 use super::repack::repack;
+use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 
 pub const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
@@ -92,7 +93,7 @@ fn singles(service: &Value, pods: &[Arc<Value>]) -> Vec<Value> {
     let mut subsets = Vec::new();
     for pod in pods.iter().filter(|pod| service_pods::belongs(pod, publishes_all)) {
         let Some(address) = address(service, pod) else { continue };
-        let field = match publishes_all || service_pods::is_ready(pod) {
+        let field = match publishes_all || pods::is_ready(pod) {
             true => "addresses",
             false => "notReadyAddresses",
         };

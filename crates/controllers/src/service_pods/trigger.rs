@@ -7,6 +7,8 @@ use atoll_informer::Key;
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::conditions;
+
 /// What each Service and its pods looked like when they were last asked about.
 #[derive(Default)]
 pub struct Triggers {
@@ -45,6 +47,6 @@ impl Triggers {
 }
 
 fn time_of(pod: &Arc<Value>) -> Option<(String, String)> {
-    let time = super::ready_condition(pod)?["lastTransitionTime"].as_str()?;
+    let time = conditions::find(pod, "Ready")?["lastTransitionTime"].as_str()?;
     Some((object::name(pod).into(), time.into()))
 }
