@@ -33,6 +33,16 @@ pub const CONTROLLERS: &[Controller] = &[
         alias: "endpointslice",
         run: |context| Box::pin(crate::endpoint_slice::run(context)),
     },
+    Controller {
+        name: "node-lifecycle-controller",
+        alias: "nodelifecycle",
+        run: |context| Box::pin(crate::node_lifecycle::run(context)),
+    },
+    Controller {
+        name: "taint-eviction-controller",
+        alias: "taint-eviction-controller",
+        run: |context| Box::pin(crate::taint_eviction::run(context)),
+    },
 ];
 
 /// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
