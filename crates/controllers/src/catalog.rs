@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
-use crate::{deployment, replica_set};
+use crate::{deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set, taint_eviction};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -17,24 +17,27 @@ pub struct Controller {
     pub run: fn(Context) -> Running,
 }
 
-/// Those that can be chosen. Each is a row.
-pub const CONTROLLERS: &[Controller] = &[
-    Controller {
-        name: "deployment-controller",
-        alias: "deployment",
-        run: |context| Box::pin(deployment::run(context)),
-    },
-    Controller {
-        name: "replicaset-controller",
-        alias: "replicaset",
-        run: |context| Box::pin(replica_set::run(context)),
-    },
-    Controller {
-        name: "replicationcontroller-controller",
-        alias: "replicationcontroller",
-        run: |context| Box::pin(replica_set::run_replication_controllers(context)),
-    },
-];
+macro_rules! controllers {
+    ($($name:literal $alias:literal $run:path;)*) => {
+        /// Those that can be chosen.
+        pub const CONTROLLERS: &[Controller] = &[
+            $(Controller { name: $name, alias: $alias, run: |context| Box::pin($run(context)) },)*
+        ];
+    };
+}
+
+// Each is a row: its name, how it was called before, what it does.
+controllers! {
+    "deployment-controller" "deployment" deployment::run;
+    "disruption-controller" "disruption" disruption::run;
+    "endpoints-controller" "endpoint" endpoints::run;
+    "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
+    "replicaset-controller" "replicaset" replica_set::run;
+    "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
+    "statefulset-controller" "statefulset" stateful_set::run;
+    "taint-eviction-controller" "taint-eviction-controller" taint_eviction::run;
+}
 
 /// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
 /// counts.
