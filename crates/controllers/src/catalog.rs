@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
+use crate::stateful_set;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -17,7 +18,11 @@ pub struct Controller {
 }
 
 /// Those that can be chosen. Each is a row.
-pub const CONTROLLERS: &[Controller] = &[];
+pub const CONTROLLERS: &[Controller] = &[Controller {
+    name: "statefulset-controller",
+    alias: "statefulset",
+    run: |context| Box::pin(stateful_set::run(context)),
+}];
 
 /// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
 /// counts.

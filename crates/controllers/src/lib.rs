@@ -20,6 +20,7 @@ mod certificates;
 mod claim;
 pub mod context;
 mod emptying;
+mod history;
 mod namespace;
 mod pods;
 mod protection;
@@ -27,7 +28,9 @@ mod quota;
 mod resources;
 mod retry;
 mod roles;
+mod stateful_set;
 mod tokens;
+mod wake;
 mod watching;
 mod workspace;
 
