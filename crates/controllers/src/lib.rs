@@ -26,6 +26,7 @@ mod emptying;
 mod endpoint_slice;
 mod endpoints;
 mod go_hash;
+mod history;
 mod namespace;
 mod node_lifecycle;
 mod nodes;
@@ -41,7 +42,9 @@ mod scale;
 mod service_pods;
 pub mod settings;
 mod taint_eviction;
+mod stateful_set;
 mod tokens;
+mod wake;
 mod watching;
 mod workspace;
 
