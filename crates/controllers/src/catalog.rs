@@ -4,7 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
-use crate::{deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set, taint_eviction};
+use crate::{
+    deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set,
+    taint_eviction,
+};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
