@@ -3,7 +3,6 @@
 mod certificates;
 mod client;
 mod command;
-mod controllers;
 mod encryption;
 mod keys;
 mod kubeconfig;

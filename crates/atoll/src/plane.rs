@@ -18,7 +18,9 @@ use atoll_authn::authority::{Authority, Identity};
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_authz::Policies;
 use atoll_client::Client;
-use atoll_controllers::Signers;
+use atoll_controllers::catalog::Choice;
+use atoll_controllers::context::Acts;
+use atoll_controllers::{Setup, Signers};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::listen::Entrance;
@@ -35,7 +37,6 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::certificates::{self, Certificates};
-use crate::controllers::Selection;
 use crate::encryption;
 use crate::sim::{Gated, Simulation};
 
@@ -86,7 +87,7 @@ pub struct Settings {
     pub certificate_lifetime: Duration,
     pub history: Duration,
     pub history_bytes: usize,
-    pub controllers: Selection,
+    pub controllers: Choice,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
     /// What it suffers, if it is there to suffer.
@@ -116,7 +117,7 @@ impl Settings {
             certificate_lifetime: Duration::from_secs(365 * 86_400),
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
-            controllers: Selection::default(),
+            controllers: Choice::default(),
             other_kubeconfig: None,
             simulation: None,
         })
@@ -231,7 +232,18 @@ impl Plane {
         };
         if settings.controllers.any() {
             let client = plane.client("system:atoll-controllers");
-            plane.tasks.spawn(atoll_controllers::run(client, Signers { authority, tokens }));
+            let setup = Setup {
+                client,
+                signers: Signers { authority, tokens },
+                clock: match &plane.simulation {
+                    Some(simulation) => simulation.precise_clock(),
+                    None => Arc::new(atoll_informer::SystemClock),
+                },
+                acts: if plane.simulation.is_some() { Acts::Everywhere } else { Acts::OnPodGrain },
+                choice: settings.controllers,
+                settings: atoll_controllers::settings::Settings::default(),
+            };
+            plane.tasks.spawn(atoll_controllers::run(setup));
         }
         Ok(plane)
     }
