@@ -4,6 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
+use crate::{
+    deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set,
+    taint_eviction,
+};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -16,8 +20,27 @@ pub struct Controller {
     pub run: fn(Context) -> Running,
 }
 
-/// Those that can be chosen. Each is a row.
-pub const CONTROLLERS: &[Controller] = &[];
+macro_rules! controllers {
+    ($($name:literal $alias:literal $run:path;)*) => {
+        /// Those that can be chosen.
+        pub const CONTROLLERS: &[Controller] = &[
+            $(Controller { name: $name, alias: $alias, run: |context| Box::pin($run(context)) },)*
+        ];
+    };
+}
+
+// Each is a row: its name, how it was called before, what it does.
+controllers! {
+    "deployment-controller" "deployment" deployment::run;
+    "disruption-controller" "disruption" disruption::run;
+    "endpoints-controller" "endpoint" endpoints::run;
+    "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
+    "replicaset-controller" "replicaset" replica_set::run;
+    "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
+    "statefulset-controller" "statefulset" stateful_set::run;
+    "taint-eviction-controller" "taint-eviction-controller" taint_eviction::run;
+}
 
 /// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
 /// counts.
