@@ -7,12 +7,12 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use atoll_controllers::catalog::Choice;
 use atoll_registry::{PortRange, Prefix};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
-use crate::controllers::Selection;
 
 /// One Kubernetes API over every cluster you have.
 #[derive(Parser)]
@@ -134,8 +134,8 @@ pub struct StartOptions {
     pub history_size: usize,
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
-    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
-    pub controllers: Selection,
+    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_parser = Choice::parse, value_name = "NAMES")]
+    pub controllers: Choice,
 
     #[command(flatten)]
     pub log: LogOptions,

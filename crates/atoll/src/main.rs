@@ -3,14 +3,12 @@
 mod certificates;
 mod client;
 mod command;
-mod controllers;
 mod encryption;
 mod keys;
 mod kubeconfig;
 mod plane;
 mod playground;
 mod process;
-mod remote;
 mod sim;
 mod snapshot;
 mod start;

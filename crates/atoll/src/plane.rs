@@ -19,6 +19,8 @@ use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_authz::Policies;
 use atoll_client::Client;
 use atoll_controllers::Signers;
+use atoll_controllers::catalog::Choice;
+use atoll_controllers::context::Acts;
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::listen::Entrance;
@@ -35,7 +37,6 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::certificates::{self, Certificates};
-use crate::controllers::Selection;
 use crate::encryption;
 use crate::sim::{Gated, Simulation};
 
@@ -86,7 +87,7 @@ pub struct Settings {
     pub certificate_lifetime: Duration,
     pub history: Duration,
     pub history_bytes: usize,
-    pub controllers: Selection,
+    pub controllers: Choice,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
     /// What it suffers, if it is there to suffer.
@@ -116,7 +117,7 @@ impl Settings {
             certificate_lifetime: Duration::from_secs(365 * 86_400),
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
-            controllers: Selection::default(),
+            controllers: Choice::default(),
             other_kubeconfig: None,
             simulation: None,
         })
@@ -231,7 +232,14 @@ impl Plane {
         };
         if settings.controllers.any() {
             let client = plane.client("system:atoll-controllers");
-            plane.tasks.spawn(atoll_controllers::run(client, Signers { authority, tokens }));
+            let signers = Signers { authority, tokens };
+            // A simulated cluster is one like others.
+            let (clock, acts): (Arc<dyn atoll_informer::Clock>, Acts) = match &plane.simulation {
+                Some(simulation) => (simulation.precise_clock(), Acts::Everywhere),
+                None => (Arc::new(atoll_informer::SystemClock), Acts::OnPodGrain),
+            };
+            let controllers = atoll_controllers::run(client, signers, settings.controllers, clock, acts);
+            plane.tasks.spawn(controllers);
         }
         Ok(plane)
     }
@@ -329,7 +337,7 @@ async fn registry(
         endpoint,
         network: &settings.network,
         authority: &authority.certificate_pem,
-        belongings: settings.controllers.any(),
+        belongings: belongings(&settings.controllers),
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
@@ -344,6 +352,17 @@ async fn registry(
     let (network, naming) = (settings.network.clone(), tokio::sync::Mutex::default());
     let registry = Registry { store, cache, catalog, clock, network, naming };
     Ok((Arc::new(registry), policies))
+}
+
+/// Whether workspaces are born with what controllers would otherwise have to give them.
+fn belongings(choice: &Choice) -> bool {
+    [
+        "serviceaccount-controller",
+        "root-ca-certificate-publisher-controller",
+        "clusterrole-aggregation-controller",
+    ]
+    .iter()
+    .all(|name| choice.has(name))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

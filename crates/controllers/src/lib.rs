@@ -54,10 +54,10 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
 
-use atoll_informer::Tree;
+use atoll_informer::{Clock, Tree, World};
 
 use crate::catalog::{CONTROLLERS, Choice};
-use crate::context::Context;
+use crate::context::{Acts, Context};
 
 pub(crate) use atoll_informer::WORKSPACE;
 
@@ -74,19 +74,46 @@ pub async fn run_chosen(context: Context, choice: &Choice) {
     while running.join_next().await.is_some() {}
 }
 
-/// Runs the controllers of an Atoll until their server stops.
-pub async fn run(client: Client, signers: Signers) {
+/// Runs the chosen controllers of an Atoll until their server stops. Where it acts everywhere there is but one workspace.
+pub async fn run(client: Client, signers: Signers, choice: Choice, clock: Arc<dyn Clock>, acts: Acts) {
     let Signers { authority, tokens } = signers;
     let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
+    let on = |name: &str| choice.has(name);
+    let world = match acts {
+        Acts::Everywhere => World::one(client.clone()),
+        Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
+    };
+    let provided = belongings::Provided {
+        account: on("serviceaccount-controller"),
+        trust: on("root-ca-certificate-publisher-controller"),
+    };
+    let duties = certificates::Duties {
+        approve: on("certificatesigningrequest-approving-controller"),
+        sign: on("certificatesigningrequest-signing-controller"),
+        clean: on("certificatesigningrequest-cleaner-controller"),
+    };
+    let protected = [
+        on("persistentvolume-protection-controller"),
+        on("persistentvolumeclaim-protection-controller"),
+        on("volumeattributesclass-protection-controller"),
+    ];
     tokio::join!(
-        workspace::run(client.clone(), tree.clone()),
-        namespace::run(client.clone(), tree.clone()),
-        roles::run(client.clone(), tree.clone()),
-        protection::run(client.clone(), tree.clone()),
-        belongings::run(client.clone(), tree.clone(), trusted.clone()),
-        certificates::run(client.clone(), tree.clone(), authority),
-        quota::run(client.clone(), tree.clone()),
-        tokens::run(client, tree, tokens, trusted),
+        // All others need to know which workspaces there are.
+        workspace::run(client.clone(), tree.clone(), on("workspace-controller")),
+        when(on("namespace-controller"), namespace::run(client.clone(), tree.clone())),
+        when(on("clusterrole-aggregation-controller"), roles::run(client.clone(), tree.clone())),
+        protection::run(client.clone(), tree.clone(), protected),
+        belongings::run(client.clone(), tree.clone(), trusted.clone(), provided),
+        certificates::run(client.clone(), tree.clone(), authority, clock.clone(), duties),
+        when(on("resourcequota-controller"), quota::run(client.clone(), tree.clone(), clock.clone())),
+        when(on("serviceaccount-token-controller"), tokens::run(client, tree, tokens, trusted)),
+        run_chosen(Context::new(world, clock, acts), &choice),
     );
+}
+
+async fn when(is_on: bool, running: impl Future<Output = ()>) {
+    if is_on {
+        running.await;
+    }
 }

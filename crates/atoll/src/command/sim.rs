@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use atoll_controllers::catalog::Choice;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Connection, LogOptions};
-use crate::controllers::Selection;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -39,8 +39,8 @@ pub struct SimOptions {
     pub data_dir: Option<PathBuf>,
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
-    #[arg(long, default_value = "*", value_name = "NAMES")]
-    pub controllers: Selection,
+    #[arg(long, default_value = "*", value_parser = Choice::parse, value_name = "NAMES")]
+    pub controllers: Choice,
 
     /// Assign Pods to nodes here; false where another scheduler does it
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
