@@ -134,7 +134,7 @@ pub struct StartOptions {
     pub history_size: usize,
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
-    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_parser = Choice::parse, value_name = "NAMES")]
+    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
 
     #[command(flatten)]

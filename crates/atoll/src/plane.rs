@@ -18,9 +18,9 @@ use atoll_authn::authority::{Authority, Identity};
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_authz::Policies;
 use atoll_client::Client;
-use atoll_controllers::Signers;
 use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::Acts;
+use atoll_controllers::{Setup, Signers};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::listen::Entrance;
@@ -232,14 +232,18 @@ impl Plane {
         };
         if settings.controllers.any() {
             let client = plane.client("system:atoll-controllers");
-            let signers = Signers { authority, tokens };
-            // A simulated cluster is one like others.
-            let (clock, acts): (Arc<dyn atoll_informer::Clock>, Acts) = match &plane.simulation {
-                Some(simulation) => (simulation.precise_clock(), Acts::Everywhere),
-                None => (Arc::new(atoll_informer::SystemClock), Acts::OnPodGrain),
+            let setup = Setup {
+                client,
+                signers: Signers { authority, tokens },
+                clock: match &plane.simulation {
+                    Some(simulation) => simulation.precise_clock(),
+                    None => Arc::new(atoll_informer::SystemClock),
+                },
+                acts: if plane.simulation.is_some() { Acts::Everywhere } else { Acts::OnPodGrain },
+                choice: settings.controllers,
+                settings: atoll_controllers::settings::Settings::default(),
             };
-            let controllers = atoll_controllers::run(client, signers, settings.controllers, clock, acts);
-            plane.tasks.spawn(controllers);
+            plane.tasks.spawn(atoll_controllers::run(setup));
         }
         Ok(plane)
     }
@@ -356,13 +360,8 @@ async fn registry(
 
 /// Whether workspaces are born with what controllers would otherwise have to give them.
 fn belongings(choice: &Choice) -> bool {
-    [
-        "serviceaccount-controller",
-        "root-ca-certificate-publisher-controller",
-        "clusterrole-aggregation-controller",
-    ]
-    .iter()
-    .all(|name| choice.has(name))
+    let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
+    givers.iter().all(|alias| choice.includes_own(alias))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::str::FromStr;
 
 use crate::context::Context;
 use crate::{
@@ -42,8 +43,8 @@ controllers! {
     "taint-eviction-controller" "taint-eviction-controller" taint_eviction::run;
 }
 
-/// Those that only an Atoll has: what they need is not to be had by the API alone.
-const AT_HOME: [(&str, &str); 13] = [
+/// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.
+pub const OWN: &[(&str, &str)] = &[
     ("certificatesigningrequest-approving-controller", "csrapproving"),
     ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
@@ -59,66 +60,64 @@ const AT_HOME: [(&str, &str); 13] = [
     ("workspace-controller", "workspace"),
 ];
 
-/// All names, and those that came before.
-fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(AT_HOME)
-}
-
-/// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one. Of what is said
-/// of one by its name the first counts, as upstream.
+/// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
+/// counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice(Vec<String>);
+pub struct Choice {
+    words: Vec<String>,
+}
 
 impl Default for Choice {
     fn default() -> Self {
-        Choice(vec!["*".into()])
+        Choice { words: vec!["*".into()] }
     }
 }
 
 impl Choice {
-    /// Fails with the name that nobody has.
-    pub fn new(words: Vec<String>, known: &[&str]) -> Result<Choice, String> {
-        let unknown = words.iter().find(|word| {
-            let name = word.strip_prefix('-').unwrap_or(word);
-            name != "*" && !known.contains(&name)
-        });
-        match unknown {
-            Some(word) => Err(format!("there is no controller {:?}", word.strip_prefix('-').unwrap_or(word))),
-            None => Ok(Choice(words)),
+    /// Whether a controller runs, by its name or the one it had before.
+    pub fn includes(&self, name: &str, alias: &str) -> bool {
+        let about = |word: &&String| {
+            let bare = word.strip_prefix('-').unwrap_or(word);
+            bare == name || bare == alias
+        };
+        match self.words.iter().find(about) {
+            Some(word) => !word.starts_with('-'),
+            None => self.words.iter().any(|word| word == "*"),
         }
     }
 
-    /// Of all that there are. `true` stands for all, `false` for none.
-    pub fn parse(text: &str) -> Result<Choice, String> {
+    /// Whether one of Atoll's own runs, by the name it had before.
+    pub fn includes_own(&self, alias: &str) -> bool {
+        OWN.iter().any(|(name, known)| *known == alias && self.includes(name, alias))
+    }
+
+    /// Whether any runs at all.
+    pub fn any(&self) -> bool {
+        self.words.iter().any(|word| !word.starts_with('-'))
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    /// `true` and `false` stand for all and none.
+    fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<String> = match text {
             "true" => vec!["*".into()],
-            "false" => Vec::new(),
-            list => {
-                list.split(',').map(|word| word.trim().to_string()).filter(|word| !word.is_empty()).collect()
-            }
+            "false" | "" => Vec::new(),
+            list => list.split(',').map(|word| word.trim().to_string()).collect(),
         };
-        let known: Vec<&str> = names().flat_map(|(name, alias)| [name, alias]).collect();
-        Choice::new(words, &known)
-    }
-
-    /// Whether any runs.
-    pub fn any(&self) -> bool {
-        self.0.iter().any(|word| !word.starts_with('-'))
-    }
-
-    /// Whether the one of that name runs.
-    pub fn has(&self, name: &str) -> bool {
-        let alias = names().find(|(known, _)| *known == name).map_or(name, |(_, alias)| alias);
-        self.includes(name, alias)
-    }
-
-    pub fn includes(&self, name: &str, alias: &str) -> bool {
-        let of = |word: &str| word == name || word == alias;
-        let named = |word: &&String| of(word.strip_prefix('-').unwrap_or(word));
-        match self.0.iter().find(named) {
-            Some(word) => !word.starts_with('-'),
-            None => self.0.iter().any(|word| word == "*"),
+        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let known: Vec<(&str, &str)> = rows.collect();
+        for word in &words {
+            let bare = word.strip_prefix('-').unwrap_or(word);
+            if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
+                let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                names.sort_unstable();
+                return Err(format!("there is no controller {bare:?}; there are {}", names.join(", ")));
+            }
         }
+        Ok(Choice { words })
     }
 }
 
@@ -127,35 +126,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_choose_controllers() {
-        let known = ["deployment-controller", "deployment", "job-controller", "job"];
-        for (words, deployment, job) in [
-            ("*", true, true),
-            ("", false, false),
-            ("deployment", true, false),
-            ("*,-deployment-controller", false, true),
-            ("-job,*", true, false),
-            ("*,-job,job", true, false),
-        ] {
-            let words = words.split(',').filter(|word| !word.is_empty()).map(String::from).collect();
-            let choice = Choice::new(words, &known).unwrap();
-            assert_eq!(choice.includes("deployment-controller", "deployment"), deployment, "{choice:?}");
-            assert_eq!(choice.includes("job-controller", "job"), job, "{choice:?}");
-        }
-        for (text, any, namespaces, quotas) in [
+    fn controllers_are_chosen_as_upstream_does() {
+        for (text, deployment, endpoints, any) in [
+            ("*", true, true, true),
             ("true", true, true, true),
             ("false", false, false, false),
-            ("*,-namespace", true, false, true),
-            ("-resourcequota-controller", false, false, false),
-            ("namespace-controller", true, true, false),
+            ("", false, false, false),
+            ("*,-endpoint", true, false, true),
+            ("-endpoints-controller,*", true, false, true),
+            ("deployment", true, false, true),
+            ("deployment, endpoint", true, true, true),
+            ("-endpoint", false, false, false),
+            ("endpoint,-endpoint,*", true, true, true),
         ] {
-            let choice = Choice::parse(text).unwrap();
-            let found =
-                (choice.any(), choice.has("namespace-controller"), choice.has("resourcequota-controller"));
-            assert_eq!(found, (any, namespaces, quotas), "{text}");
+            let choice: Choice = text.parse().expect("all of them are known");
+            let of = |name, alias| choice.includes(name, alias);
+            let found = (
+                of("deployment-controller", "deployment"),
+                of("endpoints-controller", "endpoint"),
+                choice.any(),
+            );
+            assert_eq!(found, (deployment, endpoints, any), "{text}");
         }
-        assert!(Choice::parse("*,-nobody").is_err());
-        let error = Choice::new(vec!["*".into(), "-nobody".into()], &known).unwrap_err();
-        assert_eq!(error, "there is no controller \"nobody\"");
+        let error = "*,-nobody".parse::<Choice>().unwrap_err();
+        assert!(
+            error.starts_with("there is no controller \"nobody\"; there are certificatesigning"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn names_are_of_one_controller_each() {
+        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let mut names: Vec<&str> =
+            rows.clone().map(|(name, _)| name).chain(rows.map(|(_, alias)| alias)).collect();
+        names.sort_unstable();
+        names.dedup();
+        // The newest of them never had another name.
+        let same = CONTROLLERS.iter().filter(|row| row.name == row.alias).count();
+        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + OWN.len()));
     }
 }

@@ -53,13 +53,12 @@ use std::sync::Arc;
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
-
+pub(crate) use atoll_informer::WORKSPACE;
 use atoll_informer::{Clock, Tree, World};
 
 use crate::catalog::{CONTROLLERS, Choice};
 use crate::context::{Acts, Context};
-
-pub(crate) use atoll_informer::WORKSPACE;
+use crate::settings::Settings;
 
 /// Who signs what controllers give out.
 pub struct Signers {
@@ -74,46 +73,52 @@ pub async fn run_chosen(context: Context, choice: &Choice) {
     while running.join_next().await.is_some() {}
 }
 
-/// Runs the chosen controllers of an Atoll until their server stops. Where it acts everywhere there is but one workspace.
-pub async fn run(client: Client, signers: Signers, choice: Choice, clock: Arc<dyn Clock>, acts: Acts) {
-    let Signers { authority, tokens } = signers;
+/// What the controllers of an Atoll are given.
+pub struct Setup {
+    pub client: Client,
+    pub signers: Signers,
+    pub clock: Arc<dyn Clock>,
+    pub acts: Acts,
+    pub choice: Choice,
+    pub settings: Settings,
+}
+
+/// Runs the controllers of an Atoll until its server stops.
+pub async fn run(setup: Setup) {
+    let Setup { client, signers: Signers { authority, tokens }, clock, acts, choice, settings } = setup;
     let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
-    let on = |name: &str| choice.has(name);
     let world = match acts {
         Acts::Everywhere => World::one(client.clone()),
         Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
     };
-    let provided = belongings::Provided {
-        account: on("serviceaccount-controller"),
-        trust: on("root-ca-certificate-publisher-controller"),
-    };
+    let context = Context::new(world, clock.clone(), acts).with_settings(settings);
+    let own = |alias: &str| choice.includes_own(alias);
+    let provided =
+        belongings::Provided { account: own("serviceaccount"), trust: own("root-ca-cert-publisher") };
     let duties = certificates::Duties {
-        approve: on("certificatesigningrequest-approving-controller"),
-        sign: on("certificatesigningrequest-signing-controller"),
-        clean: on("certificatesigningrequest-cleaner-controller"),
+        approve: own("csrapproving"),
+        sign: own("csrsigning"),
+        clean: own("csrcleaner"),
     };
-    let protected = [
-        on("persistentvolume-protection-controller"),
-        on("persistentvolumeclaim-protection-controller"),
-        on("volumeattributesclass-protection-controller"),
-    ];
+    let protected = [own("pv-protection"), own("pvc-protection"), own("vac-protection")];
     tokio::join!(
         // All others need to know which workspaces there are.
-        workspace::run(client.clone(), tree.clone(), on("workspace-controller")),
-        when(on("namespace-controller"), namespace::run(client.clone(), tree.clone())),
-        when(on("clusterrole-aggregation-controller"), roles::run(client.clone(), tree.clone())),
+        workspace::run(client.clone(), tree.clone(), own("workspace")),
+        on(own("namespace"), namespace::run(client.clone(), tree.clone())),
+        on(own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
         protection::run(client.clone(), tree.clone(), protected),
         belongings::run(client.clone(), tree.clone(), trusted.clone(), provided),
         certificates::run(client.clone(), tree.clone(), authority, clock.clone(), duties),
-        when(on("resourcequota-controller"), quota::run(client.clone(), tree.clone(), clock.clone())),
-        when(on("serviceaccount-token-controller"), tokens::run(client, tree, tokens, trusted)),
-        run_chosen(Context::new(world, clock, acts), &choice),
+        on(own("resourcequota"), quota::run(client.clone(), tree.clone(), clock)),
+        on(own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
+        run_chosen(context, &choice),
     );
 }
 
-async fn when(is_on: bool, running: impl Future<Output = ()>) {
-    if is_on {
+/// Runs something, or not.
+async fn on(wanted: bool, running: impl Future<Output = ()>) {
+    if wanted {
         running.await;
     }
 }

@@ -80,7 +80,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, chosen: [bool; 3]) {
     };
     let [volumes, claims, attributes] = std::array::from_fn(|position| {
         let (kind, is_chosen) = (KINDS[position], chosen[position]);
-        crate::when(is_chosen, watch(kind))
+        crate::on(is_chosen, watch(kind))
     });
     tokio::join!(volumes, claims, attributes);
 }

@@ -39,7 +39,7 @@ pub struct SimOptions {
     pub data_dir: Option<PathBuf>,
 
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
-    #[arg(long, default_value = "*", value_parser = Choice::parse, value_name = "NAMES")]
+    #[arg(long, default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
 
     /// Assign Pods to nodes here; false where another scheduler does it
