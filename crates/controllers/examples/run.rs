@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::catalog::{CONTROLLERS, Choice};
+use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::{Acts, Context};
 use atoll_informer::{SystemClock, World};
 use base64::Engine;
@@ -25,8 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             other => return Err(format!("no option {other}").into()),
         }
     }
-    let known: Vec<&str> = CONTROLLERS.iter().flat_map(|row| [row.name, row.alias]).collect();
-    let choice = Choice::new(words, &known)?;
+    let choice: Choice = words.join(",").parse()?;
     let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
     let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
     atoll_controllers::run_chosen(context, &choice).await;

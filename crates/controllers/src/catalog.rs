@@ -45,13 +45,19 @@ controllers! {
 
 /// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.
 pub const OWN: &[(&str, &str)] = &[
-    ("namespace-controller", "namespace"),
-    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
-    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
-    ("serviceaccount-controller", "serviceaccount"),
+    ("certificatesigningrequest-approving-controller", "csrapproving"),
+    ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
+    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    ("namespace-controller", "namespace"),
+    ("persistentvolume-protection-controller", "pv-protection"),
+    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
     ("resourcequota-controller", "resourcequota"),
+    ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
+    ("serviceaccount-controller", "serviceaccount"),
     ("serviceaccount-token-controller", "serviceaccount-token"),
+    ("volumeattributesclass-protection-controller", "vac-protection"),
+    ("workspace-controller", "workspace"),
 ];
 
 /// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
@@ -81,7 +87,7 @@ impl Choice {
     }
 
     /// Whether one of Atoll's own runs, by the name it had before.
-    pub(crate) fn includes_own(&self, alias: &str) -> bool {
+    pub fn includes_own(&self, alias: &str) -> bool {
         OWN.iter().any(|(name, known)| *known == alias && self.includes(name, alias))
     }
 
