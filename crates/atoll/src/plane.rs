@@ -135,6 +135,7 @@ pub struct Plane {
     /// The administrator's.
     pub kubeconfig: PathBuf,
     pub authority_pem: String,
+    pub authority: Arc<Authority>,
     pub identity: Identity,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
@@ -224,6 +225,7 @@ impl Plane {
             control: control_address,
             kubeconfig,
             authority_pem,
+            authority: authority.clone(),
             identity,
             simulation: settings.simulation,
             tasks,

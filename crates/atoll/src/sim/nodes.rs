@@ -30,7 +30,7 @@ pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Conne
         config.context_name()
     );
     let _ = scheduler;
-    let simulated = atoll_sim::run(client, nodes, Arc::default(), Arc::new(SystemClock));
+    let simulated = atoll_sim::run(client, nodes, Arc::default(), Arc::new(SystemClock), None);
     tokio::select! {
         () = simulated => Err("the server is gone".into()),
         stopped = stop_signal() => stopped,
