@@ -119,7 +119,7 @@ impl Storage {
             return Ok(found);
         }
         let unready = |plugin, message| Err(Unready { plugin, message });
-        let key = |name: &Box<str>| (pod.namespace().clone(), name.clone());
+        let key = |name: &str| (pod.namespace().clone(), name.into());
         for reference in pod.demand.claims.iter().filter(|reference| !reference.is_ephemeral) {
             let key = key(&reference.name);
             let Some(claim) = self.claims.get(&key) else {
@@ -214,7 +214,7 @@ impl Storage {
                 }
             } else if let Some(volume) = self.matching_volume(key, claim, node, &chosen) {
                 chosen.insert(volume);
-                bindings.given.push((key.1.clone(), volume.clone()));
+                bindings.given.push((key.1.clone(), volume.into()));
                 continue;
             }
             if !self.classes.get(&claim.class).is_some_and(|class| class.can_make_volume_at(node)) {
@@ -231,10 +231,10 @@ impl Storage {
         key: &Name,
         claim: &Claim,
         node: &Node,
-        chosen: &HashSet<&Box<str>>,
-    ) -> Option<&Box<str>> {
-        let mut smallest: Option<(&Box<str>, &Volume)> = None;
-        for (name, volume) in &self.volumes {
+        chosen: &HashSet<&str>,
+    ) -> Option<&str> {
+        let mut smallest: Option<(&str, &Volume)> = None;
+        for (name, volume) in self.volumes.iter().map(|(name, volume)| (&**name, volume)) {
             let is_mine = volume.claim.as_ref().is_some_and(|owner| owner.is(&key.0, &key.1, &claim.uid));
             let fits = volume.class == claim.class
                 && volume.capacity >= claim.size
@@ -255,7 +255,7 @@ impl Storage {
                 && claim.selector.as_ref().is_none_or(|selector| volume.labels.selected_by(selector))
                 && claim.access_modes.iter().all(|mode| volume.access_modes.contains(mode));
             let is_smaller =
-                |other: &(&Box<str>, &Volume)| (&volume.capacity, name) < (&other.1.capacity, other.0);
+                |other: &(&str, &Volume)| (&volume.capacity, name) < (&other.1.capacity, other.0);
             if fits && smallest.as_ref().is_none_or(is_smaller) {
                 smallest = Some((name, volume));
             }

@@ -138,13 +138,16 @@ impl Volume {
     }
 }
 
+/// A label with the values that it may have.
+type Labelled = (Box<str>, Vec<Box<str>>);
+
 #[derive(Debug)]
 pub struct StorageClass {
     /// Whether claims are bound only when it is known where their Pod goes.
     pub waits_for_pod: bool,
     can_make: bool,
     /// Where volumes can be made: on nodes with labels as one of these says, or anywhere.
-    places: Vec<Vec<(Box<str>, Vec<Box<str>>)>>,
+    places: Vec<Vec<Labelled>>,
 }
 
 impl StorageClass {
@@ -164,7 +167,7 @@ impl StorageClass {
     }
 
     pub fn can_make_volume_at(&self, node: &Node) -> bool {
-        let is_there = |(key, values): &(Box<str>, Vec<Box<str>>)| {
+        let is_there = |(key, values): &Labelled| {
             node.labels.get(key).is_some_and(|own| values.iter().any(|value| **value == **own))
         };
         let places = &self.places;
