@@ -105,6 +105,16 @@ impl Fleet {
         self.nodes == 0
     }
 
+    /// Whether no Pod is anywhere.
+    pub fn has_no_pods(&self) -> bool {
+        self.placed.is_empty()
+    }
+
+    /// A node, by name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.slots[*self.by_name.get(name)?].as_ref()?.node.as_ref()
+    }
+
     /// A node was added or has changed.
     pub fn set_node(&mut self, node: Node) {
         let index = self.slot(&node.name);
