@@ -63,8 +63,11 @@ impl Bindings {
 
 impl Storage {
     pub fn set_claim(&mut self, claim: &Value) {
-        let (namespace, name, claim) = Claim::of(claim);
-        self.claims.insert((namespace, name), claim);
+        let (namespace, name, mut claim) = Claim::of(claim);
+        let key = (namespace, name);
+        claim.was_selected =
+            claim.selected_node.is_some() || self.claims.get(&key).is_some_and(|old| old.was_selected);
+        self.claims.insert(key, claim);
     }
 
     pub fn remove_claim(&mut self, namespace: &str, name: &str) {
@@ -107,9 +110,22 @@ impl Storage {
         }
     }
 
-    /// Whether all volumes of a claim are there.
-    pub fn is_bound(&self, namespace: &Arc<str>, name: &str) -> bool {
-        self.claims.get(&(namespace.clone(), name.into())).is_some_and(|claim| claim.is_bound)
+    /// Whether a claim has its volume.
+    ///
+    /// # Errors
+    ///
+    /// If it will not get one for this node any more.
+    pub fn is_ready(&self, namespace: &Arc<str>, name: &str, node: &str) -> Result<bool, String> {
+        let Some(claim) = self.claims.get(&(namespace.clone(), name.into())) else {
+            return Err(format!("binding volumes: {}", not_found(name)));
+        };
+        let is_given_up = !claim.is_bound
+            && claim.was_selected
+            && claim.selected_node.as_ref().is_none_or(|selected| **selected != *node);
+        match is_given_up {
+            true => Err(format!("binding volumes: provisioning failed for PVC \"{name}\"")),
+            false => Ok(claim.is_bound),
+        }
     }
 
     /// Looks at the claims of a Pod before any node is looked at.

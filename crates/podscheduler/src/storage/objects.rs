@@ -41,6 +41,8 @@ pub struct Claim {
     pub is_lost: bool,
     pub is_leaving: bool,
     pub selected_node: Option<Arc<str>>,
+    /// Whether a node has been selected before: if it no longer is, no volume could be made there.
+    pub was_selected: bool,
     /// The uid of the Pod that it was made for.
     pub owner: Option<Box<str>>,
     pub access_modes: Vec<Box<str>>,
@@ -62,6 +64,7 @@ impl Claim {
             is_lost: claim["status"]["phase"] == "Lost",
             is_leaving: object::is_being_deleted(claim),
             selected_node: object::annotation(claim, SELECTED_NODE).map(Arc::from),
+            was_selected: false,
             owner: object::controller_of(claim).map(|owner| owner.uid.into()),
             access_modes: texts(&spec["accessModes"]),
             size: storage(&spec["resources"]["requests"]),
