@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
+use crate::{deployment, replica_set};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -18,6 +19,21 @@ pub struct Controller {
 
 /// Those that can be chosen. Each is a row.
 pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "deployment-controller",
+        alias: "deployment",
+        run: |context| Box::pin(deployment::run(context)),
+    },
+    Controller {
+        name: "replicaset-controller",
+        alias: "replicaset",
+        run: |context| Box::pin(replica_set::run(context)),
+    },
+    Controller {
+        name: "replicationcontroller-controller",
+        alias: "replicationcontroller",
+        run: |context| Box::pin(replica_set::run_replication_controllers(context)),
+    },
     Controller {
         name: "disruption-controller",
         alias: "disruption",
