@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::context::Context;
 use crate::{
     deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set,
-    taint_eviction,
+    taint_eviction, volume_binding,
 };
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -37,6 +37,7 @@ controllers! {
     "endpoints-controller" "endpoint" endpoints::run;
     "endpointslice-controller" "endpointslice" endpoint_slice::run;
     "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
+    "persistentvolume-binder-controller" "persistentvolume-binder" volume_binding::run;
     "replicaset-controller" "replicaset" replica_set::run;
     "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
     "statefulset-controller" "statefulset" stateful_set::run;

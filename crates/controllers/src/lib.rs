@@ -44,6 +44,7 @@ mod stateful_set;
 mod status;
 mod taint_eviction;
 mod tokens;
+mod volume_binding;
 mod wake;
 mod watching;
 mod workspace;
