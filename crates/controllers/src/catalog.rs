@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
-use crate::stateful_set;
+use crate::{job, stateful_set};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -18,11 +18,14 @@ pub struct Controller {
 }
 
 /// Those that can be chosen. Each is a row.
-pub const CONTROLLERS: &[Controller] = &[Controller {
-    name: "statefulset-controller",
-    alias: "statefulset",
-    run: |context| Box::pin(stateful_set::run(context)),
-}];
+pub const CONTROLLERS: &[Controller] = &[
+    Controller { name: "job-controller", alias: "job", run: |context| Box::pin(job::run(context)) },
+    Controller {
+        name: "statefulset-controller",
+        alias: "statefulset",
+        run: |context| Box::pin(stateful_set::run(context)),
+    },
+];
 
 /// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
 /// counts.

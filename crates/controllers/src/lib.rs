@@ -21,6 +21,7 @@ mod claim;
 pub mod context;
 mod emptying;
 mod history;
+mod job;
 mod namespace;
 mod pods;
 mod protection;
