@@ -27,6 +27,7 @@ mod endpoint_slice;
 mod endpoints;
 mod go_hash;
 mod history;
+mod job;
 mod namespace;
 mod node_lifecycle;
 mod nodes;
