@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Running};
 
-const USAGE: &str =
-    "usage: cargo xtask conformance a|b [--release] [--minutes 30] [--at-once 5] [--focus REGEX]";
+const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--own-controllers] [--minutes 30] [--at-once 5] [--focus REGEX]";
+/// Before expressions whose tests may wait until the time is up, and would take others with them.
+const ALONE: &str = "alone ";
 
 /// What `upstream/build` exits with where there is no Go to build with.
 const NO_GO: i32 = 3;
@@ -55,6 +56,8 @@ fn options(arguments: &[String]) -> Result<Options, String> {
     while let Some(argument) = arguments.next() {
         match argument {
             "--release" => options.release = true,
+            // In place of kube-controller-manager's.
+            "--own-controllers" => options.group.controllers = false,
             "--minutes" => {
                 let minutes = arguments.next().and_then(|minutes| minutes.parse().ok());
                 options.minutes = minutes.ok_or("--minutes needs a number")?;
@@ -170,14 +173,17 @@ fn test(
     Ok(reports)
 }
 
-/// Deals the expressions out, as cards.
+/// Deals the expressions out, as cards; those that are to be alone are portions of their own.
 fn portions(expressions: &[String], number: usize) -> Vec<String> {
-    let number = number.min(expressions.len());
+    let alone = expressions.iter().filter_map(|expression| expression.strip_prefix(ALONE));
+    let others: Vec<&str> =
+        expressions.iter().filter(|expression| !expression.starts_with(ALONE)).map(String::as_str).collect();
+    let number = number.min(others.len());
     let portion = |first: usize| {
-        let some: Vec<&str> = expressions.iter().skip(first).step_by(number).map(String::as_str).collect();
+        let some: Vec<&str> = others.iter().skip(first).step_by(number).copied().collect();
         some.join("|")
     };
-    (0..number).map(portion).collect()
+    (0..number).map(portion).chain(alone.map(String::from)).collect()
 }
 
 #[cfg(test)]
@@ -189,5 +195,7 @@ mod tests {
         let expressions: Vec<String> = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
         assert_eq!(portions(&expressions, 2), ["a|c|e", "b|d"]);
         assert_eq!(portions(&expressions, 9).len(), 5);
+        let expressions: Vec<String> = ["a", "alone b", "c"].map(String::from).to_vec();
+        assert_eq!(portions(&expressions, 1), ["a|c", "b"]);
     }
 }
