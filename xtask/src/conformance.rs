@@ -35,7 +35,8 @@ const API_SERVER: Group = Group { focus: include_str!("conformance/api-server.tx
 const CONTROLLERS: Group = Group { focus: include_str!("conformance/controllers.txt"), controllers: true };
 
 struct Options {
-    group: &'static Group,
+    /// Whether kube-controller-manager is to run beside Atoll.
+    controllers: bool,
     release: bool,
     minutes: u64,
     /// How many of e2e.test run at the same time: most of their time is waiting.
@@ -52,12 +53,13 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         _ => return Err(USAGE.to_owned()),
     };
     let focus = group.focus.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
-    let mut options = Options { group, release: false, minutes: 30, at_once: 5, focus };
+    let mut options =
+        Options { controllers: group.controllers, release: false, minutes: 30, at_once: 5, focus };
     while let Some(argument) = arguments.next() {
         match argument {
             "--release" => options.release = true,
             // In place of kube-controller-manager's.
-            "--own-controllers" => options.group.controllers = false,
+            "--own-controllers" => options.controllers = false,
             "--minutes" => {
                 let minutes = arguments.next().and_then(|minutes| minutes.parse().ok());
                 options.minutes = minutes.ok_or("--minutes needs a number")?;
@@ -78,11 +80,11 @@ fn options(arguments: &[String]) -> Result<Options, String> {
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let options = options(arguments)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default();
-    let Some(programs) = programs(&root, options.group.controllers)? else { return Ok(()) };
+    let Some(programs) = programs(&root, options.controllers)? else { return Ok(()) };
     let atoll = atoll(&root, options.release)?;
     let directory = std::env::temp_dir().join(format!("atoll-conformance-{}", std::process::id()));
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let cluster = Cluster::start(&atoll, &programs, options.group.controllers, &directory)?;
+    let cluster = Cluster::start(&atoll, &programs, options.controllers, &directory)?;
     println!("logs and the report are in {}", directory.display());
     let mut reports = Vec::new();
     for report in test(&options, &programs, &cluster, &directory)? {
