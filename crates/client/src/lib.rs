@@ -5,6 +5,8 @@
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+#[cfg(feature = "https")]
+pub mod https;
 mod watch;
 
 use std::error::Error;

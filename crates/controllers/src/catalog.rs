@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
-use crate::{job, stateful_set};
+use crate::{cron_job, daemon_set, deployment, job, replica_set, stateful_set, ttl_after_finished};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -19,11 +19,41 @@ pub struct Controller {
 
 /// Those that can be chosen. Each is a row.
 pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "cronjob-controller",
+        alias: "cronjob",
+        run: |context| Box::pin(cron_job::run(context)),
+    },
+    Controller {
+        name: "daemonset-controller",
+        alias: "daemonset",
+        run: |context| Box::pin(daemon_set::run(context)),
+    },
+    Controller {
+        name: "deployment-controller",
+        alias: "deployment",
+        run: |context| Box::pin(deployment::run(context)),
+    },
     Controller { name: "job-controller", alias: "job", run: |context| Box::pin(job::run(context)) },
+    Controller {
+        name: "replicaset-controller",
+        alias: "replicaset",
+        run: |context| Box::pin(replica_set::run(context)),
+    },
+    Controller {
+        name: "replicationcontroller-controller",
+        alias: "replicationcontroller",
+        run: |context| Box::pin(replica_set::run_replication_controllers(context)),
+    },
     Controller {
         name: "statefulset-controller",
         alias: "statefulset",
         run: |context| Box::pin(stateful_set::run(context)),
+    },
+    Controller {
+        name: "ttl-after-finished-controller",
+        alias: "ttl-after-finished",
+        run: |context| Box::pin(ttl_after_finished::run(context)),
     },
 ];
 
