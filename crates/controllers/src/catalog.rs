@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::context::Context;
-use crate::{deployment, replica_set};
+use crate::{deployment, garbage_collector, pod_garbage_collector, replica_set};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -23,6 +23,16 @@ pub const CONTROLLERS: &[Controller] = &[
         name: "deployment-controller",
         alias: "deployment",
         run: |context| Box::pin(deployment::run(context)),
+    },
+    Controller {
+        name: "garbage-collector-controller",
+        alias: "garbagecollector",
+        run: |context| Box::pin(garbage_collector::run(context)),
+    },
+    Controller {
+        name: "pod-garbage-collector-controller",
+        alias: "podgc",
+        run: |context| Box::pin(pod_garbage_collector::run(context)),
     },
     Controller {
         name: "replicaset-controller",
