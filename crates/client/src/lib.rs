@@ -5,6 +5,8 @@
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+#[cfg(feature = "https")]
+pub mod https;
 mod watch;
 
 use std::error::Error;
@@ -45,6 +47,8 @@ pub struct Client {
 pub enum PatchType {
     Json,
     Merge,
+    /// A merge that knows lists of built-in kinds by their keys.
+    Strategic,
     /// A configuration; the path must say whose it is.
     Apply,
 }
@@ -54,6 +58,7 @@ impl PatchType {
         match self {
             PatchType::Json => "application/json-patch+json",
             PatchType::Merge => "application/merge-patch+json",
+            PatchType::Strategic => "application/strategic-merge-patch+json",
             PatchType::Apply => "application/apply-patch+yaml",
         }
     }
@@ -82,6 +87,11 @@ impl Client {
 
     pub async fn delete(&self, path: &str) -> Result<Value, Status> {
         self.call(Method::DELETE, path, "", None).await
+    }
+
+    /// Deletes what is at `path` as the DeleteOptions say.
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Result<Value, Status> {
+        self.call(Method::DELETE, path, JSON, Some(options)).await
     }
 
     /// Follows what happens at `path`, which must ask for a watch.

@@ -15,16 +15,38 @@
 //! One process serves all workspaces; one that is idle costs nothing here.
 
 mod belongings;
+pub mod catalog;
 mod certificates;
+mod claim;
+mod conditions;
+pub mod context;
+mod deployment;
+mod disruption;
 mod emptying;
+mod endpoint_slice;
+mod endpoints;
+mod go_hash;
+mod history;
+mod job;
 mod namespace;
+mod node_lifecycle;
+mod nodes;
+mod pods;
 mod protection;
 mod quota;
+mod replica_set;
 mod resources;
 mod retry;
 mod roles;
+mod scale;
+mod service_pods;
+pub mod settings;
+mod stateful_set;
+mod status;
+mod taint_eviction;
 mod tokens;
-mod tree;
+mod volume_binding;
+mod wake;
 mod watching;
 mod workspace;
 
@@ -33,11 +55,12 @@ use std::sync::Arc;
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
+pub(crate) use atoll_informer::WORKSPACE;
+use atoll_informer::{Clock, Tree, World};
 
-use crate::tree::Tree;
-
-/// The annotation by which objects from a list across all workspaces say where they are from.
-pub const WORKSPACE: &str = "atoll.dev/workspace-id";
+use crate::catalog::{CONTROLLERS, Choice};
+use crate::context::{Acts, Context};
+use crate::settings::Settings;
 
 /// Who signs what controllers give out.
 pub struct Signers {
@@ -45,19 +68,59 @@ pub struct Signers {
     pub tokens: Arc<Tokens>,
 }
 
-/// Runs all controllers until their server stops.
-pub async fn run(client: Client, signers: Signers) {
-    let Signers { authority, tokens } = signers;
+/// Runs the chosen ones of those controllers that know nothing but the API, wherever that is. Ends when dropped.
+pub async fn run_chosen(context: Context, choice: &Choice) {
+    let chosen = CONTROLLERS.iter().filter(|row| choice.includes(row.name, row.alias));
+    let mut running: tokio::task::JoinSet<()> = chosen.map(|row| (row.run)(context.clone())).collect();
+    while running.join_next().await.is_some() {}
+}
+
+/// What the controllers of an Atoll are given.
+pub struct Setup {
+    pub client: Client,
+    pub signers: Signers,
+    pub clock: Arc<dyn Clock>,
+    pub acts: Acts,
+    pub choice: Choice,
+    pub settings: Settings,
+}
+
+/// Runs the controllers of an Atoll until its server stops.
+pub async fn run(setup: Setup) {
+    let Setup { client, signers: Signers { authority, tokens }, clock, acts, choice, settings } = setup;
     let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
+    let world = match acts {
+        Acts::Everywhere => World::one(client.clone()),
+        Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
+    };
+    let context = Context::new(world, clock.clone(), acts).with_settings(settings);
+    let own = |alias: &str| choice.includes_own(alias);
+    let provided =
+        belongings::Provided { account: own("serviceaccount"), trust: own("root-ca-cert-publisher") };
+    let duties = certificates::Duties {
+        approve: own("csrapproving"),
+        sign: own("csrsigning"),
+        clean: own("csrcleaner"),
+    };
+    let protected = [own("pv-protection"), own("pvc-protection"), own("vac-protection")];
     tokio::join!(
-        workspace::run(client.clone(), tree.clone()),
-        namespace::run(client.clone(), tree.clone()),
-        roles::run(client.clone(), tree.clone()),
-        protection::run(client.clone(), tree.clone()),
-        belongings::run(client.clone(), tree.clone(), trusted.clone()),
-        certificates::run(client.clone(), tree.clone(), authority),
-        quota::run(client.clone(), tree.clone()),
-        tokens::run(client, tree, tokens, trusted),
+        // All others need to know which workspaces there are.
+        workspace::run(client.clone(), tree.clone(), own("workspace")),
+        on(own("namespace"), namespace::run(client.clone(), tree.clone())),
+        on(own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
+        protection::run(client.clone(), tree.clone(), protected),
+        belongings::run(client.clone(), tree.clone(), trusted.clone(), provided),
+        certificates::run(client.clone(), tree.clone(), authority, clock.clone(), duties),
+        on(own("resourcequota"), quota::run(client.clone(), tree.clone(), clock)),
+        on(own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
+        run_chosen(context, &choice),
     );
+}
+
+/// Runs something, or not.
+async fn on(wanted: bool, running: impl Future<Output = ()>) {
+    if wanted {
+        running.await;
+    }
 }

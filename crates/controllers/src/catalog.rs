@@ -1,0 +1,171 @@
+//! All controllers by name, and which of them run.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+
+use crate::context::Context;
+use crate::{
+    deployment, disruption, endpoint_slice, endpoints, job, node_lifecycle, replica_set, stateful_set,
+    taint_eviction, volume_binding,
+};
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A controller that runs over any API.
+pub struct Controller {
+    /// As kube-controller-manager calls it.
+    pub name: &'static str,
+    /// As it was called before.
+    pub alias: &'static str,
+    pub run: fn(Context) -> Running,
+}
+
+macro_rules! controllers {
+    ($($name:literal $alias:literal $run:path;)*) => {
+        /// Those that can be chosen.
+        pub const CONTROLLERS: &[Controller] = &[
+            $(Controller { name: $name, alias: $alias, run: |context| Box::pin($run(context)) },)*
+        ];
+    };
+}
+
+// Each is a row: its name, how it was called before, what it does.
+controllers! {
+    "deployment-controller" "deployment" deployment::run;
+    "disruption-controller" "disruption" disruption::run;
+    "endpoints-controller" "endpoint" endpoints::run;
+    "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "job-controller" "job" job::run;
+    "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
+    "persistentvolume-binder-controller" "persistentvolume-binder" volume_binding::run;
+    "replicaset-controller" "replicaset" replica_set::run;
+    "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
+    "statefulset-controller" "statefulset" stateful_set::run;
+    "taint-eviction-controller" "taint-eviction-controller" taint_eviction::run;
+}
+
+/// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.
+pub const OWN: &[(&str, &str)] = &[
+    ("certificatesigningrequest-approving-controller", "csrapproving"),
+    ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
+    ("certificatesigningrequest-signing-controller", "csrsigning"),
+    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    ("namespace-controller", "namespace"),
+    ("persistentvolume-protection-controller", "pv-protection"),
+    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
+    ("resourcequota-controller", "resourcequota"),
+    ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
+    ("serviceaccount-controller", "serviceaccount"),
+    ("serviceaccount-token-controller", "serviceaccount-token"),
+    ("volumeattributesclass-protection-controller", "vac-protection"),
+    ("workspace-controller", "workspace"),
+];
+
+/// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
+/// counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    words: Vec<String>,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice { words: vec!["*".into()] }
+    }
+}
+
+impl Choice {
+    /// Whether a controller runs, by its name or the one it had before.
+    pub fn includes(&self, name: &str, alias: &str) -> bool {
+        let about = |word: &&String| {
+            let bare = word.strip_prefix('-').unwrap_or(word);
+            bare == name || bare == alias
+        };
+        match self.words.iter().find(about) {
+            Some(word) => !word.starts_with('-'),
+            None => self.words.iter().any(|word| word == "*"),
+        }
+    }
+
+    /// Whether one of Atoll's own runs, by the name it had before.
+    pub fn includes_own(&self, alias: &str) -> bool {
+        OWN.iter().any(|(name, known)| *known == alias && self.includes(name, alias))
+    }
+
+    /// Whether any runs at all.
+    pub fn any(&self) -> bool {
+        self.words.iter().any(|word| !word.starts_with('-'))
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    /// `true` and `false` stand for all and none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<String> = match text {
+            "true" => vec!["*".into()],
+            "false" | "" => Vec::new(),
+            list => list.split(',').map(|word| word.trim().to_string()).collect(),
+        };
+        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let known: Vec<(&str, &str)> = rows.collect();
+        for word in &words {
+            let bare = word.strip_prefix('-').unwrap_or(word);
+            if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
+                let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                names.sort_unstable();
+                return Err(format!("there is no controller {bare:?}; there are {}", names.join(", ")));
+            }
+        }
+        Ok(Choice { words })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_are_chosen_as_upstream_does() {
+        for (text, deployment, endpoints, any) in [
+            ("*", true, true, true),
+            ("true", true, true, true),
+            ("false", false, false, false),
+            ("", false, false, false),
+            ("*,-endpoint", true, false, true),
+            ("-endpoints-controller,*", true, false, true),
+            ("deployment", true, false, true),
+            ("deployment, endpoint", true, true, true),
+            ("-endpoint", false, false, false),
+            ("endpoint,-endpoint,*", true, true, true),
+        ] {
+            let choice: Choice = text.parse().expect("all of them are known");
+            let of = |name, alias| choice.includes(name, alias);
+            let found = (
+                of("deployment-controller", "deployment"),
+                of("endpoints-controller", "endpoint"),
+                choice.any(),
+            );
+            assert_eq!(found, (deployment, endpoints, any), "{text}");
+        }
+        let error = "*,-nobody".parse::<Choice>().unwrap_err();
+        assert!(
+            error.starts_with("there is no controller \"nobody\"; there are certificatesigning"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn names_are_of_one_controller_each() {
+        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let mut names: Vec<&str> =
+            rows.clone().map(|(name, _)| name).chain(rows.map(|(_, alias)| alias)).collect();
+        names.sort_unstable();
+        names.dedup();
+        // The newest of them never had another name.
+        let same = CONTROLLERS.iter().filter(|row| row.name == row.alias).count();
+        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + OWN.len()));
+    }
+}
