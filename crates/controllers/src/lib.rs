@@ -18,11 +18,20 @@ mod belongings;
 pub mod catalog;
 mod certificates;
 mod claim;
+mod conditions;
 pub mod context;
 mod deployment;
+mod disruption;
 mod emptying;
+mod endpoint_slice;
+mod endpoints;
 mod garbage_collector;
+mod go_hash;
+mod history;
+mod job;
 mod namespace;
+mod node_lifecycle;
+mod nodes;
 mod pod_garbage_collector;
 mod pods;
 mod protection;
@@ -31,8 +40,15 @@ mod replica_set;
 mod resources;
 mod retry;
 mod roles;
+mod scale;
+mod service_pods;
+pub mod settings;
+mod stateful_set;
 mod status;
+mod taint_eviction;
 mod tokens;
+mod volume_binding;
+mod wake;
 mod watching;
 mod workspace;
 
@@ -41,13 +57,12 @@ use std::sync::Arc;
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
-
-use atoll_informer::Tree;
+pub(crate) use atoll_informer::WORKSPACE;
+use atoll_informer::{Clock, Tree, World};
 
 use crate::catalog::{CONTROLLERS, Choice};
-use crate::context::Context;
-
-pub(crate) use atoll_informer::WORKSPACE;
+use crate::context::{Acts, Context};
+use crate::settings::Settings;
 
 /// Who signs what controllers give out.
 pub struct Signers {
@@ -62,19 +77,52 @@ pub async fn run_chosen(context: Context, choice: &Choice) {
     while running.join_next().await.is_some() {}
 }
 
-/// Runs the controllers of an Atoll until their server stops.
-pub async fn run(client: Client, signers: Signers) {
-    let Signers { authority, tokens } = signers;
+/// What the controllers of an Atoll are given.
+pub struct Setup {
+    pub client: Client,
+    pub signers: Signers,
+    pub clock: Arc<dyn Clock>,
+    pub acts: Acts,
+    pub choice: Choice,
+    pub settings: Settings,
+}
+
+/// Runs the controllers of an Atoll until its server stops.
+pub async fn run(setup: Setup) {
+    let Setup { client, signers: Signers { authority, tokens }, clock, acts, choice, settings } = setup;
     let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
+    let world = match acts {
+        Acts::Everywhere => World::one(client.clone()),
+        Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
+    };
+    let context = Context::new(world, clock.clone(), acts).with_settings(settings);
+    let own = |alias: &str| choice.includes_own(alias);
+    let provided =
+        belongings::Provided { account: own("serviceaccount"), trust: own("root-ca-cert-publisher") };
+    let duties = certificates::Duties {
+        approve: own("csrapproving"),
+        sign: own("csrsigning"),
+        clean: own("csrcleaner"),
+    };
+    let protected = [own("pv-protection"), own("pvc-protection"), own("vac-protection")];
     tokio::join!(
-        workspace::run(client.clone(), tree.clone()),
-        namespace::run(client.clone(), tree.clone()),
-        roles::run(client.clone(), tree.clone()),
-        protection::run(client.clone(), tree.clone()),
-        belongings::run(client.clone(), tree.clone(), trusted.clone()),
-        certificates::run(client.clone(), tree.clone(), authority),
-        quota::run(client.clone(), tree.clone()),
-        tokens::run(client, tree, tokens, trusted),
+        // All others need to know which workspaces there are.
+        workspace::run(client.clone(), tree.clone(), own("workspace")),
+        on(own("namespace"), namespace::run(client.clone(), tree.clone())),
+        on(own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
+        protection::run(client.clone(), tree.clone(), protected),
+        belongings::run(client.clone(), tree.clone(), trusted.clone(), provided),
+        certificates::run(client.clone(), tree.clone(), authority, clock.clone(), duties),
+        on(own("resourcequota"), quota::run(client.clone(), tree.clone(), clock)),
+        on(own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
+        run_chosen(context, &choice),
     );
+}
+
+/// Runs something, or not.
+async fn on(wanted: bool, running: impl Future<Output = ()>) {
+    if wanted {
+        running.await;
+    }
 }

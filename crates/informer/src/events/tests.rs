@@ -65,7 +65,7 @@ async fn one_object_does_not_fill_the_list_of_events() {
         assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "a");
     }
     assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "b");
-    tokio::time::sleep(REFILL).await;
+    tokio::time::advance(REFILL).await;
     recorder.normal(&resources::NODES, &node("a"), "Ready", "at last");
     assert_eq!(asked.recv().await.unwrap().1["message"], "at last");
 }

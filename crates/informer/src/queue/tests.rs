@@ -1,4 +1,5 @@
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::*;
 
@@ -39,8 +40,7 @@ async fn workspaces_take_turns() {
         order.push(done.recv().await.unwrap().0);
     }
     assert_eq!(order, ["busy/n/1", "calm/n/1", "busy/n/2", "busy/n/3"]);
-    tokio::time::sleep(LAST_DELAY).await;
-    assert!(done.try_recv().is_err(), "what was added twice is done once");
+    assert!(timeout(LAST_DELAY, done.recv()).await.is_err(), "what was added twice is done once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,8 +84,7 @@ async fn later_means_the_earliest_time_asked_for() {
     queue.add_after(key("w", "a"), Duration::from_secs(30));
     let (_, now) = done.recv().await.unwrap();
     assert_eq!((now - began).as_secs(), 5);
-    tokio::time::sleep(Duration::from_secs(120)).await;
-    assert!(done.try_recv().is_err(), "and once only");
+    assert!(timeout(Duration::from_secs(120), done.recv()).await.is_err(), "and once only");
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,6 +109,5 @@ async fn what_is_added_during_the_work_is_done_once_more() {
     queue.add(key("w", "a"));
     done.recv().await.unwrap();
     done.recv().await.unwrap();
-    tokio::time::sleep(LAST_DELAY).await;
-    assert!(done.try_recv().is_err());
+    assert!(timeout(LAST_DELAY, done.recv()).await.is_err());
 }

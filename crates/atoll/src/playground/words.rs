@@ -1,0 +1,60 @@
+//! What is told when a playground is ready: where everything is, and what to try.
+
+use std::time::Duration;
+
+use super::layout::ClusterShape;
+use super::record::Place;
+use crate::plane::Plane;
+use crate::process::{quoted, quoted_path};
+
+pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: Duration) {
+    let atoll = std::env::args().next().unwrap_or_else(|| "atoll".into());
+    let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+    let lines = lines(&quoted_path(&place.kubeconfig()), &quoted(&atoll), &names);
+    println!("The playground is ready, after {:.1} s. Try, in another terminal:", took.as_secs_f64());
+    println!();
+    for (remark, commands) in lines {
+        println!("  # {remark}");
+        for command in commands {
+            println!("  {command}");
+        }
+        println!();
+    }
+    println!(
+        "The kubeconfig has a context for each of {}; set KUBECONFIG to it and leave out --kubeconfig.",
+        planes.iter().map(|plane| plane.name.as_str()).collect::<Vec<_>>().join(", ")
+    );
+    println!("ctrl-c stops it; the same command resumes it, and with --reset it begins anew.");
+}
+
+/// What to try: a remark, and commands that work as they stand there.
+fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<String>)> {
+    let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
+    let mut lines = vec![("the control plane".to_string(), vec![format!("{kubectl} get namespaces")])];
+    let (Some(first), Some(last)) = (clusters.first(), clusters.last()) else { return lines };
+    let at = format!("--kubeconfig {kubeconfig} --context {first}");
+    lines.push((
+        format!("the nodes of {first}, and where they are said to be"),
+        vec![format!("{kubectl} --context {first} get nodes -L topology.kubernetes.io/zone")],
+    ));
+    lines.push((
+        "the sample application".into(),
+        vec![format!("{kubectl} --context {first} get deployments,services,configmaps -l app=hello")],
+    ));
+    lines.push((
+        format!("more of it in {last}"),
+        vec![
+            format!("{kubectl} --context {last} scale deployment hello --replicas 10"),
+            format!("{kubectl} --context {last} get pods -o wide"),
+        ],
+    ));
+    lines.push((
+        format!("let {first} be slow, see what that is like, and end it"),
+        vec![
+            format!("{atoll} sim fault add slow --latency 500ms {at}"),
+            format!("{kubectl} --context {first} get pods"),
+            format!("{atoll} sim fault clear {at}"),
+        ],
+    ));
+    lines
+}
