@@ -77,6 +77,7 @@ async fn connection(
     stream: TcpStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
+    let address = stream.peer_addr().ok().map(|address| address.ip());
     let limit = server.limits.header_timeout;
     let accepting = async {
         // No record of TLS begins with a letter, and every request does.
@@ -91,7 +92,7 @@ async fn connection(
     let (_, session) = stream.get_mut();
     session.set_buffer_limit(Some(RECORDS));
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let peer = Peer { certificate: tls.certificate(session.peer_certificates()) };
+    let peer = Peer { certificate: tls.certificate(session.peer_certificates()), address };
     let patience = Patience::new(limit);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());
