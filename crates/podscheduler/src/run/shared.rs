@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::since;
-use crate::pod::Pod;
+use crate::pod::{self, Pod};
 use crate::queue::Event;
 use crate::scheduler::{Decision, Scheduler};
 use crate::storage::Bindings;
@@ -107,6 +107,11 @@ impl Shared {
     }
 
     fn pod_changed(&self, change: &Change) {
+        if let (Some(old), Some(new)) = (&change.old, &change.new)
+            && !pod::may_matter(old, new)
+        {
+            return;
+        }
         self.with(&change.key.workspace, |scheduler, now| match &change.new {
             Some(pod) => scheduler.set_pod(pod, now),
             None => scheduler.remove_pod(&(change.key.namespace.clone(), change.key.name.clone()), now),
