@@ -1,7 +1,7 @@
 //! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
 
-mod door;
 mod fault;
+pub mod kubelets;
 mod nodes;
 mod simulation;
 
@@ -54,16 +54,12 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
 /// Gives a plane its nodes, and somebody who assigns Pods to them.
 pub fn populate(plane: &mut Plane, simulation: &Simulation, nodes: atoll_sim::Settings, scheduler: bool) {
     let client = plane.client("system:node-simulator");
-    let door = match door::open(&plane.authority) {
-        Ok(door) => Some(door),
-        Err(error) => {
-            tracing::warn!(error, "logs, exec and port-forward will not work: kubelets cannot listen");
-            None
-        }
-    };
-    let (faults, clock) = (simulation.faults.clone(), simulation.precise_clock());
-    plane.run(atoll_sim::run(client, nodes, faults, clock, door));
-    let _ = scheduler;
+    let door = plane.door.take();
+    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), door));
+    if scheduler {
+        let options = atoll_podscheduler::Options::default();
+        plane.run(atoll_podscheduler::run(plane.informers.clone(), plane.clock(), options));
+    }
 }
 
 /// Where a cluster keeps its certificates: the directory it was given, or one that goes when it stops.
