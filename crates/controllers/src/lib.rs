@@ -14,6 +14,7 @@
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
+mod autoscaling;
 mod belongings;
 pub mod catalog;
 mod certificates;
@@ -25,7 +26,7 @@ mod disruption;
 mod emptying;
 mod endpoint_slice;
 mod endpoints;
-mod go_hash;
+mod go_print;
 mod history;
 mod namespace;
 mod node_lifecycle;
