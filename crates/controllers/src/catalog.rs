@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use crate::context::Context;
 use crate::{
-    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, node_lifecycle, replica_set,
-    stateful_set, taint_eviction, ttl_after_finished, volume_binding,
+    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, node_lifecycle,
+    replica_set, stateful_set, taint_eviction, ttl_after_finished, volume_binding,
 };
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
