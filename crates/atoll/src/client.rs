@@ -15,6 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::kubeconfig::Context;
 
@@ -74,13 +75,7 @@ impl Client {
     ) -> Result<Response<Incoming>, String> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
-        let port = uri.port_u16().unwrap_or(443);
-        let unreachable =
-            |error: std::io::Error| format!("cannot reach {}: {error}; is the server running?", self.origin);
-        let stream = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
-        let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
-        let stream = TlsConnector::from(self.tls.clone()).connect(name, stream).await.map_err(unreachable)?;
+        let stream = connect(&self.origin, self.tls.clone()).await?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
@@ -98,7 +93,21 @@ impl Client {
     }
 }
 
-fn tls(context: &Context) -> Result<ClientConfig, String> {
+/// A connection to the server at `origin`.
+pub async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, String> {
+    let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
+    let port = uri.port_u16().unwrap_or(443);
+    let unreachable =
+        |error: std::io::Error| format!("cannot reach {origin}: {error}; is the server running?");
+    let stream = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+    TlsConnector::from(tls).connect(name, stream).await.map_err(unreachable)
+}
+
+/// Who we are, and whom we trust.
+pub fn tls(context: &Context) -> Result<ClientConfig, String> {
     if context.insecure {
         return Err("this context skips TLS verification; give it certificate-authority-data instead".into());
     }

@@ -1,11 +1,19 @@
 //! The command line.
 
+mod playground;
+mod sim;
+
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::kubelets::KubeletSettings;
+use atoll_controllers::catalog::Choice;
 use atoll_registry::{PortRange, Prefix};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use self::playground::PlaygroundOptions;
+pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
 /// One Kubernetes API over every cluster you have.
 #[derive(Parser)]
@@ -19,6 +27,10 @@ pub struct Line {
 pub enum Command {
     /// Start the control plane
     Start(Box<StartOptions>),
+    /// Start a control plane and a few simulated clusters to play with
+    Playground(PlaygroundOptions),
+    /// Simulate a physical cluster, only its nodes, or what goes wrong with one
+    Sim(Box<SimLine>),
     /// Create, enter, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
@@ -94,6 +106,9 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_DISABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
 
+    #[command(flatten)]
+    pub kubelets: KubeletSettings,
+
     /// Seconds that a request other than a watch may take
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
     pub request_timeout: u64,
@@ -122,23 +137,12 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
 
-    /// Empty deleted namespaces and workspaces and provide for new ones here; false where another program does it
-    #[arg(
-        long,
-        env = "ATOLL_CONTROLLERS",
-        default_value_t = true,
-        action = clap::ArgAction::Set,
-        value_name = "BOOLEAN"
-    )]
-    pub controllers: bool,
+    /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
+    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
+    pub controllers: Choice,
 
-    /// How to write the log
-    #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
-    pub log_format: LogFormat,
-
-    /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
-    #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogOptions,
 
     /// OpenTelemetry collector to send traces of requests to, as OTLP over HTTP
     #[arg(long, env = "ATOLL_OTLP_ENDPOINT", value_name = "URL")]
@@ -147,6 +151,18 @@ pub struct StartOptions {
     /// File with any of these flags as `name: value` lines; flags and environment come first
     #[arg(long, env = "ATOLL_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// What is told to whoever operates it.
+#[derive(Args)]
+pub struct LogOptions {
+    /// How to write the log
+    #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
+    #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

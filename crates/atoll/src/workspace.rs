@@ -9,16 +9,13 @@ use serde_json::{Value, json};
 use crate::client::{Client, Problem};
 use crate::command::{Connection, WorkspaceCommand};
 use crate::kubeconfig::Kubeconfig;
+use crate::process;
 
 const ROOT: &str = "root";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    runtime.block_on(async {
+    process::ask(async {
         match command {
             WorkspaceCommand::Create { name, r#use, connection } => create(&name, r#use, &connection).await,
             WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
