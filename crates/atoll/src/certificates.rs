@@ -180,7 +180,6 @@ mod tests {
                 advertised: SocketAddr::from(([127, 0, 0, 1], 1)),
                 kubeconfig: kubeconfig_path(directory.path()),
                 lifetime: year,
-                kubelets: None,
             };
             let tls = certificates.tls(made).expect("a certificate");
             certificates.write_kubeconfig(made).expect("a kubeconfig");

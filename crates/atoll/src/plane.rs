@@ -91,6 +91,8 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
+    /// How patient they are.
+    pub patience: atoll_controllers::settings::Settings,
     /// How nodes are called.
     pub kubelets: KubeletSettings,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
@@ -123,6 +125,7 @@ impl Settings {
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: Choice::default(),
+            patience: atoll_controllers::settings::Settings::default(),
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
@@ -271,7 +274,7 @@ impl Plane {
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
-                settings: atoll_controllers::settings::Settings::default(),
+                settings: settings.patience,
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
         }

@@ -33,6 +33,10 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         backing,
         listen: options.listen,
         controllers: options.controllers.clone(),
+        patience: atoll_controllers::settings::Settings {
+            node_monitor_grace_period: options.node_monitor_grace_period,
+            ..Default::default()
+        },
         simulation: Some(simulation.clone()),
         ..Settings::new(&options.name, &place.directory, Common::new(Profile::Full))?
     };
