@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::kubelets::KubeletSettings;
 use atoll_controllers::catalog::Choice;
 use atoll_registry::{PortRange, Prefix};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -109,6 +110,8 @@ pub struct StartOptions {
     /// or here, one by one
     #[arg(long, env = "ATOLL_GRAIN", default_value = "object")]
     pub grain: Grain,
+    #[command(flatten)]
+    pub kubelets: KubeletSettings,
 
     /// Seconds that a request other than a watch may take
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]

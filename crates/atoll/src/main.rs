@@ -6,6 +6,7 @@ mod command;
 mod encryption;
 mod keys;
 mod kubeconfig;
+mod kubelets;
 mod plane;
 mod playground;
 mod process;

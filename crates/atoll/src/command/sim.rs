@@ -46,6 +46,10 @@ pub struct SimOptions {
     #[arg(long, default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
 
+    /// How long a node may be silent before it is given up
+    #[arg(long, default_value = "50s", value_parser = duration, value_name = "DURATION")]
+    pub node_monitor_grace_period: Duration,
+
     /// Assign Pods to nodes here; false where another scheduler does it
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
     pub scheduler: bool,
