@@ -16,7 +16,7 @@ use serde_json::Value;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_env_filter("info").init();
+    tracing_subscriber::fmt().with_env_filter(std::env::var("RUST_LOG").unwrap_or("info".into())).init();
     let (mut kubeconfig, mut choice, mut settings) = (String::new(), Choice::default(), Settings::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -29,9 +29,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             "--horizontal-pod-autoscaler-sync-period" => {
                 settings.horizontal_pod_autoscaler_sync_period = seconds(&value)?;
             }
-            "--pod-gc-period" => settings.pod_gc_period = seconds(&value)?,
-            "--pod-gc-quarantine" => settings.pod_gc_quarantine = seconds(&value)?,
-            "--terminated-pod-gc-threshold" => settings.terminated_pod_gc_threshold = value.parse()?,
             other => return Err(format!("no option {other}").into()),
         }
     }

@@ -1,7 +1,7 @@
 //! From nodes and pods to pods that are to be made and deleted.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -46,6 +46,9 @@ pub struct Counts {
     pub available: i64,
 }
 
+/// The pod of the new template and that of the old one.
+type NewAndOld<'a> = (Option<&'a Arc<Value>>, Option<&'a Arc<Value>>);
+
 type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Value>>>;
 
 /// Pods by the node that they are on or will be. Those that have ended and are going are of no interest.
@@ -60,7 +63,8 @@ fn by_node<'a>(seen: &Observed<'a>) -> ByNode<'a> {
 
 /// Whether a pod is of the template that the set has now.
 fn is_updated(seen: &Observed<'_>, pod: &Value) -> bool {
-    let generation = object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
+    let generation =
+        object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
     let of_generation = generation.is_some_and(|generation| {
         object::label(pod, TEMPLATE_GENERATION_LABEL) == Some(generation.to_string().as_str())
     });
@@ -115,9 +119,10 @@ pub fn manage(seen: &Observed<'_>) -> Changes {
         }
     }
     // Nobody else will ever delete a pod that waits for a node which is gone.
-    let is_gone = |node: &str| !seen.nodes.iter().any(|known| object::name(known) == node);
-    for pods in on.iter().filter(|(node, _)| is_gone(node)).map(|(_, pods)| pods) {
-        let waiting = pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
+    let known: HashSet<&str> = seen.nodes.iter().map(|node| object::name(node)).collect();
+    for pods in on.iter().filter(|(node, _)| !known.contains(*node)).map(|(_, pods)| pods) {
+        let waiting =
+            pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
         changes.delete.extend(waiting.map(|pod| (*pod).clone()));
     }
     changes.delete.retain(|pod| !object::is_being_deleted(pod));
@@ -171,7 +176,10 @@ fn limits(set: &Value, desired: i64) -> Limits {
     if strategy["type"] != "RollingUpdate" || rolling.is_null() {
         return Limits { surge: 0, unavailable: 0 };
     }
-    Limits { surge: scaled(&rolling["maxSurge"], desired), unavailable: scaled(&rolling["maxUnavailable"], desired) }
+    Limits {
+        surge: scaled(&rolling["maxSurge"], desired),
+        unavailable: scaled(&rolling["maxUnavailable"], desired),
+    }
 }
 
 /// A number, or a percentage of `total`, rounded up.
@@ -186,7 +194,7 @@ pub fn roll(seen: &Observed<'_>) -> Changes {
         return Changes::default();
     }
     let (wishes, mut on) = (Wishes::of(seen.set), by_node(seen));
-    let wanted: Vec<&str> =
+    let wanted: HashSet<&str> =
         seen.nodes.iter().filter(|node| wishes.fit(node).should_run).map(|node| object::name(node)).collect();
     for node in &wanted {
         on.entry(node).or_default();
@@ -203,10 +211,7 @@ pub fn roll(seen: &Observed<'_>) -> Changes {
 }
 
 /// The new and the old pod of a node; `None` if there are more of a kind.
-fn new_and_old<'a>(
-    seen: &Observed<'_>,
-    pods: &[&'a Arc<Value>],
-) -> Option<(Option<&'a Arc<Value>>, Option<&'a Arc<Value>>)> {
+fn new_and_old<'a>(seen: &Observed<'_>, pods: &[&'a Arc<Value>]) -> Option<NewAndOld<'a>> {
     let (mut new, mut old) = (None, None);
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
         let place = if is_updated(seen, pod) { &mut new } else { &mut old };
@@ -238,7 +243,7 @@ fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
 }
 
 /// Makes new pods beside old ones, as many as may be, and deletes the old ones when the new ones are available.
-fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &[&str], most: i64) -> Changes {
+fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &HashSet<&str>, most: i64) -> Changes {
     let mut changes = Changes::default();
     let (mut misplaced, mut candidates) = (Vec::new(), Vec::new());
     let (mut surging, mut available) = (0, 0);
