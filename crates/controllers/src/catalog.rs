@@ -6,8 +6,9 @@ use std::str::FromStr;
 
 use crate::context::Context;
 use crate::{
-    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, job, node_lifecycle,
-    replica_set, stateful_set, taint_eviction, ttl_after_finished, volume_binding,
+    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, garbage_collector, job,
+    node_lifecycle, pod_garbage_collector, replica_set, stateful_set, taint_eviction, ttl_after_finished,
+    volume_binding,
 };
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -38,9 +39,11 @@ controllers! {
     "disruption-controller" "disruption" disruption::run;
     "endpoints-controller" "endpoint" endpoints::run;
     "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "garbage-collector-controller" "garbagecollector" garbage_collector::run;
     "job-controller" "job" job::run;
     "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
     "persistentvolume-binder-controller" "persistentvolume-binder" volume_binding::run;
+    "pod-garbage-collector-controller" "podgc" pod_garbage_collector::run;
     "replicaset-controller" "replicaset" replica_set::run;
     "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
     "statefulset-controller" "statefulset" stateful_set::run;
