@@ -12,6 +12,12 @@
 //!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
 //!
+//! Those in [`catalog`] know nothing but the API and read it through informers, wherever it is:
+//!
+//! ```text
+//!   Caches (pods, nodes, …) ─► wake, Queue ─► claim, history ─► reconcile (pure) ─► pods::Maker ─► API
+//! ```
+//!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
 mod autoscaling;
