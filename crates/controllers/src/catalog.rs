@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use crate::context::Context;
 use crate::{
-    autoscaling, deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set,
-    stateful_set, taint_eviction, volume_binding,
+    autoscaling, deployment, disruption, endpoint_slice, endpoint_slice_mirroring, endpoints, node_lifecycle,
+    replica_set, stateful_set, taint_eviction, volume_binding,
 };
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -36,6 +36,7 @@ controllers! {
     "disruption-controller" "disruption" disruption::run;
     "endpoints-controller" "endpoint" endpoints::run;
     "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" endpoint_slice_mirroring::run;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" autoscaling::run;
     "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
     "persistentvolume-binder-controller" "persistentvolume-binder" volume_binding::run;
