@@ -9,7 +9,6 @@ mod kubeconfig;
 mod plane;
 mod playground;
 mod process;
-mod remote;
 mod sim;
 mod snapshot;
 mod start;
