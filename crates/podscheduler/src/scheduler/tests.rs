@@ -200,7 +200,7 @@ fn what_happens_to_pods_wakes_whom_it_concerns() {
         match &comes {
             Some(pod) => scheduler.set_pod(pod, later),
             None => {
-                let last = placed.last().map(|pod| object::name(pod)).unwrap_or_default();
+                let last = placed.last().map(object::name).unwrap_or_default();
                 scheduler.remove_pod(&("default".into(), last.into()), later);
             }
         }
