@@ -8,7 +8,7 @@ use atoll_registry::{Network, Profile};
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits};
 
-use crate::command::{ProfileName, StartOptions};
+use crate::command::{Grain, ProfileName, StartOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
 use crate::process::{self, quoted_path, stop_signal};
 
@@ -41,7 +41,7 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         listen: options.listen,
         advertise: options.advertise_address,
         network,
-        admission: Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?,
+        admission: admission(options)?,
         authenticator: authenticator(options)?,
         limits: limits(options),
         tracer: options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?,
@@ -74,4 +74,12 @@ fn limits(options: &StartOptions) -> Limits {
         mutating: options.max_mutating_requests_inflight,
         drain: Duration::from_secs(options.shutdown_timeout),
     }
+}
+
+fn admission(options: &StartOptions) -> Result<Chain, String> {
+    let chain = Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?;
+    Ok(match options.grain {
+        Grain::Object => chain,
+        Grain::Pod => chain.with_pods_by_default(),
+    })
 }
