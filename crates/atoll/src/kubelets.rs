@@ -54,6 +54,12 @@ pub struct KubeletSettings {
 }
 
 impl KubeletSettings {
+    /// For nodes whose names nobody can resolve, as kubeadm has it.
+    pub fn by_address() -> Self {
+        let address_types = ["InternalIP", "ExternalIP", "Hostname"].map(String::from).into();
+        KubeletSettings { address_types, ..KubeletSettings::default() }
+    }
+
     /// Whether the server's own authority signs who it is.
     pub fn is_own(&self) -> bool {
         self.certificate.is_none()

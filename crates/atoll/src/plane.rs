@@ -121,7 +121,7 @@ impl Settings {
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: Choice::default(),
-            kubelets: KubeletSettings::default(),
+            kubelets: KubeletSettings::by_address(),
             other_kubeconfig: None,
             simulation: None,
         })
