@@ -10,7 +10,6 @@ mod kubelets;
 mod plane;
 mod playground;
 mod process;
-mod remote;
 mod sim;
 mod snapshot;
 mod start;

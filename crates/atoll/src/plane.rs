@@ -21,6 +21,7 @@ use atoll_client::Client;
 use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::Acts;
 use atoll_controllers::{Setup, Signers};
+use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::listen::Entrance;
@@ -28,6 +29,7 @@ use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits, Server, Shelves, listen};
+use atoll_sim::Door;
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_store::memory::MemoryStore;
@@ -39,7 +41,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::certificates::{self, Certificates};
 use crate::encryption;
 use crate::kubelets::KubeletSettings;
-use crate::sim::{Gated, Simulation};
+use crate::sim::{Gated, Simulation, kubelets};
 
 /// What planes of one profile have in common.
 pub struct Common {
@@ -89,7 +91,7 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
-    /// How nodes are called.
+    /// How nodes are called that are not simulated.
     pub kubelets: KubeletSettings,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
@@ -121,7 +123,7 @@ impl Settings {
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: Choice::default(),
-            kubelets: KubeletSettings::by_address(),
+            kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
         })
@@ -140,6 +142,10 @@ pub struct Plane {
     pub kubeconfig: PathBuf,
     pub authority_pem: String,
     pub identity: Identity,
+    /// Where the kubelets of its nodes are to listen, until somebody makes them.
+    pub door: Option<Door>,
+    /// What its controllers know, and whoever else wants to know the same.
+    pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
     serving: Vec<JoinHandle<()>>,
@@ -171,9 +177,7 @@ impl Plane {
             Some(listener) => Some(listener.local_addr().map_err(|error| error.to_string())?),
             None => None,
         };
-        let kubelets =
-            Arc::new(settings.kubelets.kubelets(&authority, now, settings.certificate_lifetime)?);
-        let certificates = Certificates {
+        let mut certificates = Certificates {
             name: settings.name.clone(),
             authority: authority.clone(),
             listening: address.ip(),
@@ -181,11 +185,23 @@ impl Plane {
             control: control_address,
             kubeconfig: certificates::kubeconfig_path(&settings.directory),
             other: settings.other_kubeconfig.clone(),
+            kubelets: None,
             lifetime: settings.certificate_lifetime,
-            kubelets: settings.kubelets.is_own().then(|| kubelets.clone()),
         };
         let tls = certificates.tls(now)?;
         let kubeconfig = certificates.kubeconfig.clone();
+        let (kubelets, door) = match &settings.simulation {
+            Some(_) => {
+                let (kubelets, door) = kubelets::connected(&authority, now).await?;
+                (Arc::new(kubelets), Some(door))
+            }
+            None => {
+                let kubelets = settings.kubelets.kubelets(|| certificates.caller(now))?;
+                (Arc::new(kubelets), None)
+            }
+        };
+        let is_renewed = settings.simulation.is_none() && settings.kubelets.is_own();
+        certificates.kubelets = is_renewed.then(|| kubelets.clone());
         let metrics = Metrics::new();
         let (registry, policies) =
             registry(&settings, metrics.measured(store), advertised, &authority).await?;
@@ -225,8 +241,17 @@ impl Plane {
             let entrance = Entrance { tls, weather: None, own_clock: false };
             serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
         }
+        // A simulated cluster is one like others, with but one workspace.
+        let tree = Arc::new(Tree::default());
+        let client = client(&server, settings.simulation.as_ref(), "system:atoll-controllers");
+        let (world, acts) = match &settings.simulation {
+            Some(_) => (World::one(client.clone()), Acts::Everywhere),
+            None => (World::all(client.clone(), tree.clone()), Acts::OnPodGrain),
+        };
         let mut plane = Plane {
             name: settings.name,
+            door,
+            informers: Informers::new(world),
             server,
             advertised,
             control: control_address,
@@ -239,15 +264,13 @@ impl Plane {
             disk,
         };
         if settings.controllers.any() {
-            let client = plane.client("system:atoll-controllers");
             let setup = Setup {
                 client,
+                tree,
+                informers: plane.informers.clone(),
                 signers: Signers { authority, tokens },
-                clock: match &plane.simulation {
-                    Some(simulation) => simulation.precise_clock(),
-                    None => Arc::new(atoll_informer::SystemClock),
-                },
-                acts: if plane.simulation.is_some() { Acts::Everywhere } else { Acts::OnPodGrain },
+                clock: plane.clock(),
+                acts,
                 choice: settings.controllers,
                 settings: atoll_controllers::settings::Settings::default(),
             };
@@ -258,10 +281,14 @@ impl Plane {
 
     /// The API in the name of a part of it.
     pub fn client(&self, user: &str) -> Client {
-        let local = Local::new(&self.server, user);
+        client(&self.server, self.simulation.as_ref(), user)
+    }
+
+    /// By which everything in it goes.
+    pub fn clock(&self) -> Arc<dyn atoll_informer::Clock> {
         match &self.simulation {
-            Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
-            None => Client::new(Arc::new(local)),
+            Some(simulation) => simulation.precise_clock(),
+            None => Arc::new(atoll_informer::SystemClock),
         }
     }
 
@@ -285,6 +312,14 @@ impl Plane {
             disk.close().await;
         }
         Ok(())
+    }
+}
+
+fn client(server: &Arc<Server>, simulation: Option<&Arc<Simulation>>, user: &str) -> Client {
+    let local = Local::new(server, user);
+    match simulation {
+        Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
+        None => Client::new(Arc::new(local)),
     }
 }
 
@@ -349,7 +384,7 @@ async fn registry(
         endpoint,
         network: &settings.network,
         authority: &authority.certificate_pem,
-        belongings: settings.controllers.any(),
+        belongings: belongings(&settings.controllers),
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
@@ -364,6 +399,12 @@ async fn registry(
     let (network, naming) = (settings.network.clone(), tokio::sync::Mutex::default());
     let registry = Registry { store, cache, catalog, clock, network, naming };
     Ok((Arc::new(registry), policies))
+}
+
+/// Whether workspaces are born with what controllers would otherwise have to give them.
+fn belongings(choice: &Choice) -> bool {
+    let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
+    givers.iter().all(|alias| choice.includes_own(alias))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

@@ -53,7 +53,7 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let next = match self.get_mut() {
             Body::Full(bytes) => bytes.take(),
-            Body::List(list) => list.next_chunk(),
+            Body::List(list) => std::task::ready!(list.poll_chunk(context)),
             Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
             Body::Relayed(relayed) => return Pin::new(&mut **relayed).poll_frame(context),
         };
@@ -63,8 +63,9 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Full(bytes) => bytes.is_none(),
+            Body::List(list) => list.is_done(),
             Body::Relayed(relayed) => relayed.is_end_stream(),
-            Body::List(_) | Body::Stream(_) => false,
+            Body::Stream(_) => false,
         }
     }
 

@@ -30,10 +30,10 @@ pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 #[derive(Clone, Default)]
 pub struct Peer {
     pub certificate: Certificate,
-    /// Where it comes from, if that is anywhere.
-    pub address: Option<IpAddr>,
     /// What whoever comes by it is exposed to.
     pub weather: Option<Weather>,
+    /// Where it comes from, if that is anywhere.
+    pub address: Option<IpAddr>,
 }
 
 /// A request that has been read and may be carried out.
@@ -140,6 +140,13 @@ where
     }
     let _place = server.inflight.enter(info, &user)?;
     let shelves = server.shelves.seen(conditions.as_deref());
+    let is_hidden = conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version));
+    if info.is_resource && is_hidden {
+        return match shelves.has_group(&info.group) {
+            true => Err(Status::not_found_generic()),
+            false => Ok(respond::not_found_page()),
+        };
+    }
     if info.is_connection() {
         let headers = request.headers().clone();
         let output = Output::of_error(&headers, &query);
@@ -151,12 +158,6 @@ where
     }
     let (parts, body) = request.into_parts();
     if info.is_resource {
-        if conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version)) {
-            return match shelves.has_group(&info.group) {
-                true => Err(Status::not_found_generic()),
-                false => Ok(respond::not_found_page()),
-            };
-        }
         let body = read(body).await?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
