@@ -84,6 +84,11 @@ impl Client {
         self.call(Method::DELETE, path, "", None).await
     }
 
+    /// Deletes what is at `path` as the DeleteOptions say.
+    pub async fn delete_with(&self, path: &str, options: &Value) -> Result<Value, Status> {
+        self.call(Method::DELETE, path, JSON, Some(options)).await
+    }
+
     /// Follows what happens at `path`, which must ask for a watch.
     pub async fn watch(&self, path: &str) -> Result<Watch, Status> {
         self.watch_as(path, JSON).await

@@ -8,8 +8,8 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 
 const ACCOUNT: &str = "default";
 const TRUST: &str = "kube-root-ca.crt";

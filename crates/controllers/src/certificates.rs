@@ -18,8 +18,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 
 const GROUP: &str = "/apis/certificates.k8s.io/v1";
 const RESOURCE: &str = "certificatesigningrequests";

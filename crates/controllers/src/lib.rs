@@ -15,7 +15,9 @@
 //! One process serves all workspaces; one that is idle costs nothing here.
 
 mod belongings;
+pub mod catalog;
 mod certificates;
+pub mod context;
 mod emptying;
 mod namespace;
 mod protection;
@@ -24,7 +26,6 @@ mod resources;
 mod retry;
 mod roles;
 mod tokens;
-mod tree;
 mod watching;
 mod workspace;
 
@@ -34,10 +35,12 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
 
-use crate::tree::Tree;
+use atoll_informer::Tree;
 
-/// The annotation by which objects from a list across all workspaces say where they are from.
-pub const WORKSPACE: &str = "atoll.dev/workspace-id";
+use crate::catalog::{CONTROLLERS, Choice};
+use crate::context::Context;
+
+pub(crate) use atoll_informer::WORKSPACE;
 
 /// Who signs what controllers give out.
 pub struct Signers {
@@ -45,7 +48,14 @@ pub struct Signers {
     pub tokens: Arc<Tokens>,
 }
 
-/// Runs all controllers until their server stops.
+/// Runs the chosen ones of those controllers that know nothing but the API, wherever that is. Ends when dropped.
+pub async fn run_chosen(context: Context, choice: &Choice) {
+    let chosen = CONTROLLERS.iter().filter(|row| choice.includes(row.name, row.alias));
+    let mut running: tokio::task::JoinSet<()> = chosen.map(|row| (row.run)(context.clone())).collect();
+    while running.join_next().await.is_some() {}
+}
+
+/// Runs the controllers of an Atoll until their server stops.
 pub async fn run(client: Client, signers: Signers) {
     let Signers { authority, tokens } = signers;
     let trusted = authority.certificate_pem.clone();

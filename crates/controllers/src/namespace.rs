@@ -10,8 +10,8 @@ use crate::WORKSPACE;
 use crate::emptying::{Remaining, empty};
 use crate::resources::{Resource, Served};
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::watching;
+use atoll_informer::Tree;
 
 const FINALIZER: &str = "kubernetes";
 /// Namespaces that are emptied together.

@@ -7,8 +7,8 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 
 /// Objects that are looked at together.
 const AT_ONCE: usize = 16;

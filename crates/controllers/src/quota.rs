@@ -23,8 +23,8 @@ use atoll_quota::Quota;
 use serde_json::Value;
 
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 use count::Counter;
 use interests::{Interests, Target};
 use replenish::Watches;

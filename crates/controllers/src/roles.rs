@@ -8,8 +8,8 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const MANAGER: &str = "clusterrole-aggregation-controller";

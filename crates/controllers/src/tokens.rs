@@ -10,8 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 
 const TYPE: &str = "kubernetes.io/service-account-token";
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";

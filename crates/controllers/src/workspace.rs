@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::emptying::{Remaining, empty};
 use crate::resources::{Resource, Served};
 use crate::retry::{Outcome, Queue};
-use crate::tree::Tree;
 use crate::{WORKSPACE, watching};
+use atoll_informer::Tree;
 
 const FINALIZER: &str = "atoll.dev/contents";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";

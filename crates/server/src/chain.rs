@@ -126,7 +126,7 @@ where
             && server.registry.catalog.has_group_version(&info.group, &info.version);
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
-    let _place = server.inflight.enter(info)?;
+    let _place = server.inflight.enter(info, &user)?;
     let (parts, body) = request.into_parts();
     if info.is_resource {
         let body = read(body).await?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::interests::{GroupResource, Target, resources};
 use crate::resources::Served;
 use crate::retry::Outcome;
-use crate::tree::Tree;
+use atoll_informer::Tree;
 
 /// Objects looked at in one request.
 const PAGE: usize = 500;

@@ -1,0 +1,43 @@
+//! What every controller is given.
+
+use std::sync::Arc;
+
+use atoll_informer::{Clock, Events, Informers, World};
+use atoll_meta::object;
+use serde_json::Value;
+
+/// How an object says whether its pods are made here or where it is placed.
+pub const GRAIN: &str = "atoll.dev/grain";
+
+#[derive(Clone)]
+pub struct Context {
+    pub informers: Arc<Informers>,
+    pub events: Events,
+    pub clock: Arc<dyn Clock>,
+    pub acts: Acts,
+}
+
+/// Whose pods are made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acts {
+    /// Everybody's: this is a cluster like others.
+    Everywhere,
+    /// Of those whose pods are placed one by one; others go to clusters whole, and their pods are made there.
+    OnPodGrain,
+}
+
+impl Context {
+    pub fn new(world: World, clock: Arc<dyn Clock>, acts: Acts) -> Context {
+        let events = Events::new(world.clone(), clock.clone());
+        Context { informers: Informers::new(world), events, clock, acts }
+    }
+
+    pub fn world(&self) -> &World {
+        self.informers.world()
+    }
+
+    /// Whether controllers that make pods, and such that look after them, are to do so for this object.
+    pub fn acts_on(&self, object: &Value) -> bool {
+        self.acts == Acts::Everywhere || object::annotation(object, GRAIN) == Some("pod")
+    }
+}

@@ -1,0 +1,19 @@
+//! Where the time comes from.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use atoll_meta::time::Timestamp;
+
+pub trait Clock: Send + Sync + 'static {
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos())
+    }
+}

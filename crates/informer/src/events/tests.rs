@@ -1,0 +1,71 @@
+use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
+use atoll_meta::time::Timestamp;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+
+use super::*;
+
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        Timestamp::new(1_000_000, 5)
+    }
+}
+
+/// Keeps what was asked of it and grants it.
+struct Asked(mpsc::UnboundedSender<(String, Value)>);
+
+impl Transport for Asked {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        let line = format!("{} {}", request.method(), request.uri());
+        let body = serde_json::from_slice(request.body()).unwrap_or_default();
+        let _ = self.0.send((line, body));
+        let answer = Full::new(request.into_body()).map_err(|never| match never {}).boxed_unsync();
+        Box::pin(async { Ok(Response::new(answer)) })
+    }
+}
+
+fn recorder() -> (Recorder, mpsc::UnboundedReceiver<(String, Value)>) {
+    let (sender, asked) = mpsc::unbounded_channel();
+    let world = World::one(Client::new(Arc::new(Asked(sender))));
+    (Events::new(world, Arc::new(Fixed)).recorder("tester"), asked)
+}
+
+fn node(name: &str) -> Value {
+    json!({"metadata": {"name": name, "uid": name, "resourceVersion": "3"}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_again_is_counted() {
+    let (recorder, mut asked) = recorder();
+    recorder.normal(&resources::NODES, &node("a"), "Ready", "it is");
+    recorder.normal(&resources::NODES, &node("a"), "Ready", "it is");
+    recorder.warning(&resources::NODES, &node("a"), "Ready", "it is");
+    let (line, event) = asked.recv().await.unwrap();
+    assert_eq!(line, "POST /api/v1/namespaces/default/events");
+    assert_eq!(event["metadata"]["name"], "a.38d7ea4c68005");
+    assert_eq!(event["involvedObject"]["kind"], "Node");
+    assert_eq!(event["lastTimestamp"], "1970-01-12T13:46:40Z");
+    let (line, patch) = asked.recv().await.unwrap();
+    assert_eq!(line, "PATCH /api/v1/namespaces/default/events/a.38d7ea4c68005");
+    assert_eq!(patch["count"], 2);
+    assert_eq!(asked.recv().await.unwrap().1["type"], "Warning");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_does_not_fill_the_list_of_events() {
+    let (recorder, mut asked) = recorder();
+    for number in 0..100 {
+        recorder.normal(&resources::NODES, &node("a"), "Ready", format!("{number}"));
+    }
+    recorder.normal(&resources::NODES, &node("b"), "Ready", "it is");
+    for _ in 0..25 {
+        assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "a");
+    }
+    assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "b");
+    tokio::time::advance(REFILL).await;
+    recorder.normal(&resources::NODES, &node("a"), "Ready", "at last");
+    assert_eq!(asked.recv().await.unwrap().1["message"], "at last");
+}

@@ -1,0 +1,222 @@
+//! What is to be done: each key once at a time, workspaces in turn, failures later and later.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_meta::Status;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+
+use crate::Key;
+
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+const LAST_DELAY: Duration = Duration::from_secs(30);
+
+/// What becomes of a key that was worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing, until it is added again.
+    Done,
+    /// It is looked at again after a while, or sooner if it is added.
+    After(Duration),
+}
+
+/// Handles are the same queue.
+#[derive(Clone, Default)]
+pub struct Queue {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something new to look at.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Keys that wait for their turn, by workspace.
+    ready: HashMap<Arc<str>, VecDeque<Key>>,
+    /// The workspaces among them, in the order of their turns.
+    turns: VecDeque<Arc<str>>,
+    waiting: HashSet<Key>,
+    running: HashSet<Key>,
+    /// Keys that were added while they were worked on.
+    again: HashSet<Key>,
+    failures: HashMap<Key, u32>,
+    later: BTreeMap<(Instant, Key), ()>,
+    due: HashMap<Key, Instant>,
+}
+
+impl Queue {
+    pub fn new() -> Queue {
+        Queue::default()
+    }
+
+    /// Asks for `key` to be worked on. Asked again before it is its turn, it is the same; asked again while it is
+    /// worked on, it is done once more afterwards.
+    pub fn add(&self, key: Key) {
+        self.state().add(key);
+        self.shared.changed.notify_one();
+    }
+
+    /// The same, after a while.
+    pub fn add_after(&self, key: Key, delay: Duration) {
+        self.state().add_at(key, Instant::now() + delay);
+        self.shared.changed.notify_one();
+    }
+
+    /// Works on keys, `at_once` together, for as long as it is polled. What fails is tried again; `what` names the
+    /// work in the log.
+    pub async fn work<W, F>(&self, what: &'static str, at_once: usize, work: W)
+    where
+        W: Fn(Key) -> F,
+        F: Future<Output = Result<Next, Status>> + Send + 'static,
+    {
+        let places = Arc::new(Semaphore::new(at_once));
+        loop {
+            // Never closed.
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let key = self.next().await;
+            let (queue, working) = (self.clone(), work(key.clone()));
+            tokio::spawn(async move {
+                // Whoever panics has failed, like others.
+                let outcome = tokio::spawn(working).await;
+                drop(place);
+                queue.finish(key, outcome, what);
+            });
+        }
+    }
+
+    async fn next(&self) -> Key {
+        loop {
+            let due = {
+                let mut state = self.state();
+                let due = state.ripen(Instant::now());
+                if let Some(key) = state.take() {
+                    return key;
+                }
+                due
+            };
+            let changed = self.shared.changed.notified();
+            match due {
+                Some(due) => {
+                    tokio::select! { () = changed => {} () = tokio::time::sleep_until(due) => {} }
+                }
+                None => changed.await,
+            }
+        }
+    }
+
+    fn finish(
+        &self,
+        key: Key,
+        outcome: Result<Result<Next, Status>, tokio::task::JoinError>,
+        what: &'static str,
+    ) {
+        let mut state = self.state();
+        state.running.remove(&key);
+        let failed = match outcome {
+            Ok(Ok(Next::Done)) => false,
+            Ok(Ok(Next::After(delay))) => {
+                state.add_at(key.clone(), Instant::now() + delay);
+                false
+            }
+            // Somebody was faster, which is not worth a word.
+            Ok(Err(status)) if matches!(status.reason(), "Conflict" | "AlreadyExists") => {
+                tracing::debug!(%status, %key, "{what}: trying again");
+                true
+            }
+            Ok(Err(status)) => {
+                tracing::warn!(%status, %key, "{what}: trying again");
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, %key, "{what}: panicked; trying again");
+                true
+            }
+        };
+        match failed {
+            false => drop(state.failures.remove(&key)),
+            true => {
+                let failures = state.failures.entry(key.clone()).or_default();
+                let delay = FIRST_DELAY.saturating_mul(1 << (*failures).min(16)).min(LAST_DELAY);
+                *failures += 1;
+                state.add_at(key.clone(), Instant::now() + delay);
+            }
+        }
+        if state.again.remove(&key) {
+            state.add(key);
+        }
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, key: Key) {
+        if let Some(due) = self.due.remove(&key) {
+            self.later.remove(&(due, key.clone()));
+        }
+        if self.running.contains(&key) {
+            self.again.insert(key);
+            return;
+        }
+        if !self.waiting.insert(key.clone()) {
+            return;
+        }
+        let keys = self.ready.entry(key.workspace.clone()).or_default();
+        if keys.is_empty() {
+            self.turns.push_back(key.workspace.clone());
+        }
+        keys.push_back(key);
+    }
+
+    /// The earlier of two times counts.
+    fn add_at(&mut self, key: Key, due: Instant) {
+        if self.waiting.contains(&key) || self.due.get(&key).is_some_and(|known| *known <= due) {
+            return;
+        }
+        if let Some(known) = self.due.insert(key.clone(), due) {
+            self.later.remove(&(known, key.clone()));
+        }
+        self.later.insert((due, key), ());
+    }
+
+    /// Adds what is due, and says when the next will be.
+    fn ripen(&mut self, now: Instant) -> Option<Instant> {
+        while let Some(((due, key), ())) = self.later.pop_first() {
+            if due > now {
+                self.later.insert((due, key), ());
+                return Some(due);
+            }
+            self.due.remove(&key);
+            self.add(key);
+        }
+        None
+    }
+
+    /// The first key of the workspace whose turn it is.
+    fn take(&mut self) -> Option<Key> {
+        let workspace = self.turns.pop_front()?;
+        let keys = self.ready.get_mut(&workspace)?;
+        let key = keys.pop_front()?;
+        match keys.is_empty() {
+            true => drop(self.ready.remove(&workspace)),
+            false => self.turns.push_back(workspace),
+        }
+        self.waiting.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::*;
+
+fn key(workspace: &str, name: &str) -> Key {
+    Key::new(workspace, "n", name)
+}
+
+/// A queue, and what its one worker is given; each piece ends as `outcome` says.
+fn recorded(
+    outcome: impl Fn(&Key) -> Result<Next, Status> + Send + Sync + 'static,
+) -> (Queue, mpsc::UnboundedReceiver<(String, Instant)>) {
+    let (queue, (sender, receiver)) = (Queue::new(), mpsc::unbounded_channel());
+    let (working, outcome) = (queue.clone(), Arc::new(outcome));
+    tokio::spawn(async move {
+        working
+            .work("a test", 1, |key| {
+                let (sender, outcome) = (sender.clone(), outcome.clone());
+                async move {
+                    let _ = sender.send((key.to_string(), Instant::now()));
+                    outcome(&key)
+                }
+            })
+            .await;
+    });
+    (queue, receiver)
+}
+
+#[tokio::test(start_paused = true)]
+async fn workspaces_take_turns() {
+    let (queue, mut done) = recorded(|_| Ok(Next::Done));
+    for name in ["1", "2", "3"] {
+        queue.add(key("busy", name));
+    }
+    queue.add(key("busy", "1"));
+    queue.add(key("calm", "1"));
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        order.push(done.recv().await.unwrap().0);
+    }
+    assert_eq!(order, ["busy/n/1", "calm/n/1", "busy/n/2", "busy/n/3"]);
+    assert!(timeout(LAST_DELAY, done.recv()).await.is_err(), "what was added twice is done once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_tried_again_later_and_later() {
+    let (queue, mut done) = recorded(|_| Err(Status::internal_error("no")));
+    queue.add(key("w", "a"));
+    let (_, mut last) = done.recv().await.unwrap();
+    for expected in [20, 40, 80, 160] {
+        let (_, now) = done.recv().await.unwrap();
+        let waited = now - last;
+        assert!(
+            waited >= Duration::from_millis(expected) && waited < Duration::from_millis(expected + 10),
+            "{waited:?} instead of {expected} ms"
+        );
+        last = now;
+    }
+    let asked = Instant::now();
+    queue.add(key("w", "a"));
+    let (_, now) = done.recv().await.unwrap();
+    assert!(now - asked < Duration::from_millis(10), "what is added anew waits no longer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure() {
+    let (queue, mut done) =
+        recorded(|key| if &*key.name == "bad" { panic!("meant") } else { Ok(Next::Done) });
+    queue.add(key("w", "bad"));
+    queue.add(key("w", "good"));
+    let mut seen = [done.recv().await.unwrap().0, done.recv().await.unwrap().0];
+    seen.sort();
+    assert_eq!(seen, ["w/n/bad", "w/n/good"]);
+    assert_eq!(done.recv().await.unwrap().0, "w/n/bad");
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_means_the_earliest_time_asked_for() {
+    let (queue, mut done) = recorded(|_| Ok(Next::Done));
+    let began = Instant::now();
+    queue.add_after(key("w", "a"), Duration::from_secs(60));
+    queue.add_after(key("w", "a"), Duration::from_secs(5));
+    queue.add_after(key("w", "a"), Duration::from_secs(30));
+    let (_, now) = done.recv().await.unwrap();
+    assert_eq!((now - began).as_secs(), 5);
+    assert!(timeout(Duration::from_secs(120), done.recv()).await.is_err(), "and once only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_added_during_the_work_is_done_once_more() {
+    let (queue, (sender, mut done)) = (Queue::new(), mpsc::unbounded_channel());
+    let (working, adding) = (queue.clone(), queue.clone());
+    tokio::spawn(async move {
+        working
+            .work("a test", 4, |key| {
+                let (sender, adding) = (sender.clone(), adding.clone());
+                async move {
+                    let first = sender.send(()).is_ok() && &*key.name == "a";
+                    if first {
+                        adding.add(Key::new("w", "n", "b"));
+                        adding.add(Key::new("w", "n", "b"));
+                    }
+                    Ok(Next::Done)
+                }
+            })
+            .await;
+    });
+    queue.add(key("w", "a"));
+    done.recv().await.unwrap();
+    done.recv().await.unwrap();
+    assert!(timeout(LAST_DELAY, done.recv()).await.is_err());
+}

@@ -1,0 +1,232 @@
+//! One API server, or all workspaces of an Atoll: from keys to paths, and writes.
+
+use std::sync::Arc;
+
+use atoll_client::{Client, PatchType};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::{Key, Resource, Tree, WORKSPACE};
+
+/// How a write is told that it is not for an object as such.
+const STATUS: &str = "status";
+
+#[derive(Clone)]
+pub struct World {
+    client: Client,
+    /// None where there is but one API server.
+    tree: Option<Arc<Tree>>,
+}
+
+/// What a deletion asks for besides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeleteOptions<'a> {
+    pub grace_period_seconds: Option<i64>,
+    /// `Background`, `Foreground` or `Orphan`.
+    pub propagation: Option<&'a str>,
+    /// Only if it is still this one.
+    pub uid: Option<&'a str>,
+    /// Only if it has not changed since.
+    pub resource_version: Option<&'a str>,
+}
+
+impl DeleteOptions<'_> {
+    fn to_value(self) -> Value {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(seconds) = self.grace_period_seconds {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        if let Some(propagation) = self.propagation {
+            options["propagationPolicy"] = propagation.into();
+        }
+        for (field, value) in [("uid", self.uid), ("resourceVersion", self.resource_version)] {
+            if let Some(value) = value {
+                options["preconditions"][field] = value.into();
+            }
+        }
+        options
+    }
+}
+
+impl World {
+    /// What one API server has, an Atoll workspace's or another's.
+    pub fn one(client: Client) -> World {
+        World { client, tree: None }
+    }
+
+    /// All workspaces; somebody keeps `tree` up to date.
+    pub fn all(client: Client, tree: Arc<Tree>) -> World {
+        World { client, tree: Some(tree) }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where all objects of a resource are listed and watched.
+    pub fn everywhere(&self, resource: &Resource) -> String {
+        let all = if self.tree.is_some() { "/clusters/*" } else { "" };
+        format!("{all}{}/{}", resource.base(), resource.plural)
+    }
+
+    /// What paths into a workspace begin with. A workspace that is not known (yet, or any longer) is an error that
+    /// passes, or its objects are soon gone.
+    pub fn root(&self, workspace: &str) -> Result<String, Status> {
+        match &self.tree {
+            None => Ok(String::new()),
+            Some(tree) => match tree.path(workspace) {
+                Some(path) => Ok(format!("/clusters/{path}")),
+                None => Err(Status::service_unavailable(format!("workspace {workspace} is not known yet"))),
+            },
+        }
+    }
+
+    /// The objects of a resource in a namespace; an empty one for all, and for what is in none.
+    pub fn collection(
+        &self,
+        resource: &Resource,
+        workspace: &str,
+        namespace: &str,
+    ) -> Result<String, Status> {
+        let root = self.root(workspace)?;
+        let (base, plural) = (resource.base(), &resource.plural);
+        Ok(match namespace.is_empty() {
+            true => format!("{root}{base}/{plural}"),
+            false => format!("{root}{base}/namespaces/{namespace}/{plural}"),
+        })
+    }
+
+    pub fn path(&self, resource: &Resource, key: &Key) -> Result<String, Status> {
+        let collection = self.collection(resource, &key.workspace, &key.namespace)?;
+        Ok(format!("{collection}/{}", encoded(&key.name)))
+    }
+
+    pub async fn get(&self, resource: &Resource, key: &Key) -> Result<Value, Status> {
+        let object = self.client.get(&self.path(resource, key)?).await?;
+        Ok(self.placed(object, &key.workspace))
+    }
+
+    pub async fn create(
+        &self,
+        resource: &Resource,
+        workspace: &str,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<Value, Status> {
+        let created = self.client.create(&self.collection(resource, workspace, namespace)?, object).await?;
+        Ok(self.placed(created, workspace))
+    }
+
+    /// Replaces an object, on condition that it has not changed since it was read.
+    pub async fn update(&self, resource: &Resource, object: &Value) -> Result<Value, Status> {
+        self.put(resource, "", object).await
+    }
+
+    /// The same for its status alone.
+    pub async fn update_status(&self, resource: &Resource, object: &Value) -> Result<Value, Status> {
+        self.put(resource, STATUS, object).await
+    }
+
+    /// A merge patch of an object or, if there is one, of its subresource.
+    pub async fn patch(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        subresource: &str,
+        patch: &Value,
+    ) -> Result<Value, Status> {
+        let path = self.subresource(resource, key, subresource)?;
+        let patched = self.client.patch(&path, PatchType::Merge, patch).await?;
+        Ok(self.placed(patched, &key.workspace))
+    }
+
+    /// Asks a subresource that is created (a binding, an eviction) for something.
+    pub async fn post(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        subresource: &str,
+        object: &Value,
+    ) -> Result<Value, Status> {
+        self.client.create(&self.subresource(resource, key, subresource)?, object).await
+    }
+
+    pub async fn delete(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        options: DeleteOptions<'_>,
+    ) -> Result<Value, Status> {
+        let answer = self.client.delete_with(&self.path(resource, key)?, &options.to_value()).await?;
+        Ok(self.placed(answer, &key.workspace))
+    }
+
+    async fn put(&self, resource: &Resource, subresource: &str, object: &Value) -> Result<Value, Status> {
+        let key = Key::of(object);
+        let path = self.subresource(resource, &key, subresource)?;
+        // Lists of built-in kinds do not say what their items are, and where an object is from is not part of it.
+        let mut sent = object.clone();
+        object::set_type(&mut sent, &resource.api_version(), &resource.kind);
+        if self.tree.is_some() {
+            object::remove_annotation(&mut sent, WORKSPACE);
+        }
+        let updated = self.client.update(&path, &sent).await?;
+        Ok(self.placed(updated, &key.workspace))
+    }
+
+    fn subresource(&self, resource: &Resource, key: &Key, subresource: &str) -> Result<String, Status> {
+        let path = self.path(resource, key)?;
+        Ok(if subresource.is_empty() { path } else { format!("{path}/{subresource}") })
+    }
+
+    /// An answer as a cache holds it: it says which workspace it is from.
+    fn placed(&self, mut object: Value, workspace: &str) -> Value {
+        if self.tree.is_some()
+            && object::metadata(&object).is_some_and(|metadata| metadata.contains_key("name"))
+        {
+            object::set_annotation(&mut object, WORKSPACE, workspace);
+        }
+        object
+    }
+}
+
+/// Names of some kinds may have characters that mean something in a URL.
+fn encoded(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match plain(byte) {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_parts_of_urls() {
+        assert_eq!(encoded("system:view"), "system:view");
+        assert_eq!(encoded("a b?c#d%\u{e9}"), "a%20b%3Fc%23d%25%C3%A9");
+    }
+
+    #[test]
+    fn deletions_say_only_what_they_mean() {
+        let plain = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        assert_eq!(DeleteOptions::default().to_value(), plain);
+        let options = DeleteOptions {
+            grace_period_seconds: Some(0),
+            propagation: Some("Orphan"),
+            uid: Some("u"),
+            resource_version: None,
+        };
+        let wanted = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Orphan",
+            "preconditions": {"uid": "u"},
+        });
+        assert_eq!(options.to_value(), wanted);
+    }
+}
