@@ -87,7 +87,7 @@ pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Op
         let begun = wanted.len() >= 2 && name.starts_with(&wanted);
         let slips = strsim::osa_distance(&wanted, name);
         let slipped = wanted.len() >= 3 && slips <= (wanted.len() / 3).min(2);
-        strsim::jaro_winkler(&wanted, &name.to_lowercase()).max(if begun || slipped { 0.9 } else { 0.0 })
+        strsim::jaro_winkler(&wanted, &name.to_lowercase()) + if begun || slipped { 1.0 } else { 0.0 }
     };
     let rated = names.into_iter().map(|name| (likeness(name), name)).filter(|(likeness, _)| *likeness > 0.8);
     rated.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
@@ -113,6 +113,7 @@ mod tests {
         let names = ["east", "west", "production", "staging", "rack-1"];
         for (wanted, expected) in [
             ("eats", Some("east")),
+            ("eest", Some("east")),
             ("ewst", Some("west")),
             ("West", Some("west")),
             ("prod", Some("production")),

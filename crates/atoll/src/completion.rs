@@ -147,7 +147,7 @@ mod tests {
         let all = completed("");
         assert!(all.starts_with("start\tStart the control plane\n"), "{all}");
         assert!(!all.contains("__complete"), "{all}");
-        assert!(completed("workspace list --o").starts_with("--output\tHow to show it"));
+        assert!(completed("workspace list --o").starts_with("--output\tShow it as"));
         let options = values("workspace list -");
         for option in ["--output", "--kubeconfig", "--context", "--color", "--help"] {
             assert!(options.contains(option), "{options}");

@@ -22,7 +22,7 @@ pub enum Format {
 
 #[derive(Args, Clone, Copy)]
 pub struct Shown {
-    /// How to show it instead of as it is best read: with more columns, as a document, or only names
+    /// Show it as a wider table, as a document or only by name
     #[arg(short, long = "output", value_name = "FORMAT")]
     pub output: Option<Format>,
 }

@@ -70,8 +70,9 @@ async fn not_created(session: &Session, name: &str, problem: Problem) -> Failure
     let mut failure = Failure::refused(status);
     failure.next = match status.reason() {
         "AlreadyExists" => Some(format!("enter it with: {} workspace use {name}", invocation())),
-        "Invalid" => valid(name)
-            .map(|name| format!("a name that can be is {name}: {} workspace create {name}", invocation())),
+        "Invalid" => {
+            valid(name).map(|name| format!("{name} would do: {} workspace create {name}", invocation()))
+        }
         "NotFound" => return session.not_found(&session.current, problem).await,
         _ => failure.next,
     };

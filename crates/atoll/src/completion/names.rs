@@ -10,7 +10,13 @@ use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::workspace::session::{ROOT, Session};
 
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How many seconds the server has to answer, for those who have a slow one.
+const TIMEOUT: &str = "ATOLL_COMPLETION_TIMEOUT";
+
+fn patience() -> Duration {
+    let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(3))
+}
 
 pub fn of(expected: &Expected) -> Vec<Candidate> {
     let connection = Connection {
@@ -53,7 +59,7 @@ fn ask(
 ) -> Option<Vec<Candidate>> {
     let session = Session::open(connection).ok()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, question(&session)).await.ok()? })
+    runtime.block_on(async { tokio::time::timeout(patience(), question(&session)).await.ok()? })
 }
 
 /// From the root if that is how the path begins, else from the current one.

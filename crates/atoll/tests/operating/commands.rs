@@ -116,32 +116,36 @@ fn problems_are_told_with_what_to_do() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let own = std::fs::read_to_string(server.admin_kubeconfig()).unwrap();
-    let (own_port, other_port) = (server.address.port().to_string(), other.address.port().to_string());
-    let without = |key: &str| {
-        let lines = own.lines().filter(|line| !line.trim_start_matches(['-', ' ']).starts_with(key));
-        lines.collect::<Vec<_>>().join("\n")
+    let own: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(server.admin_kubeconfig()).unwrap()).unwrap();
+    let with = |name: &str, pointer: &str, value: Value| {
+        let mut changed = own.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        file(name, &changed.to_string())
     };
+    let (user, address) = ("/users/0/user", "/clusters/0/cluster/server");
     let cases = [
         (place.path().join("missing"), "missing: No such file", "--kubeconfig or $KUBECONFIG"),
         (file("broken", "{"), "broken", ""),
         (file("empty", "{}"), "has no current context", "it has no contexts at all"),
-        (file("unset", &without("current-context")), "has no current context", "--context: it has atoll"),
+        (with("unset", "/current-context", json!("")), "has no current context", "--context: it has atoll"),
         (
-            file("wrong", &own.replace(&own_port, &other_port)),
+            with("wrong", address, json!(format!("https://{}", other.address))),
             "is not the server of this kubeconfig",
             "admin.kubeconfig",
         ),
-        (file("stranger", &without("client-")), "forbidden", "kubectl auth can-i --list"),
+        (with("stranger", user, json!({})), "forbidden", "kubectl auth can-i --list"),
+        (with("token", user, json!({ "token": "no-such" })), "Unauthorized", "get a new kubeconfig"),
+        (with("program", user, json!({ "exec": {} })), "from another program", "choose a context"),
         (
-            file("token", &without("client-").replace("user: {}", "user: {token: no-such}")),
-            "Unauthorized",
+            with("path", address, json!(format!("https://{}/other", server.address))),
+            "/other is not an Atoll workspace",
             "--context",
         ),
         (
-            file("path", &own.replace(&own_port, &format!("{own_port}/other"))),
-            "/other is not an Atoll workspace",
-            "--context",
+            with("gone", address, json!(format!("https://{}/clusters/root:gone", server.address))),
+            "\"root:gone\" not found",
+            "root has no workspaces",
         ),
     ];
     for (kubeconfig, what, next) in cases {
@@ -253,7 +257,7 @@ fn help_reads_well() {
     ] {
         let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
         text.push_str(&format!("$ atoll {line} --help\n"));
-        text.push_str(&succeed(command.arg("--help").env("COLUMNS", "100")));
+        text.push_str(&succeed(command.arg("--help").env("COLUMNS", "100").env_remove("ATOLL_DATA_DIR")));
         text.push('\n');
     }
     let (expected, file) = (include_str!("help.txt"), "help.txt");

@@ -6,6 +6,9 @@ use std::process::Command;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::succeed;
 
+/// Who tests on a busy machine waits, where somebody who types would not.
+const PATIENT: [(&str, &str); 1] = [("ATOLL_COMPLETION_TIMEOUT", "60")];
+
 /// A server with a few workspaces.
 fn server() -> Atoll {
     let server = Atoll::start();
@@ -23,7 +26,7 @@ fn shell(name: &str, server: &Atoll) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(name);
     command.env("PATH", format!("{}:{path}", directory.display()));
-    command.env("KUBECONFIG", server.admin_kubeconfig()).current_dir(&server.directory);
+    command.env("KUBECONFIG", server.admin_kubeconfig()).envs(PATIENT).current_dir(&server.directory);
     command
 }
 
@@ -40,7 +43,8 @@ fn names_come_from_the_server() {
     let server = server();
     let complete = |line: &str| {
         let mut command = atoll(&["__complete"]);
-        succeed(command.args(line.split(' ')).env("KUBECONFIG", server.admin_kubeconfig()))
+        command.env("KUBECONFIG", server.admin_kubeconfig()).envs(PATIENT);
+        succeed(command.args(line.split(' ')))
     };
     for (line, expected) in [
         ("workspace use ", "data\tin root\nweb\tin root\nroot\tthe one above all others\n:4\n"),

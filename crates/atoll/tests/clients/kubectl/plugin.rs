@@ -22,7 +22,8 @@ impl Kubectl {
         let mut command = Command::new(self.directory.join("kubectl"));
         let plugin = Path::new(env!("CARGO_BIN_EXE_kubectl-atoll"));
         command.env("HOME", self.home.path()).env("KUBECONFIG", &self.kubeconfig);
-        command.env("PATH", plugin.parent().unwrap()).arg("__complete").args(words);
+        command.env("PATH", plugin.parent().unwrap()).env("ATOLL_COMPLETION_TIMEOUT", "60");
+        command.arg("__complete").args(words);
         succeed(&mut command)
     }
 }
