@@ -42,6 +42,14 @@ impl From<String> for Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
 const HINT: &str = "\nhint: ";
 
 impl From<Failure> for String {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_authn::MASTERS;
-use atoll_authn::authority::{Authority, write_private};
+use atoll_authn::authority::{Authority, Identity, write_private};
 use atoll_server::listen::Tls;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
-use crate::kubeconfig;
+use crate::kubeconfig::{self, Entry};
 
 /// Names that Pods know the API by.
 const NAMES: [&str; 5] = [
@@ -28,10 +28,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// What our certificates are made of.
 pub struct Certificates {
+    /// What the administrator's context is called.
+    pub name: String,
     pub authority: Arc<Authority>,
     pub listening: IpAddr,
     pub advertised: SocketAddr,
+    /// Another address for the administrator alone.
+    pub control: Option<SocketAddr>,
     pub kubeconfig: PathBuf,
+    /// Another kubeconfig that the administrator is in.
+    pub other: Option<PathBuf>,
     pub lifetime: Duration,
 }
 
@@ -57,13 +63,20 @@ impl Certificates {
         Ok((certificate, identity.key_der().map_err(|error| error.to_string())?))
     }
 
-    /// Writes the administrator's kubeconfig, new from top to bottom.
-    pub fn write_kubeconfig(&self, now: OffsetDateTime) -> Result<(), String> {
+    /// Writes the administrator's kubeconfig, new from top to bottom. Returns who that is.
+    pub fn write_kubeconfig(&self, now: OffsetDateTime) -> Result<Identity, String> {
         let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
-        let server = format!("https://{}", self.advertised);
-        let text = kubeconfig::admin(&server, &self.authority.certificate_pem, &identity);
-        write_private(&self.kubeconfig, &text).map_err(|error| error.to_string())
+        let entry = Entry {
+            name: &self.name,
+            server: self.advertised,
+            control: self.control,
+            authority_pem: &self.authority.certificate_pem,
+            identity: &identity,
+        };
+        let text = kubeconfig::text(&[entry], &self.name);
+        write_private(&self.kubeconfig, &text).map_err(|error| error.to_string())?;
+        Ok(identity)
     }
 
     /// Both certificates anew. Which server and workspace the kubeconfig points to stays.
@@ -72,10 +85,15 @@ impl Certificates {
         tls.replace(certificate, key).map_err(|error| error.to_string())?;
         let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
-        match kubeconfig::with_identity(&self.kubeconfig, &identity) {
+        if let Some(other) = &self.other
+            && let Ok(text) = kubeconfig::with_identity(other, &self.name, &identity)
+        {
+            write_private(other, &text).map_err(|error| error.to_string())?;
+        }
+        match kubeconfig::with_identity(&self.kubeconfig, &self.name, &identity) {
             Ok(text) => write_private(&self.kubeconfig, &text).map_err(|error| error.to_string()),
             // Somebody has moved it away or made something else of it.
-            Err(_) => self.write_kubeconfig(now),
+            Err(_) => self.write_kubeconfig(now).map(|_| ()),
         }
     }
 
@@ -145,6 +163,9 @@ mod tests {
         // The clock, as days since they were made, and by how much later than at first they then expire.
         for (days, expected) in [(0, 0), (243, 0), (244, 244), (364, 364), (400, 400), (-1, -1)] {
             let certificates = Certificates {
+                name: "atoll".into(),
+                control: None,
+                other: None,
                 authority: Arc::new(Authority::open(directory.path(), made).expect("an authority")),
                 listening: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 advertised: SocketAddr::from(([127, 0, 0, 1], 1)),

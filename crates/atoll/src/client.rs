@@ -36,6 +36,8 @@ pub struct Client {
 pub enum Problem {
     /// The server said no.
     Refused(Status),
+    /// It has nothing to do with what was asked for.
+    Elsewhere(Failure),
     /// It is not there, or its certificate is another one's.
     Failed(Failure),
 }
@@ -84,8 +86,8 @@ impl Client {
     pub fn refusal(&self, path: &str, status: StatusCode, answer: &Value) -> Problem {
         match Status::from_value(answer) {
             Some(refusal) => Problem::Refused(refusal),
-            // Every refusal of Atoll's is a Status; kube-apiserver lists the paths that it has.
-            None if status == StatusCode::NOT_FOUND => Problem::Failed(Failure::new(
+            // What there is in workspaces is refused with a Status; kube-apiserver lists the paths that it has.
+            None if status == StatusCode::NOT_FOUND => Problem::Elsewhere(Failure::new(
                 format!("{} is not an Atoll control plane: it has no {path}", self.origin),
                 "choose a context of one with --context",
             )),
@@ -114,8 +116,7 @@ impl Client {
     ) -> Result<Response<Incoming>, Problem> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = tokio::time::timeout(CONNECTING, self.connect(&uri)).await;
-        let stream = stream.map_err(|_| self.unreachable("it does not answer"))??;
+        let stream = connect(&self.origin, self.tls.clone()).await.map_err(Problem::Failed)?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
@@ -130,41 +131,49 @@ impl Client {
         }
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
         let answer = sender.send_request(request).await;
-        answer.map_err(|error| self.unreachable(&format!("the connection broke: {error}")))
-    }
-
-    async fn connect(&self, uri: &Uri) -> Result<TlsStream<TcpStream>, Problem> {
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
-        let port = uri.port_u16().unwrap_or(443);
-        let stream = TcpStream::connect((host.as_str(), port)).await;
-        let stream = stream.map_err(|error| self.unreachable(&error.to_string()))?;
-        let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
-        let connected = TlsConnector::from(self.tls.clone()).connect(name, stream).await;
-        connected.map_err(|error| {
-            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-            match inner {
-                Some(rustls::Error::InvalidCertificate(_)) => Problem::Failed(Failure::new(
-                    format!("{} is not the server of this kubeconfig: {error}", self.origin),
-                    "if its data directory was made anew, use the admin.kubeconfig in there; else choose another \
-                     context with --context",
-                )),
-                _ => self.unreachable(&error.to_string()),
-            }
+        answer.map_err(|error| {
+            Problem::Failed(unreachable(&self.origin, &format!("the connection broke: {error}")))
         })
-    }
-
-    fn unreachable(&self, problem: &str) -> Problem {
-        Problem::Failed(Failure::new(
-            format!("cannot reach {}: {problem}", self.origin),
-            format!(
-                "is the server running? Start it with: {} start; or choose another context with --context",
-                invocation()
-            ),
-        ))
     }
 }
 
-fn tls(context: &Context) -> Result<ClientConfig, String> {
+/// A connection to the server at `origin`.
+pub async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
+    let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
+    let port = uri.port_u16().unwrap_or(443);
+    let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
+    let opened = async {
+        let stream = TcpStream::connect((host.as_str(), port)).await?;
+        stream.set_nodelay(true)?;
+        TlsConnector::from(tls).connect(name, stream).await
+    };
+    match tokio::time::timeout(CONNECTING, opened).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(_)) => Failure::new(
+                format!("{origin} is not the server of this kubeconfig: {error}"),
+                "if its data directory was made anew, use the admin.kubeconfig in there; else choose another \
+                 context with --context",
+            ),
+            _ => unreachable(origin, &error.to_string()),
+        }),
+        Err(_) => Err(unreachable(origin, "it does not answer")),
+    }
+}
+
+fn unreachable(origin: &str, problem: &str) -> Failure {
+    Failure::new(
+        format!("cannot reach {origin}: {problem}"),
+        format!(
+            "is the server running? Start it with: {} start; or choose another context with --context",
+            invocation()
+        ),
+    )
+}
+
+/// Who we are, and whom we trust.
+pub fn tls(context: &Context) -> Result<ClientConfig, String> {
     if context.insecure {
         return Err("this context skips TLS verification; give it certificate-authority-data instead".into());
     }
@@ -200,7 +209,7 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
         match problem {
             Problem::Refused(status) => Failure::refused(&status),
-            Problem::Failed(failure) => failure,
+            Problem::Elsewhere(failure) | Problem::Failed(failure) => failure,
         }
     }
 }

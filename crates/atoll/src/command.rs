@@ -1,15 +1,22 @@
 //! The command line.
 
+mod playground;
+mod sim;
+
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use atoll_controllers::catalog::Choice;
 use atoll_registry::{PortRange, Prefix};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::completion::Shell;
 use crate::output::Shown;
 use crate::style::When;
+
+pub use self::playground::PlaygroundOptions;
+pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
 /// One Kubernetes API over every cluster you have.
 #[derive(Parser)]
@@ -34,6 +41,10 @@ With kubectl-atoll on the PATH the same commands are also \"kubectl atoll …\".
 pub enum Command {
     /// Start the control plane
     Start(Box<StartOptions>),
+    /// Start a control plane and a few simulated clusters to play with
+    Playground(PlaygroundOptions),
+    /// Simulate a physical cluster, only its nodes, or what goes wrong with one
+    Sim(Box<SimLine>),
     /// Create, enter, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
@@ -148,23 +159,12 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_HISTORY_SIZE", default_value_t = 64, value_name = "MIB")]
     pub history_size: usize,
 
-    /// Empty deleted namespaces and workspaces and provide for new ones here; false where another program does it
-    #[arg(
-        long,
-        env = "ATOLL_CONTROLLERS",
-        default_value_t = true,
-        action = clap::ArgAction::Set,
-        value_name = "BOOLEAN"
-    )]
-    pub controllers: bool,
+    /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
+    #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
+    pub controllers: Choice,
 
-    /// How to write the log
-    #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
-    pub log_format: LogFormat,
-
-    /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
-    #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogOptions,
 
     /// OpenTelemetry collector to send traces of requests to, as OTLP over HTTP
     #[arg(long, env = "ATOLL_OTLP_ENDPOINT", value_name = "URL")]
@@ -173,6 +173,18 @@ pub struct StartOptions {
     /// File with any of these flags as `name: value` lines; flags and environment come first
     #[arg(long, env = "ATOLL_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// What is told to whoever operates it.
+#[derive(Args)]
+pub struct LogOptions {
+    /// How to write the log
+    #[arg(long, env = "ATOLL_LOG_FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+
+    /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
+    #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -1,5 +1,6 @@
 //! Kubeconfig files: written for the admin, read and switched for the commands.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use atoll_authn::authority::{Identity, write_private};
@@ -10,31 +11,64 @@ use serde_json::{Value, json};
 use crate::advice::{Failure, enumerate, invocation, nearest};
 use crate::command::Connection;
 
-const ADMIN: &str = "atoll-admin";
+/// Name of the extension that says where the administrator of a simulated cluster reaches it, whatever it suffers.
+const CONTROL: &str = "atoll.dev/control";
+
+/// A server and its administrator.
+pub struct Entry<'a> {
+    /// What the context is called, and the cluster.
+    pub name: &'a str,
+    pub server: SocketAddr,
+    pub control: Option<SocketAddr>,
+    pub authority_pem: &'a str,
+    pub identity: &'a Identity,
+}
+
+impl Entry<'_> {
+    fn cluster(&self) -> Value {
+        let mut cluster = json!({
+            "server": format!("https://{}", self.server),
+            "certificate-authority-data": STANDARD.encode(self.authority_pem),
+        });
+        if let Some(control) = self.control {
+            let extension = json!({ "server": format!("https://{control}") });
+            cluster["extensions"] = json!([{ "name": CONTROL, "extension": extension }]);
+        }
+        json!({ "name": self.name, "cluster": cluster })
+    }
+}
+
+/// What the administrator of a server is called.
+fn admin(name: &str) -> String {
+    format!("{name}-admin")
+}
 
 /// A kubeconfig with everything inline.
-pub fn admin(server: &str, authority_pem: &str, identity: &Identity) -> String {
+pub fn text(entries: &[Entry<'_>], current: &str) -> String {
+    let users =
+        entries.iter().map(|entry| json!({ "name": admin(entry.name), "user": credentials(entry.identity) }));
+    let contexts = entries.iter().map(|entry| {
+        json!({ "name": entry.name, "context": { "cluster": entry.name, "user": admin(entry.name) } })
+    });
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{
-            "name": "atoll",
-            "cluster": { "server": server, "certificate-authority-data": STANDARD.encode(authority_pem) },
-        }],
-        "users": [{ "name": ADMIN, "user": credentials(identity) }],
-        "contexts": [{ "name": "atoll", "context": { "cluster": "atoll", "user": ADMIN } }],
-        "current-context": "atoll",
+        "clusters": entries.iter().map(Entry::cluster).collect::<Vec<_>>(),
+        "users": users.collect::<Vec<_>>(),
+        "contexts": contexts.collect::<Vec<_>>(),
+        "current-context": current,
     });
     // JSON is YAML; kubectl reads both.
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// The kubeconfig at `path` with another certificate and key for the administrator, and all else as it is.
-pub fn with_identity(path: &Path, identity: &Identity) -> Result<String, String> {
+/// The kubeconfig at `path` with another certificate and key for a server's administrator, and all else as it is.
+pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let mut content: Value = serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
     let users = content["users"].as_array_mut().into_iter().flatten();
-    let user = users.into_iter().find(|user| user["name"] == ADMIN).ok_or("it has no administrator")?;
+    let admin = admin(name);
+    let user = users.into_iter().find(|user| user["name"] == admin).ok_or("it has no administrator")?;
     user["user"] = credentials(identity);
     serde_saphyr::to_string(&content).map_err(|error| error.to_string())
 }
@@ -49,6 +83,8 @@ fn credentials(identity: &Identity) -> Value {
 /// What a context says: where the server is and who we are there.
 pub struct Context {
     pub server: String,
+    /// Where the administrator of a simulated cluster reaches it, whatever it suffers.
+    pub control: Option<String>,
     pub authority_pem: Option<Vec<u8>>,
     pub insecure: bool,
     pub certificate_pem: Option<Vec<u8>>,
@@ -79,6 +115,16 @@ impl Kubeconfig {
         let current = content["current-context"].as_str().unwrap_or_default();
         let context = connection.context.clone().unwrap_or_else(|| current.to_string());
         Ok(Kubeconfig { path, content, context })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the context is called that is used.
+    pub fn context_name(&self) -> &str {
+        &self.context
     }
 
     /// The names of all contexts.
@@ -119,6 +165,9 @@ impl Kubeconfig {
         }
         Ok(Context {
             server: cluster["server"].as_str().unwrap_or_default().to_string(),
+            control: named(&cluster["extensions"], CONTROL)
+                .and_then(|entry| entry["extension"]["server"].as_str())
+                .map(str::to_string),
             authority_pem: data(cluster, "certificate-authority", base)?,
             insecure: cluster["insecure-skip-tls-verify"].as_bool().unwrap_or(false),
             certificate_pem: data(user, "client-certificate", base)?,

@@ -9,6 +9,11 @@ mod encryption;
 mod keys;
 mod kubeconfig;
 mod output;
+mod plane;
+mod playground;
+mod process;
+mod remote;
+mod sim;
 mod snapshot;
 mod start;
 mod style;
@@ -39,6 +44,8 @@ fn main() -> ExitCode {
     };
     let outcome = match line.command {
         Command::Start(options) => start::run(*options),
+        Command::Playground(options) => playground::run(options),
+        Command::Sim(line) => sim::run(*line),
         Command::Workspace(command) => workspace::run(command),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),

@@ -11,15 +11,12 @@ use http_body_util::BodyExt;
 use crate::client::Client;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
+use crate::process;
 
 const PATH: &str = "/atoll/snapshot";
 
 pub fn run(command: SnapshotCommand) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    runtime.block_on(async {
+    process::ask(async {
         match command {
             SnapshotCommand::Save { file, connection } => save(&file, &connection).await,
             SnapshotCommand::Restore { file, connection } => restore(&file, &connection).await,

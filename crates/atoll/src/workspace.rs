@@ -13,32 +13,32 @@ use crate::advice::{Failure, invocation};
 use crate::client::Problem;
 use crate::command::{Connection, WorkspaceCommand};
 use crate::output::{self, Format, Shown};
+use crate::process;
 use crate::style::Paint;
 
 /// A table as the server makes it for kubectl, which knows how to show ages.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let outcome = runtime.block_on(async {
-        match command {
-            WorkspaceCommand::Create { name, r#use, shown, connection } => {
-                create(&name, r#use, shown, &connection).await
-            }
-            WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
-            WorkspaceCommand::List { shown, connection } => list(shown, &connection).await,
-            WorkspaceCommand::Tree { shown, connection } => {
-                tree::show(&Session::open(&connection)?, shown).await
-            }
-            WorkspaceCommand::Delete { name, no_wait, connection } => {
-                delete(&name, no_wait, &connection).await
+    process::ask(async {
+        let outcome: Result<(), Failure> = async {
+            match command {
+                WorkspaceCommand::Create { name, r#use, shown, connection } => {
+                    create(&name, r#use, shown, &connection).await
+                }
+                WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
+                WorkspaceCommand::List { shown, connection } => list(shown, &connection).await,
+                WorkspaceCommand::Tree { shown, connection } => {
+                    tree::show(&Session::open(&connection)?, shown).await
+                }
+                WorkspaceCommand::Delete { name, no_wait, connection } => {
+                    delete(&name, no_wait, &connection).await
+                }
             }
         }
-    });
-    outcome.map_err(String::from)
+        .await;
+        outcome.map_err(String::from)
+    })
 }
 
 async fn create(name: &str, enter: bool, shown: Shown, connection: &Connection) -> Result<(), Failure> {

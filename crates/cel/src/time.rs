@@ -1,5 +1,6 @@
 //! Points in time and spans of it: reading, writing, taking apart. A span is a number of nanoseconds, as in Go.
 
+pub use atoll_meta::time::parse_duration;
 use atoll_meta::time::{Timestamp, date_of, day_of};
 
 const DAY: i64 = 86_400;
@@ -20,63 +21,6 @@ pub fn format_duration(nanos: i64) -> String {
     // As Go does: whole seconds and the rest become one double.
     let seconds = (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9;
     format!("{seconds}s")
-}
-
-/// Reads a span as Go does: `1h30m`, `-1.5s`, `0`.
-pub fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|at: char| at.is_ascii_digit()).len();
-        let (whole, after) = rest.split_at(digits);
-        let mut fraction = "";
-        rest = after;
-        if let Some(after) = rest.strip_prefix('.') {
-            let digits = after.len() - after.trim_start_matches(|at: char| at.is_ascii_digit()).len();
-            (fraction, rest) = after.split_at(digits);
-        }
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let length = rest.find(|at: char| at == '.' || at.is_ascii_digit()).unwrap_or(rest.len());
-        let unit: u64 = match &rest[..length] {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        rest = &rest[length..];
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let mut part = whole.checked_mul(unit)?;
-        if !fraction.is_empty() {
-            // Digits beyond what fits do not count.
-            let fraction = &fraction[..fraction.len().min(18)];
-            let digits: u64 = fraction.parse().ok()?;
-            part =
-                part.checked_add((digits as f64 * (unit as f64 / 10f64.powi(fraction.len() as i32))) as u64)?;
-        }
-        total = total.checked_add(part)?;
-        if total > 1 << 63 {
-            return None;
-        }
-    }
-    match negative {
-        true => Some((total as i64).wrapping_neg()),
-        false => i64::try_from(total).ok(),
-    }
 }
 
 /// Reads a string of `format: duration`: as Go does, or numbers with words such as `3 days`.

@@ -5,6 +5,8 @@
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+#[cfg(feature = "https")]
+pub mod https;
 mod watch;
 
 use std::error::Error;
@@ -45,6 +47,8 @@ pub struct Client {
 pub enum PatchType {
     Json,
     Merge,
+    /// A merge that knows lists of built-in kinds by their keys.
+    Strategic,
     /// A configuration; the path must say whose it is.
     Apply,
 }
@@ -54,6 +58,7 @@ impl PatchType {
         match self {
             PatchType::Json => "application/json-patch+json",
             PatchType::Merge => "application/merge-patch+json",
+            PatchType::Strategic => "application/strategic-merge-patch+json",
             PatchType::Apply => "application/apply-patch+yaml",
         }
     }

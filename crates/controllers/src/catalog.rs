@@ -2,8 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::str::FromStr;
 
 use crate::context::Context;
+use crate::{
+    deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set,
+    taint_eviction,
+};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -16,40 +21,97 @@ pub struct Controller {
     pub run: fn(Context) -> Running,
 }
 
-/// Those that can be chosen. Each is a row.
-pub const CONTROLLERS: &[Controller] = &[];
+macro_rules! controllers {
+    ($($name:literal $alias:literal $run:path;)*) => {
+        /// Those that can be chosen.
+        pub const CONTROLLERS: &[Controller] = &[
+            $(Controller { name: $name, alias: $alias, run: |context| Box::pin($run(context)) },)*
+        ];
+    };
+}
 
-/// Which controllers run: `*` for all that are on by default, `name` for one, `-name` for all but one; what comes later
+// Each is a row: its name, how it was called before, what it does.
+controllers! {
+    "deployment-controller" "deployment" deployment::run;
+    "disruption-controller" "disruption" disruption::run;
+    "endpoints-controller" "endpoint" endpoints::run;
+    "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
+    "replicaset-controller" "replicaset" replica_set::run;
+    "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
+    "statefulset-controller" "statefulset" stateful_set::run;
+    "taint-eviction-controller" "taint-eviction-controller" taint_eviction::run;
+}
+
+/// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.
+pub const OWN: &[(&str, &str)] = &[
+    ("namespace-controller", "namespace"),
+    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
+    ("serviceaccount-controller", "serviceaccount"),
+    ("certificatesigningrequest-signing-controller", "csrsigning"),
+    ("resourcequota-controller", "resourcequota"),
+    ("serviceaccount-token-controller", "serviceaccount-token"),
+];
+
+/// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
 /// counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice(Vec<String>);
+pub struct Choice {
+    words: Vec<String>,
+}
 
 impl Default for Choice {
     fn default() -> Self {
-        Choice(vec!["*".into()])
+        Choice { words: vec!["*".into()] }
     }
 }
 
 impl Choice {
-    /// Fails with the name that nobody has.
-    pub fn new(words: Vec<String>, known: &[&str]) -> Result<Choice, String> {
-        let unknown = words.iter().find(|word| {
-            let name = word.strip_prefix('-').unwrap_or(word);
-            name != "*" && !known.contains(&name)
-        });
-        match unknown {
-            Some(word) => Err(format!("there is no controller {:?}", word.strip_prefix('-').unwrap_or(word))),
-            None => Ok(Choice(words)),
+    /// Whether a controller runs, by its name or the one it had before.
+    pub fn includes(&self, name: &str, alias: &str) -> bool {
+        let about = |word: &&String| {
+            let bare = word.strip_prefix('-').unwrap_or(word);
+            bare == name || bare == alias
+        };
+        match self.words.iter().find(about) {
+            Some(word) => !word.starts_with('-'),
+            None => self.words.iter().any(|word| word == "*"),
         }
     }
 
-    pub fn includes(&self, name: &str, alias: &str) -> bool {
-        let of = |word: &str| word == name || word == alias;
-        let named = |word: &&String| of(word.strip_prefix('-').unwrap_or(word));
-        match self.0.iter().rfind(named) {
-            Some(word) => !word.starts_with('-'),
-            None => self.0.iter().any(|word| word == "*"),
+    /// Whether one of Atoll's own runs, by the name it had before.
+    pub(crate) fn includes_own(&self, alias: &str) -> bool {
+        OWN.iter().any(|(name, known)| *known == alias && self.includes(name, alias))
+    }
+
+    /// Whether any runs at all.
+    pub fn any(&self) -> bool {
+        self.words.iter().any(|word| !word.starts_with('-'))
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    /// `true` and `false` stand for all and none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<String> = match text {
+            "true" => vec!["*".into()],
+            "false" | "" => Vec::new(),
+            list => list.split(',').map(|word| word.trim().to_string()).collect(),
+        };
+        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let known: Vec<(&str, &str)> = rows.collect();
+        for word in &words {
+            let bare = word.strip_prefix('-').unwrap_or(word);
+            if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
+                let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+                names.sort_unstable();
+                return Err(format!("there is no controller {bare:?}; there are {}", names.join(", ")));
+            }
         }
+        Ok(Choice { words })
     }
 }
 
@@ -58,22 +120,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_choose_controllers() {
-        let known = ["deployment-controller", "deployment", "job-controller", "job"];
-        for (words, deployment, job) in [
-            ("*", true, true),
-            ("", false, false),
-            ("deployment", true, false),
-            ("*,-deployment-controller", false, true),
-            ("-job,*", true, false),
-            ("*,-job,job", true, true),
+    fn controllers_are_chosen_as_upstream_does() {
+        for (text, deployment, endpoints, any) in [
+            ("*", true, true, true),
+            ("true", true, true, true),
+            ("false", false, false, false),
+            ("", false, false, false),
+            ("*,-endpoint", true, false, true),
+            ("-endpoints-controller,*", true, false, true),
+            ("deployment", true, false, true),
+            ("deployment, endpoint", true, true, true),
+            ("-endpoint", false, false, false),
+            ("endpoint,-endpoint,*", true, true, true),
         ] {
-            let words = words.split(',').filter(|word| !word.is_empty()).map(String::from).collect();
-            let choice = Choice::new(words, &known).unwrap();
-            assert_eq!(choice.includes("deployment-controller", "deployment"), deployment, "{choice:?}");
-            assert_eq!(choice.includes("job-controller", "job"), job, "{choice:?}");
+            let choice: Choice = text.parse().expect("all of them are known");
+            let of = |name, alias| choice.includes(name, alias);
+            let found = (
+                of("deployment-controller", "deployment"),
+                of("endpoints-controller", "endpoint"),
+                choice.any(),
+            );
+            assert_eq!(found, (deployment, endpoints, any), "{text}");
         }
-        let error = Choice::new(vec!["*".into(), "-nobody".into()], &known).unwrap_err();
-        assert_eq!(error, "there is no controller \"nobody\"");
+        let error = "*,-nobody".parse::<Choice>().unwrap_err();
+        assert!(
+            error.starts_with("there is no controller \"nobody\"; there are certificatesigning"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn names_are_of_one_controller_each() {
+        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let mut names: Vec<&str> =
+            rows.clone().map(|(name, _)| name).chain(rows.map(|(_, alias)| alias)).collect();
+        names.sort_unstable();
+        names.dedup();
+        // The newest of them never had another name.
+        let same = CONTROLLERS.iter().filter(|row| row.name == row.alias).count();
+        assert_eq!(names.len() + same, 2 * (CONTROLLERS.len() + OWN.len()));
     }
 }

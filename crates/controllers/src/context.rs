@@ -6,6 +6,8 @@ use atoll_informer::{Clock, Events, Informers, World};
 use atoll_meta::object;
 use serde_json::Value;
 
+use crate::settings::Settings;
+
 /// How an object says whether its pods are made here or where it is placed.
 pub const GRAIN: &str = "atoll.dev/grain";
 
@@ -15,6 +17,7 @@ pub struct Context {
     pub events: Events,
     pub clock: Arc<dyn Clock>,
     pub acts: Acts,
+    pub settings: Arc<Settings>,
 }
 
 /// Whose pods are made here.
@@ -29,7 +32,11 @@ pub enum Acts {
 impl Context {
     pub fn new(world: World, clock: Arc<dyn Clock>, acts: Acts) -> Context {
         let events = Events::new(world.clone(), clock.clone());
-        Context { informers: Informers::new(world), events, clock, acts }
+        Context { informers: Informers::new(world), events, clock, acts, settings: Arc::default() }
+    }
+
+    pub fn with_settings(self, settings: Settings) -> Context {
+        Context { settings: Arc::new(settings), ..self }
     }
 
     pub fn world(&self) -> &World {

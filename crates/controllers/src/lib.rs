@@ -17,15 +17,34 @@
 mod belongings;
 pub mod catalog;
 mod certificates;
+mod claim;
+mod conditions;
 pub mod context;
+mod deployment;
+mod disruption;
 mod emptying;
+mod endpoint_slice;
+mod endpoints;
+mod go_hash;
+mod history;
 mod namespace;
+mod node_lifecycle;
+mod nodes;
+mod pods;
 mod protection;
 mod quota;
+mod replica_set;
 mod resources;
 mod retry;
 mod roles;
+mod scale;
+mod service_pods;
+pub mod settings;
+mod stateful_set;
+mod status;
+mod taint_eviction;
 mod tokens;
+mod wake;
 mod watching;
 mod workspace;
 
@@ -34,13 +53,12 @@ use std::sync::Arc;
 use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
-
-use atoll_informer::Tree;
+pub(crate) use atoll_informer::WORKSPACE;
+use atoll_informer::{Clock, Tree, World};
 
 use crate::catalog::{CONTROLLERS, Choice};
-use crate::context::Context;
-
-pub(crate) use atoll_informer::WORKSPACE;
+use crate::context::{Acts, Context};
+use crate::settings::Settings;
 
 /// Who signs what controllers give out.
 pub struct Signers {
@@ -55,19 +73,45 @@ pub async fn run_chosen(context: Context, choice: &Choice) {
     while running.join_next().await.is_some() {}
 }
 
-/// Runs the controllers of an Atoll until their server stops.
-pub async fn run(client: Client, signers: Signers) {
-    let Signers { authority, tokens } = signers;
+/// What the controllers of an Atoll are given.
+pub struct Setup {
+    pub client: Client,
+    pub signers: Signers,
+    pub clock: Arc<dyn Clock>,
+    pub acts: Acts,
+    pub choice: Choice,
+    pub settings: Settings,
+}
+
+/// Runs the controllers of an Atoll until its server stops.
+pub async fn run(setup: Setup) {
+    let Setup { client, signers: Signers { authority, tokens }, clock, acts, choice, settings } = setup;
     let trusted = authority.certificate_pem.clone();
     let tree = Arc::new(Tree::default());
+    let world = match acts {
+        Acts::Everywhere => World::one(client.clone()),
+        Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
+    };
+    let context = Context::new(world, clock, acts).with_settings(settings);
     tokio::join!(
         workspace::run(client.clone(), tree.clone()),
-        namespace::run(client.clone(), tree.clone()),
-        roles::run(client.clone(), tree.clone()),
-        protection::run(client.clone(), tree.clone()),
-        belongings::run(client.clone(), tree.clone(), trusted.clone()),
-        certificates::run(client.clone(), tree.clone(), authority),
-        quota::run(client.clone(), tree.clone()),
-        tokens::run(client, tree, tokens, trusted),
+        on(choice.includes_own("namespace"), namespace::run(client.clone(), tree.clone())),
+        on(choice.includes_own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
+        on(choice.includes_own("pvc-protection"), protection::run(client.clone(), tree.clone())),
+        on(
+            choice.includes_own("serviceaccount"),
+            belongings::run(client.clone(), tree.clone(), trusted.clone())
+        ),
+        on(choice.includes_own("csrsigning"), certificates::run(client.clone(), tree.clone(), authority)),
+        on(choice.includes_own("resourcequota"), quota::run(client.clone(), tree.clone())),
+        on(choice.includes_own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
+        run_chosen(context, &choice),
     );
+}
+
+/// Runs something, or not.
+async fn on(wanted: bool, running: impl Future<Output = ()>) {
+    if wanted {
+        running.await;
+    }
 }

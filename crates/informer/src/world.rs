@@ -140,6 +140,17 @@ impl World {
         Ok(self.placed(patched, &key.workspace))
     }
 
+    /// A strategic merge patch of an object of a built-in kind.
+    pub async fn patch_strategic(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        patch: &Value,
+    ) -> Result<Value, Status> {
+        let patched = self.client.patch(&self.path(resource, key)?, PatchType::Strategic, patch).await?;
+        Ok(self.placed(patched, &key.workspace))
+    }
+
     /// Asks a subresource that is created (a binding, an eviction) for something.
     pub async fn post(
         &self,

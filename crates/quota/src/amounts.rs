@@ -68,6 +68,13 @@ impl Amounts {
         }
     }
 
+    /// Adds what is not there at all.
+    pub fn fill(&mut self, missing: &Amounts) {
+        for (name, amount) in &missing.0 {
+            self.0.entry(name.clone()).or_insert_with(|| amount.clone());
+        }
+    }
+
     /// Takes away what is in both; nothing falls below zero.
     pub fn give_back(&mut self, other: &Amounts) {
         for (name, amount) in &other.0 {

@@ -1,7 +1,7 @@
 //! How much of a namespace's quotas an object uses, and whether there is room for it.
 //!
 //! ```text
-//!                     ┌─ pods ── requests (what its containers, overhead and resizes come to)
+//!                     ┌─ pods ── sums (what its containers, overhead and resizes come to)
 //!   Evaluator ────────┼─ services · volume_claims · device_claims
 //!   (of a resource)   └─ a count of objects, for everything else
 //!       │
@@ -25,6 +25,7 @@ mod volume_claims;
 pub use amounts::Amounts;
 pub use check::{Change, Refusal, check};
 pub use evaluator::{Evaluator, Operation};
+pub use pods::requests;
 pub use quota::Quota;
 pub use recount::{Recount, counted};
 

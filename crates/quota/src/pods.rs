@@ -1,6 +1,6 @@
 //! Pods, and what their containers ask for.
 
-mod requests;
+mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::amounts::Amounts;
 use crate::scopes::Scope;
-use requests::{Side, is_pod_level};
+use sums::{Side, is_pod_level};
 
 const COUNT: &str = "count/pods";
 const NAMES: [&str; 11] = [
@@ -56,10 +56,15 @@ pub fn usage(pod: &Value, now: i64) -> Amounts {
     let mut usage = Amounts::default();
     // What has come to its end still is an object, but needs nothing.
     if is_alive(pod, now) {
-        usage = compute(&requests::of(pod, Side::Requests), &requests::of(pod, Side::Limits));
+        usage = compute(&sums::of(pod, Side::Requests), &sums::of(pod, Side::Limits));
     }
     usage.set_count(COUNT, 1);
     usage
+}
+
+/// What a Pod asks for, with what is `missing` for each container that says nothing of it.
+pub fn requests(pod: &Value, missing: &Amounts) -> Amounts {
+    sums::with_missing(pod, Side::Requests, missing)
 }
 
 /// Neither finished nor long overdue to go.

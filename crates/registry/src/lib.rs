@@ -66,6 +66,11 @@ pub struct Registry {
 pub trait Clock: Send + Sync + 'static {
     /// Seconds since 1970.
     fn now(&self) -> i64;
+
+    /// By how many seconds it is ahead of the machine's.
+    fn skew(&self) -> i64 {
+        0
+    }
 }
 
 /// The machine's clock.

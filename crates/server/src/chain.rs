@@ -18,15 +18,18 @@ use crate::panics::caught;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond;
+use crate::weather::Weather;
 use crate::workspace::{self, Workspace};
 use crate::{MAX_BODY, Server, discovery, health, openapi, openid, snapshot, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// What is known of the connection that a request came by.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Peer {
     pub certificate: Certificate,
+    /// What whoever comes by it is exposed to.
+    pub weather: Option<Weather>,
 }
 
 /// A request that has been read and may be carried out.
@@ -120,6 +123,10 @@ where
         Err(status) => return Err(status),
     };
     let workspace = workspace?;
+    let conditions = peer.weather.as_ref().map(Weather::now);
+    if conditions.as_ref().is_some_and(|conditions| conditions.is_plain) && info.workspace.is_some() {
+        return Ok(respond::not_found_page());
+    }
     if info.is_malformed {
         let known = info.is_resource
             && !info.path.starts_with("//")
@@ -128,9 +135,17 @@ where
     }
     let _place = server.inflight.enter(info, &user)?;
     let (parts, body) = request.into_parts();
+    let shelves = server.shelves.seen(conditions.as_deref());
     if info.is_resource {
+        if conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version)) {
+            return match shelves.has_group(&info.group) {
+                true => Err(Status::not_found_generic()),
+                false => Ok(respond::not_found_page()),
+            };
+        }
         let body = read(body).await?;
-        let output = Output::negotiate(&parts.headers, info, &query)?;
+        let mut output = Output::negotiate(&parts.headers, info, &query)?;
+        output.skew = server.registry.clock.skew();
         let (method, headers) = (parts.method, parts.headers);
         let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
         return verbs::dispatch(server, call).await;
@@ -147,11 +162,15 @@ where
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => {
-            openapi::answer(server, workspace, info, query, parts.headers).await
+            openapi::answer(server, shelves, workspace, info, query, parts.headers).await
         }
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
+        path if let Some((page, below)) = server.page(path) => {
+            let answer = page.answer(&parts.method, below, &read(body).await?)?;
+            Ok(respond::json(&answer))
+        }
         path => {
-            let answer = discovery::answer(server, &workspace, path, &parts.headers)?;
+            let answer = discovery::answer(server, &shelves.discovery, &workspace, path, &parts.headers)?;
             let is_document = answer.status() == StatusCode::OK;
             if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
         }

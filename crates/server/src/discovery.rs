@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_meta::Status;
 use atoll_registry::definitions::{self, Definition, compare_versions};
-use atoll_registry::{Catalog, Row, SharedRow};
+use atoll_registry::{Row, SharedRow};
 use aws_lc_rs::digest;
 use base64::Engine;
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::Server;
 use crate::body::Body;
 use crate::negotiate::{Media, Output, clauses};
+use crate::weather::GroupVersion;
 use crate::workspace::Workspace;
 use crate::{openid, respond};
 
@@ -26,6 +27,7 @@ pub struct Shelf {
     /// Lately used ones last. Workspaces with the same definitions share theirs.
     custom: Mutex<Vec<Custom>>,
     rows: Vec<SharedRow>,
+    hidden: Box<[GroupVersion]>,
 }
 
 /// Which definitions they are of, and the documents.
@@ -50,11 +52,10 @@ struct Document {
 const FORMATS: [&str; 1] = ["v2"];
 
 impl Shelf {
-    pub fn new(catalog: &Catalog, advertised: &str) -> Self {
-        let rows = catalog.rows().to_vec();
-        let mut shared = Documents::new(&groups(&rows), |_| true);
-        shared.legacy.insert("/api".into(), Document::new(&api_versions(advertised)));
-        Shelf { shared, custom: Mutex::default(), rows }
+    /// Of `rows`, and of custom resources that are not `hidden`.
+    pub fn new(rows: Vec<SharedRow>, hidden: &[GroupVersion]) -> Self {
+        let shared = Documents::new(&groups(&rows), |_| true);
+        Shelf { shared, custom: Mutex::default(), rows, hidden: hidden.into() }
     }
 
     /// What a workspace serves beyond the rest, if it does.
@@ -71,7 +72,10 @@ impl Shelf {
         let own = established.iter().flat_map(|definition| &definition.rows);
         let own: Vec<SharedRow> = own
             .filter(|row| {
-                !self.rows.iter().any(|known| known.group == row.group && known.version == row.version)
+                let is_hidden =
+                    self.hidden.iter().any(|(group, version)| *group == row.group && *version == row.version);
+                let known = |known: &SharedRow| known.group == row.group && known.version == row.version;
+                !is_hidden && !self.rows.iter().any(known)
             })
             .cloned()
             .collect();
@@ -315,11 +319,11 @@ fn aggregated_resource(row: &Row) -> Value {
 /// A discovery document, or the page for paths that mean nothing.
 pub fn answer(
     server: &Server,
+    shelf: &Shelf,
     workspace: &Workspace,
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
-    let shelf = &server.discovery;
     let custom = workspace
         .scope()
         .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
@@ -335,6 +339,12 @@ pub fn answer(
         })
     {
         return Ok(aggregated(document, media, format, headers));
+    }
+    // It alone says where the server is.
+    if path == "/api" {
+        let document = atoll_meta::json::to_vec(&api_versions(&server.advertised)).into();
+        let output = Output::of_document(headers)?;
+        return Ok(respond::compress(respond::object(StatusCode::OK, document, output), headers));
     }
     let Some(document) = sources().find_map(|documents| documents.legacy.get(path)) else {
         // Within a group that is served, what is missing is missing the way a resource is.
@@ -404,7 +414,16 @@ fn index(shelf: &Shelf, custom: Option<&Documents>) -> Response<Body> {
     let documents = custom.into_iter().chain([&shelf.shared]);
     let mut paths: Vec<&str> =
         documents.flat_map(|documents| documents.legacy.keys()).map(String::as_str).collect();
-    paths.extend(["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]);
+    paths.extend([
+        "/api",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]);
     paths.extend([openid::CONFIGURATION, openid::KEYS]);
     paths.sort_unstable();
     paths.dedup();

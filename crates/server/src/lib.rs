@@ -33,10 +33,12 @@ mod panics;
 mod query;
 mod request;
 mod respond;
+mod shelves;
 mod snapshot;
 pub mod trace;
 mod verbs;
 mod version;
+pub mod weather;
 mod workspace;
 
 use std::sync::Arc;
@@ -45,12 +47,16 @@ use std::time::Duration;
 use atoll_authn::Authenticator;
 use atoll_authn::service_account::Tokens;
 use atoll_authz::Policies;
+use atoll_meta::Status;
 use atoll_registry::Registry;
+use http::Method;
+use serde_json::Value;
 use tokio::sync::watch;
 
 pub use atoll_admission::Chain;
 pub use body::Body;
 pub use request::RequestInfo;
+pub use shelves::Shelves;
 pub use workspace::resolve;
 
 use crate::inflight::InFlight;
@@ -100,11 +106,21 @@ pub struct Server {
     pub tracer: Option<trace::Tracer>,
     /// Shown by discovery: where clients reach this server.
     pub advertised: String,
+    /// What the program around it serves besides.
+    pub pages: Vec<Arc<dyn Page>>,
     inflight: InFlight,
-    discovery: discovery::Shelf,
-    openapi: openapi::Shelf,
+    shelves: Arc<Shelves>,
     /// Turns true when the server is about to stop.
     stopping: watch::Sender<bool>,
+}
+
+/// Something that is not Kubernetes' API. Whoever may use such a path by the rules of the root workspace gets to it.
+pub trait Page: Send + Sync + 'static {
+    /// Where it is.
+    fn path(&self) -> &'static str;
+
+    /// What is answered there; `below` is what stands behind its path.
+    fn answer(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status>;
 }
 
 impl Server {
@@ -115,10 +131,11 @@ impl Server {
         limits: Limits,
         advertised: String,
         metrics: Metrics,
+        shelves: Arc<Shelves>,
     ) -> Self {
         Server {
-            discovery: discovery::Shelf::new(&registry.catalog, &advertised),
-            openapi: openapi::Shelf::new(&registry.catalog),
+            shelves,
+            pages: Vec::new(),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             tokens: None,
@@ -131,6 +148,14 @@ impl Server {
             advertised,
             metrics,
         }
+    }
+
+    /// The page that a path is on, and what stands behind its own.
+    fn page<'a>(&self, path: &'a str) -> Option<(&dyn Page, &'a str)> {
+        self.pages.iter().find_map(|page| {
+            let below = path.strip_prefix(page.path())?;
+            (below.is_empty() || below.starts_with('/')).then(|| (&**page, below.trim_matches('/')))
+        })
     }
 
     /// From now on the server is not ready, and watches end.

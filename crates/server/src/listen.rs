@@ -1,5 +1,7 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
+mod door;
+mod line;
 mod patience;
 mod tls;
 
@@ -9,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_registry::{Clock, SystemClock};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -17,10 +20,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use self::door::Door;
+use self::line::Line;
 use self::patience::{Heard, Patience};
 pub use self::tls::Tls;
 use crate::Server;
 use crate::chain::{Peer, handle};
+use crate::weather::{Exposure, Weather};
 
 /// Streams at once on one HTTP/2 connection, as upstream.
 const MAX_STREAMS: u32 = 250;
@@ -36,17 +42,32 @@ const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP req
 /// How much is encrypted at once: long answers then take few system calls and wake their readers seldom.
 const RECORDS: usize = 256 << 10;
 
+/// A way into a server.
+#[derive(Clone)]
+pub struct Entrance {
+    pub tls: Tls,
+    /// What it is exposed to.
+    pub weather: Option<Weather>,
+    /// By whose clock certificates are judged: the server's, or where an administrator must come in whatever that says,
+    /// the machine's.
+    pub own_clock: bool,
+}
+
 /// Serves until `server` is told to stop, then lets requests under way finish.
-pub async fn serve(server: Arc<Server>, listener: TcpListener, tls: Tls) {
+pub async fn serve(server: Arc<Server>, listener: TcpListener, entrance: Entrance) {
     let mut stopped = std::pin::pin!(server.stopped());
     let mut connections = JoinSet::new();
+    let mut door = match Door::new(listener, entrance.weather.clone()) {
+        Ok(door) => door,
+        Err(error) => return tracing::error!(%error, "nothing can be served"),
+    };
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = door.accept() => match accepted {
                 Ok((stream, address)) => {
-                    let (server, tls) = (server.clone(), tls.clone());
+                    let (server, entrance) = (server.clone(), entrance.clone());
                     connections.spawn(async move {
-                        if let Err(error) = connection(server, tls, stream).await {
+                        if let Err(error) = connection(server, entrance, stream).await {
                             tracing::debug!(%address, %error, "connection ended");
                         }
                     });
@@ -58,7 +79,7 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, tls: Tls) {
             () = &mut stopped => break,
         }
     }
-    drop(listener);
+    drop(door);
     let drained = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(server.limits.drain, drained).await.is_err() {
         tracing::warn!("some requests were still under way and were cut off");
@@ -73,10 +94,13 @@ async fn refused(error: &io::Error) {
 
 async fn connection(
     server: Arc<Server>,
-    tls: Tls,
+    entrance: Entrance,
     stream: TcpStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
+    let exposure = entrance.weather.clone().map(Exposure::new);
+    let mut stream = Line::new(stream, exposure.clone());
+    let tls = &entrance.tls;
     let limit = server.limits.header_timeout;
     let accepting = async {
         // No record of TLS begins with a letter, and every request does.
@@ -91,23 +115,39 @@ async fn connection(
     let (_, session) = stream.get_mut();
     session.set_buffer_limit(Some(RECORDS));
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let peer = Peer { certificate: tls.certificate(session.peer_certificates()) };
+    let now = if entrance.own_clock { server.registry.clock.now() } else { SystemClock.now() };
+    let mut certificate = tls.certificate(session.peer_certificates(), now);
+    if !entrance.own_clock {
+        certificate = certificate.enduring();
+    }
+    let peer = Peer { certificate, weather: entrance.weather };
     let patience = Patience::new(limit);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());
+        let exposure = exposure.clone();
         async move {
             let response = handle(&server, &peer, request).await;
             drop(answering);
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(match exposure {
+                None => response,
+                Some(exposure) => exposure.carry(response).await,
+            })
         }
     });
-    // Driven until it ends, the client tries our patience, or the server stops.
+    let lost = async {
+        match &exposure {
+            None => std::future::pending().await,
+            Some(exposure) => exposure.lost().await,
+        }
+    };
+    // Driven until it ends, the client tries our patience, it gets lost, or the server stops.
     macro_rules! drive {
         ($connection:expr) => {{
             let mut connection = std::pin::pin!($connection);
             tokio::select! {
                 outcome = connection.as_mut() => return Ok(outcome?),
                 () = patience.ended() => return Err("its headers took too long".into()),
+                () = lost => return Err("it got lost".into()),
                 () = server.stopped() => {}
             }
             connection.as_mut().graceful_shutdown();
@@ -127,7 +167,7 @@ async fn connection(
 }
 
 /// Tells someone who forgot TLS what is wrong.
-async fn refuse_plain(mut stream: TcpStream) -> io::Result<()> {
+async fn refuse_plain(mut stream: Line) -> io::Result<()> {
     stream.write_all(NOT_TLS).await?;
     stream.shutdown().await?;
     // What was sent is read, within bounds, or closing would take the answer with it.

@@ -17,6 +17,8 @@ pub struct Output {
     pub form: Form,
     /// How an error is written instead.
     refusal: Media,
+    /// By how many seconds the clock that ages are shown by is ahead of the machine's.
+    pub skew: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +134,7 @@ impl Output {
     pub const INDENTED: Output = Output::whole(Media::Json { pretty: true });
 
     pub const fn whole(media: Media) -> Self {
-        Output { media, form: Form::Whole, refusal: media }
+        Output { media, form: Form::Whole, refusal: media, skew: 0 }
     }
 
     /// As upstream in two steps: what the route can produce at all, then what the kind can be written as.
@@ -180,7 +182,7 @@ impl Output {
             return Err(Status::not_acceptable_types(watches));
         }
         let refusal = accept::refusal(clauses, pretty);
-        Ok(Output { media: media.indented(pretty), form, refusal })
+        Ok(Output { media: media.indented(pretty), form, refusal, skew: 0 })
     }
 
     /// For what exists as JSON only.

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use atoll_extension::publish;
 use atoll_meta::{Status, time};
 use atoll_openapi::{Api, Published, Resource, Subresource};
+use atoll_registry::catalog::ATOLL;
 use atoll_registry::definitions::{self, Definition};
-use atoll_registry::{Catalog, Row, SharedRow};
+use atoll_registry::{Row, SharedRow};
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use flate2::Compression;
@@ -29,6 +30,8 @@ use crate::negotiate::clauses;
 use crate::query::Query;
 use crate::request::RequestInfo;
 use crate::respond::{self, accepts_gzip};
+use crate::shelves;
+use crate::weather::GroupVersion;
 use crate::workspace::Workspace;
 
 /// The protobuf form of version 2, under the name that clients ask for and the one that it is answered with.
@@ -42,6 +45,7 @@ pub struct Shelf {
     rows: Vec<SharedRow>,
     /// Lately used ones last. Workspaces with the same definitions share theirs.
     custom: Mutex<Vec<Custom>>,
+    hidden: Box<[GroupVersion]>,
 }
 
 /// Which definitions they are of, and the documents.
@@ -51,10 +55,11 @@ type Custom = (Box<[u64]>, Arc<Documents>);
 const SETS: usize = 16;
 
 impl Shelf {
-    pub fn new(catalog: &Catalog) -> Self {
-        let rows = catalog.rows().to_vec();
-        let api = Api::new(rows.iter().map(|row| resource(row)).collect(), atoll_openapi::atoll_kinds());
-        Shelf { shared: Documents::new(api, Vec::new()), rows, custom: Mutex::default() }
+    /// Of `rows`, and of custom resources that are not `hidden`.
+    pub fn new(rows: Vec<SharedRow>, hidden: &[GroupVersion]) -> Self {
+        let api = Api::new(rows.iter().map(|row| resource(row)).collect(), own_kinds(&rows));
+        let shared = Documents::new(api, Vec::new());
+        Shelf { shared, rows, custom: Mutex::default(), hidden: hidden.into() }
     }
 
     /// What a workspace serves beyond the rest, if it does.
@@ -72,9 +77,12 @@ impl Shelf {
             custom.push(found);
             return Some(documents);
         }
-        let own = established.iter().flat_map(|definition| &definition.rows);
+        let is_hidden = |row: &SharedRow| {
+            self.hidden.iter().any(|(group, version)| *group == row.group && *version == row.version)
+        };
+        let own = established.iter().flat_map(|definition| &definition.rows).filter(|row| !is_hidden(row));
         let resources = self.rows.iter().chain(own.clone()).map(|row| resource(row)).collect();
-        let mut kinds = atoll_openapi::atoll_kinds();
+        let mut kinds = own_kinds(&self.rows);
         kinds.extend(established.iter().flat_map(|definition| published(definition)));
         let mut paths: Vec<String> = own
             .flat_map(|row| [format!("apis/{}", row.group), format!("apis/{}/{}", row.group, row.version)])
@@ -88,6 +96,12 @@ impl Shelf {
         custom.push((ids, made.clone()));
         Some(made)
     }
+}
+
+/// Atoll's kinds, where it has any.
+fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
+    let has_own = rows.iter().any(|row| row.group == ATOLL);
+    if has_own { atoll_openapi::atoll_kinds() } else { Vec::new() }
 }
 
 /// The kinds of a definition.
@@ -230,6 +244,7 @@ pub fn is_document(path: &str) -> bool {
 /// Writing documents takes long enough to be kept away from the threads that serve requests.
 pub async fn answer(
     server: &Arc<Server>,
+    shelves: Arc<shelves::Shelf>,
     workspace: Workspace,
     info: &Arc<RequestInfo>,
     query: Query,
@@ -237,12 +252,19 @@ pub async fn answer(
 ) -> Result<Response<Body>, Status> {
     let (server, info) = (server.clone(), info.clone());
     let answered = tokio::task::spawn_blocking(move || {
-        let shelf = &server.openapi;
+        let shelf = &shelves.openapi;
         let custom = workspace
             .scope()
             .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
         let custom = custom.as_deref();
-        let request = Request { server: &server, custom, info: &info, query: &query, headers: &headers };
+        let request = Request {
+            server: &server,
+            shared: &shelf.shared,
+            custom,
+            info: &info,
+            query: &query,
+            headers: &headers,
+        };
         match info.path.strip_prefix("/openapi/v3/") {
             Some(path) => request.v3(path),
             None if info.path == "/openapi/v2" => request.v2(),
@@ -254,6 +276,7 @@ pub async fn answer(
 
 struct Request<'a> {
     server: &'a Server,
+    shared: &'a Documents,
     /// What the workspace serves beyond the rest.
     custom: Option<&'a Documents>,
     info: &'a RequestInfo,
@@ -266,8 +289,6 @@ impl Request<'_> {
     fn index(&self) -> Response<Body> {
         let own = self.custom.into_iter().flat_map(Documents::v3);
         let paths: Map<String, Value> = self
-            .server
-            .openapi
             .shared
             .v3()
             .iter()
@@ -290,7 +311,7 @@ impl Request<'_> {
 
     fn v3(&self, path: &str) -> Response<Body> {
         let own = self.custom.and_then(|custom| custom.v3().get(path));
-        let Some(document) = own.or_else(|| self.server.openapi.shared.v3().get(path)) else {
+        let Some(document) = own.or_else(|| self.shared.v3().get(path)) else {
             return bare(StatusCode::NOT_FOUND);
         };
         if self.wanted(&[(JSON, JSON)]).is_none() {
@@ -318,7 +339,7 @@ impl Request<'_> {
     }
 
     fn v2(&self) -> Response<Body> {
-        let documents = self.custom.unwrap_or(&self.server.openapi.shared);
+        let documents = self.custom.unwrap_or(self.shared);
         let mut response =
             match self.wanted(&[(JSON, JSON), (PROTOBUF_ASKED, PROTOBUF), (PROTOBUF, PROTOBUF)]) {
                 Some(JSON) => self.document(documents.v2(), JSON),

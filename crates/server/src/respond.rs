@@ -49,7 +49,9 @@ fn shown(custom: Option<&Custom>, code: StatusCode, stored: Bytes, output: Outpu
             );
             return status(&Status::not_acceptable_form(message), output.refusal());
         }
-        Form::Table(version, include) => table::of_object(&stored, custom, version, include, true),
+        Form::Table(version, include) => {
+            table::of_object(&stored, custom, version, include, true, output.skew)
+        }
     };
     encoded(code, shown, output)
 }

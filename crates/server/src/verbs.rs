@@ -53,7 +53,9 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
     }
     // A Scale is of a known type, whatever it is the scale of.
     if row.type_id.is_none() && info.subresource != "scale" {
+        let skew = call.output.skew;
         call.output = Output::of_untyped(&call.headers, info, &call.query)?;
+        call.output.skew = skew;
     }
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {

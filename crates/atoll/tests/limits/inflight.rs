@@ -1,12 +1,13 @@
 //! More requests at once than the server takes.
 
+use atoll_testkit::wait::Waiting;
 use serde_json::json;
 
 use crate::support::access::Access;
 use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
 use crate::support::watching::Watch;
-use crate::support::{CONFIG_MAPS, Waiting, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const SOMEBODY: &str = "somebody";

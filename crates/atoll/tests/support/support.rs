@@ -7,7 +7,7 @@ pub mod programs;
 pub mod raw;
 pub mod watching;
 
-pub use atoll_testkit::wait::{PATIENCE, Waiting, eventually, eventually_blocking, within};
+pub use atoll_testkit::wait::{PATIENCE, eventually, eventually_blocking, within};
 
 /// Where a `ConfigMap` of the namespace `default` is.
 pub fn config_map(name: &str) -> String {

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use atoll_authn::certificate;
@@ -17,10 +18,10 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::line::Line;
 use crate::identity::Certificate;
 
 /// How connections are made safe; clones share what they serve.
@@ -65,14 +66,15 @@ impl Tls {
         Ok(())
     }
 
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn accept(&self, stream: Line) -> io::Result<TlsStream<Line>> {
         self.acceptor.accept(stream).await
     }
 
-    /// Whose certificate a client has presented, if any.
-    pub(super) fn certificate(&self, chain: Option<&[CertificateDer<'_>]>) -> Certificate {
+    /// Whose certificate a client has presented, if any, and whether it is good at `now`.
+    pub(super) fn certificate(&self, chain: Option<&[CertificateDer<'_>]>, now: i64) -> Certificate {
         let Some([leaf, rest @ ..]) = chain else { return Certificate::None };
-        if let Err(error) = self.verifier.verify_client_cert(leaf, rest, UnixTime::now()) {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now.max(0).cast_unsigned()));
+        if let Err(error) = self.verifier.verify_client_cert(leaf, rest, now) {
             tracing::debug!(%error, "a client certificate was refused");
             return Certificate::Bad;
         }

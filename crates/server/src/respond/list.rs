@@ -60,7 +60,8 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
         }
         (Form::Table(version, include), _) => {
             let head = list_metadata(&listing, token);
-            let mut table = Table::new(&row.group, &row.kind, row.custom.as_deref(), version, include);
+            let custom = row.custom.as_deref();
+            let mut table = Table::new(&row.group, &row.kind, custom, version, include, output.skew);
             each(listing.objects, origin, |json| table.push(json)).await;
             super::encoded(StatusCode::OK, table.finish(&head, true), output)
         }

@@ -53,11 +53,12 @@ pub fn of_object(
     version: Meta,
     include: Include,
     headers: bool,
+    skew: i64,
 ) -> Bytes {
     let row = Row::new(Bytes::copy_from_slice(stored));
     let parsed = &row.object;
     let (group, _) = object::split_api_version(object::api_version(parsed)).unwrap_or_default();
-    let mut table = Table::new(group, object::kind(parsed), custom, version, include);
+    let mut table = Table::new(group, object::kind(parsed), custom, version, include, skew);
     let mut metadata = Vec::with_capacity(48);
     metadata.push(b'{');
     let revision = object::resource_version(parsed);
@@ -71,12 +72,20 @@ pub fn of_object(
 }
 
 impl<'a> Table<'a> {
-    pub fn new(group: &str, kind: &str, custom: Option<&'a Custom>, version: Meta, include: Include) -> Self {
+    /// `skew` is by how much the clock that ages are shown by is ahead of the machine's.
+    pub fn new(
+        group: &str,
+        kind: &str,
+        custom: Option<&'a Custom>,
+        version: Meta,
+        include: Include,
+        skew: i64,
+    ) -> Self {
         let printer = match custom {
             Some(custom) => Columns::Custom(custom),
             None => Columns::Known(atoll_columns::printer(group, kind)),
         };
-        Table { printer, version, include, now: now(), rows: Vec::new() }
+        Table { printer, version, include, now: now(skew), rows: Vec::new() }
     }
 
     pub fn push(&mut self, stored: Bytes) {
@@ -184,7 +193,7 @@ fn write_list<T>(items: &[T], out: &mut Vec<u8>, mut write: impl FnMut(&T, &mut 
     out.push(b']');
 }
 
-fn now() -> Timestamp {
+fn now(skew: i64) -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos())
+    Timestamp::new(since.as_secs().cast_signed() + skew, since.subsec_nanos())
 }

@@ -21,13 +21,15 @@ pub struct Frames {
     origin: bool,
     /// The columns of a table are told once.
     headed: AtomicBool,
+    skew: i64,
 }
 
 impl Frames {
     pub fn new(row: &Row, output: Output, origin: bool) -> Self {
         let protobuf = output.media == Media::Protobuf;
         let view = row.may_convert().then(|| row.clone());
-        Frames { view, protobuf, form: output.form, origin, headed: AtomicBool::new(false) }
+        let Output { form, skew, .. } = output;
+        Frames { view, protobuf, form, origin, headed: AtomicBool::new(false), skew }
     }
 
     /// An event, as this watch shows it.
@@ -83,7 +85,7 @@ impl Frames {
             Form::Table(version, include) => {
                 let custom = self.view.as_ref().and_then(|row| row.custom.as_deref());
                 let first = !self.headed.swap(true, Ordering::Relaxed);
-                self.frame(event_type, &table::of_object(json, custom, version, include, first))
+                self.frame(event_type, &table::of_object(json, custom, version, include, first, self.skew))
             }
         }
     }

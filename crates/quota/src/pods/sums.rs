@@ -22,7 +22,12 @@ impl Side {
 
 /// What the Pod needs at the most at any one time.
 pub fn of(pod: &Value, side: Side) -> Amounts {
-    let mut total = of_containers(pod, side);
+    with_missing(pod, side, &Amounts::default())
+}
+
+/// The same, where containers that say nothing of a resource are taken to have said what is `missing`.
+pub fn with_missing(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
+    let mut total = of_containers(pod, side, missing);
     let whole = &pod["spec"]["resources"][side.field()];
     // The Pod's own say takes the place of the sum.
     for (name, amount) in Amounts::read(whole).iter().filter(|(name, _)| is_pod_level_name(name)) {
@@ -48,16 +53,19 @@ fn is_pod_level_name(name: &str) -> bool {
 }
 
 /// Containers run together; each init container runs alone, but for those before it that keep running.
-fn of_containers(pod: &Value, side: Side) -> Amounts {
+fn of_containers(pod: &Value, side: Side, missing: &Amounts) -> Amounts {
     let mut total = Amounts::default();
     for container in containers(pod, "containers") {
-        total.add(&effective(pod, container, side, true));
+        let mut own = effective(pod, container, side, true);
+        own.fill(missing);
+        total.add(&own);
     }
     let mut kept = Amounts::default();
     let mut first = Amounts::default();
     for container in containers(pod, "initContainers") {
         let keeps_running = container["restartPolicy"] == "Always";
         let mut own = effective(pod, container, side, keeps_running);
+        own.fill(missing);
         if keeps_running {
             total.add(&own);
             kept.add(&own);

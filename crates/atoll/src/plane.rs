@@ -1,0 +1,368 @@
+//! A control plane as a value: an API server with its store, its certificates and its controllers. A process may have
+//! several; what does not depend on one of them is in memory once.
+//!
+//! ```text
+//!   Common (catalog, documents) ──┬─► Plane "atoll": disk
+//!                                 └─► Plane "east":  disk or memory, Simulation (clock, weather, faults)
+//! ```
+
+mod upkeep;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_authn::Authenticator;
+use atoll_authn::authority::{Authority, Identity};
+use atoll_authn::service_account::{KeyRing, Tokens};
+use atoll_authz::Policies;
+use atoll_client::Client;
+use atoll_controllers::catalog::Choice;
+use atoll_controllers::context::Acts;
+use atoll_controllers::{Setup, Signers};
+use atoll_registry::bootstrap::{self, Birth};
+use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
+use atoll_server::listen::Entrance;
+use atoll_server::local::Local;
+use atoll_server::metrics::Metrics;
+use atoll_server::trace::Tracer;
+use atoll_server::{Chain, Limits, Server, Shelves, listen};
+use atoll_sqlite::SqliteStore;
+use atoll_store::Store;
+use atoll_store::memory::MemoryStore;
+use atoll_watch::Cache;
+use time::OffsetDateTime;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::certificates::{self, Certificates};
+use crate::encryption;
+use crate::sim::{Gated, Simulation};
+
+/// What planes of one profile have in common.
+pub struct Common {
+    catalog: Arc<Catalog>,
+    shelves: Arc<Shelves>,
+}
+
+impl Common {
+    pub fn new(profile: Profile) -> Arc<Self> {
+        let catalog = Arc::new(Catalog::new(profile));
+        Arc::new(Common { shelves: Arc::new(Shelves::new(&catalog)), catalog })
+    }
+}
+
+/// Where the objects are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// On the disk before anybody hears of them.
+    Disk,
+    /// On the disk soon: they survive the process, but not a power cut.
+    Loose,
+    /// In memory only.
+    Memory,
+}
+
+/// How a plane is to be.
+pub struct Settings {
+    /// What its context in a kubeconfig is called.
+    pub name: String,
+    /// Where its certificates, keys and data are.
+    pub directory: PathBuf,
+    pub common: Arc<Common>,
+    pub backing: Backing,
+    pub listen: SocketAddr,
+    /// Whether any port will do if that one is taken.
+    pub any_port: bool,
+    pub advertise: Option<IpAddr>,
+    pub network: Network,
+    pub admission: Chain,
+    pub authenticator: Authenticator,
+    pub limits: Limits,
+    pub tracer: Option<Tracer>,
+    pub encryption: Option<PathBuf>,
+    pub issuer: String,
+    pub key_days: u32,
+    pub certificate_lifetime: Duration,
+    pub history: Duration,
+    pub history_bytes: usize,
+    pub controllers: Choice,
+    /// Another kubeconfig that has its administrator in it and is kept up to date.
+    pub other_kubeconfig: Option<PathBuf>,
+    /// What it suffers, if it is there to suffer.
+    pub simulation: Option<Arc<Simulation>>,
+}
+
+impl Settings {
+    /// With what `atoll start` has by default, on any port.
+    pub fn new(name: &str, directory: &Path, common: Arc<Common>) -> Result<Self, String> {
+        let network = Network::new(vec!["10.0.0.0/16".parse()?], "30000-32767".parse()?);
+        Ok(Settings {
+            name: name.into(),
+            directory: directory.into(),
+            common,
+            backing: Backing::Disk,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            any_port: false,
+            advertise: None,
+            network: network.map_err(|error| error.to_string())?,
+            admission: Chain::default(),
+            authenticator: Authenticator::default(),
+            limits: Limits::default(),
+            tracer: None,
+            encryption: None,
+            issuer: atoll_authn::ISSUER.into(),
+            key_days: 90,
+            certificate_lifetime: Duration::from_secs(365 * 86_400),
+            history: Duration::from_secs(300),
+            history_bytes: 64 << 20,
+            controllers: Choice::default(),
+            other_kubeconfig: None,
+            simulation: None,
+        })
+    }
+}
+
+/// A running one.
+pub struct Plane {
+    pub name: String,
+    pub server: Arc<Server>,
+    /// Where clients reach it.
+    pub advertised: SocketAddr,
+    /// Where its administrator does, whatever it suffers.
+    pub control: Option<SocketAddr>,
+    /// The administrator's.
+    pub kubeconfig: PathBuf,
+    pub authority_pem: String,
+    pub identity: Identity,
+    simulation: Option<Arc<Simulation>>,
+    tasks: JoinSet<()>,
+    serving: Vec<JoinHandle<()>>,
+    disk: Option<Arc<SqliteStore>>,
+}
+
+/// What is in its directory besides the data.
+struct Papers {
+    authority: Authority,
+    keys: KeyRing,
+}
+
+impl Plane {
+    /// Returns when it serves.
+    pub async fn start(settings: Settings) -> Result<Plane, String> {
+        let (disk, store) = open_store(&settings).await?;
+        let listener = bind(settings.listen, settings.any_port).await?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let advertised =
+            SocketAddr::new(settings.advertise.unwrap_or_else(|| reachable(address.ip())), address.port());
+        let now = OffsetDateTime::now_utc();
+        let Papers { authority, keys } = papers(&settings.directory, now).await?;
+        let authority = Arc::new(authority);
+        let control = match &settings.simulation {
+            Some(_) => Some(bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).await?),
+            None => None,
+        };
+        let control_address = match &control {
+            Some(listener) => Some(listener.local_addr().map_err(|error| error.to_string())?),
+            None => None,
+        };
+        let certificates = Certificates {
+            name: settings.name.clone(),
+            authority: authority.clone(),
+            listening: address.ip(),
+            advertised,
+            control: control_address,
+            kubeconfig: certificates::kubeconfig_path(&settings.directory),
+            other: settings.other_kubeconfig.clone(),
+            lifetime: settings.certificate_lifetime,
+        };
+        let tls = certificates.tls(now)?;
+        let kubeconfig = certificates.kubeconfig.clone();
+        let metrics = Metrics::new();
+        let (registry, policies) =
+            registry(&settings, metrics.measured(store), advertised, &authority).await?;
+        let mut server = Server::new(
+            registry,
+            settings.authenticator,
+            policies,
+            settings.limits,
+            advertised.to_string(),
+            metrics,
+            settings.common.shelves.clone(),
+        );
+        server.admission = settings.admission;
+        server.tracer = settings.tracer;
+        let tokens = Arc::new(Tokens::new(&settings.issuer, keys));
+        server.tokens = Some(tokens.clone());
+        if let Some(simulation) = &settings.simulation {
+            server.pages.push(simulation.clone());
+        }
+        let server = Arc::new(server);
+        let identity = certificates.write_kubeconfig(now)?;
+        let authority_pem = authority.certificate_pem.clone();
+
+        let mut tasks = JoinSet::new();
+        tasks.spawn(certificates.keep_fresh(tls.clone(), now, OffsetDateTime::now_utc));
+        tasks.spawn(upkeep::replace_token_keys(server.clone(), settings.directory, settings.key_days));
+        tasks.spawn(upkeep::forget_the_past(server.clone(), settings.history));
+        if let Some(events) = server.registry.catalog.stored("", "events") {
+            tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
+        }
+        tasks.spawn(definitions::run(server.registry.clone()));
+        let weather = settings.simulation.as_ref().map(|simulation| simulation.weather());
+        let entrance = Entrance { tls: tls.clone(), weather, own_clock: true };
+        let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, entrance))];
+        if let Some(control) = control {
+            let entrance = Entrance { tls, weather: None, own_clock: false };
+            serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
+        }
+        let mut plane = Plane {
+            name: settings.name,
+            server,
+            advertised,
+            control: control_address,
+            kubeconfig,
+            authority_pem,
+            identity,
+            simulation: settings.simulation,
+            tasks,
+            serving,
+            disk,
+        };
+        if settings.controllers.any() {
+            let client = plane.client("system:atoll-controllers");
+            let setup = Setup {
+                client,
+                signers: Signers { authority, tokens },
+                clock: match &plane.simulation {
+                    Some(simulation) => simulation.precise_clock(),
+                    None => Arc::new(atoll_informer::SystemClock),
+                },
+                acts: if plane.simulation.is_some() { Acts::Everywhere } else { Acts::OnPodGrain },
+                choice: settings.controllers,
+                settings: atoll_controllers::settings::Settings::default(),
+            };
+            plane.tasks.spawn(atoll_controllers::run(setup));
+        }
+        Ok(plane)
+    }
+
+    /// The API in the name of a part of it.
+    pub fn client(&self, user: &str) -> Client {
+        let local = Local::new(&self.server, user);
+        match &self.simulation {
+            Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
+            None => Client::new(Arc::new(local)),
+        }
+    }
+
+    /// Runs something for as long as it runs.
+    pub fn run(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Lets what is under way finish, and returns when everything is where it belongs.
+    pub async fn stop(mut self) -> Result<(), String> {
+        if let Some(simulation) = &self.simulation {
+            // What a fault holds up could not finish.
+            simulation.clear();
+        }
+        self.server.stop();
+        for serving in self.serving {
+            serving.await.map_err(|error| error.to_string())?;
+        }
+        self.tasks.shutdown().await;
+        if let Some(disk) = &self.disk {
+            disk.close().await;
+        }
+        Ok(())
+    }
+}
+
+async fn bind(address: SocketAddr, any_port: bool) -> Result<TcpListener, String> {
+    match listen::bind(address).await {
+        Err(error) if any_port && error.kind() == std::io::ErrorKind::AddrInUse => {
+            let any = SocketAddr::new(address.ip(), 0);
+            listen::bind(any).await.map_err(|error| cannot_listen(any, &error))
+        }
+        bound => bound.map_err(|error| cannot_listen(address, &error)),
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
+    format!("cannot listen on {address}: {error}; choose another with --listen, or stop what uses it")
+}
+
+/// An address that a client on this machine can use.
+fn reachable(listening: IpAddr) -> IpAddr {
+    if listening.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listening }
+}
+
+type Opened = (Option<Arc<SqliteStore>>, Arc<dyn Store>);
+
+async fn open_store(settings: &Settings) -> Result<Opened, String> {
+    let synchronous = match settings.backing {
+        Backing::Memory => return Ok((None, Arc::new(MemoryStore::new()))),
+        Backing::Disk => atoll_sqlite::Synchronous::Full,
+        Backing::Loose => atoll_sqlite::Synchronous::Off,
+    };
+    let directory = settings.directory.clone();
+    let options = atoll_sqlite::Options { synchronous, ..atoll_sqlite::Options::default() };
+    let sqlite = blocking(move || SqliteStore::open(&directory, options)).await?;
+    let sqlite = Arc::new(sqlite.map_err(|error| error.to_string())?);
+    let sealed = encryption::sealed(sqlite.clone(), &settings.directory, settings.encryption.as_deref());
+    Ok((Some(sqlite), sealed.await?))
+}
+
+/// Reads them, or makes them: keys take their time.
+async fn papers(directory: &Path, now: OffsetDateTime) -> Result<Papers, String> {
+    let directory = directory.to_path_buf();
+    let papers = blocking(move || -> Result<Papers, atoll_authn::authority::AuthorityError> {
+        Ok(Papers { authority: Authority::open(&directory, now)?, keys: KeyRing::open(&directory)? })
+    });
+    papers.await?.map_err(|error| error.to_string())
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
+}
+
+async fn registry(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    endpoint: SocketAddr,
+    authority: &Authority,
+) -> Result<(Arc<Registry>, Arc<Policies>), String> {
+    let catalog = settings.common.catalog.clone();
+    let decoder = Arc::new(Decoder { catalog: catalog.clone() });
+    let birth = Birth {
+        created: first_start(&settings.directory)?,
+        endpoint,
+        network: &settings.network,
+        authority: &authority.certificate_pem,
+        belongings: settings.controllers.any(),
+    };
+    let layer = bootstrap::layer(&catalog, &birth);
+    let limits = atoll_watch::Limits { bytes: settings.history_bytes };
+    let policies = Arc::new(Policies::new(&layer));
+    let cache = Cache::open(store.as_ref(), decoder, layer, limits, vec![policies.clone()]).await;
+    let cache = cache
+        .map_err(|error| format!("the data in {} cannot be read: {error:?}", settings.directory.display()))?;
+    let clock: Arc<dyn Clock> = match &settings.simulation {
+        Some(simulation) => simulation.clock(),
+        None => Arc::new(SystemClock),
+    };
+    let (network, naming) = (settings.network.clone(), tokio::sync::Mutex::default());
+    let registry = Registry { store, cache, catalog, clock, network, naming };
+    Ok((Arc::new(registry), policies))
+}
+
+/// When this data directory was first used: the age of what every workspace is born with.
+fn first_start(directory: &Path) -> Result<i64, String> {
+    let path = directory.join("ca.crt");
+    let made = std::fs::metadata(&path).and_then(|metadata| metadata.modified());
+    let made = made.map_err(|error| format!("{}: {error}", path.display()))?;
+    let since = made.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Ok(since.as_secs().cast_signed())
+}

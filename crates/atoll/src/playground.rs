@@ -1,0 +1,147 @@
+//! `atoll playground`: the control plane and a few simulated clusters in one process, for whoever wants to see what it is
+//! like.
+//!
+//! ```text
+//!   DIR/playground.json   what it consists of, and which ports it had
+//!   DIR/kubeconfig        a context for each
+//!   DIR/control-plane/    as of `atoll start`
+//!   DIR/clusters/NAME/    as of `atoll sim`
+//! ```
+
+mod layout;
+mod progress;
+mod record;
+mod sample;
+mod words;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use atoll_authn::authority::write_private;
+use atoll_registry::Profile;
+use tokio::task::JoinSet;
+
+use self::layout::ClusterShape;
+use self::progress::Progress;
+use self::record::{Place, Record};
+use crate::command::PlaygroundOptions;
+use crate::kubeconfig::{self, Entry};
+use crate::plane::{Backing, Common, Plane, Settings};
+use crate::process::{self, stop_signal};
+use crate::sim::{Simulation, populate};
+
+/// The context of the control plane.
+const CONTROL_PLANE: &str = "atoll";
+
+pub fn run(options: PlaygroundOptions) -> Result<(), String> {
+    process::run(&options.log, serve(&options))
+}
+
+async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
+    let began = Instant::now();
+    let place = Place::open(&options.data_dir, options.reset)?;
+    let mut record = place.record()?;
+    let is_new = record.is_new();
+    record.clusters = options.clusters.map_or(record.clusters, usize::from);
+    record.nodes = options.nodes.unwrap_or(record.nodes);
+    // Before anything else is made: what is in there is known for ours from now on.
+    place.write(&record)?;
+    let clusters = layout::clusters(record.clusters, record.nodes);
+    let progress = Progress::begin(is_new, clusters.len());
+    let started = start(&place, &record, &clusters, &progress).await;
+    progress.end();
+    let mut planes = started?;
+    for plane in &planes {
+        record.ports.insert(plane.name.clone(), plane.advertised.port());
+    }
+    write_kubeconfig(&place, &planes)?;
+    if !record.has_sample {
+        for plane in planes.iter_mut().filter(|plane| plane.name != CONTROL_PLANE) {
+            let client = plane.client("system:atoll-playground");
+            sample::create(&client, &plane.name).await?;
+        }
+        record.has_sample = true;
+    }
+    place.write(&record)?;
+    words::ready(&place, &planes, &clusters, began.elapsed());
+    stop_signal().await?;
+    println!("Stopping. Everything is kept in {}.", place.directory.display());
+    let mut stopping = JoinSet::new();
+    for plane in planes {
+        stopping.spawn(plane.stop());
+    }
+    while let Some(stopped) = stopping.join_next().await {
+        stopped.map_err(|error| error.to_string())??;
+    }
+    Ok(())
+}
+
+/// All of them at once: the control plane first in the list, then the clusters in their order.
+async fn start(
+    place: &Place,
+    record: &Record,
+    clusters: &[ClusterShape],
+    progress: &Progress,
+) -> Result<Vec<Plane>, String> {
+    let common = Common::new(Profile::Full);
+    let mut starting = JoinSet::new();
+    let control_plane = settings(place, record, CONTROL_PLANE, &common)?;
+    starting.spawn(async move { (0, Plane::start(control_plane).await) });
+    for (position, cluster) in clusters.iter().enumerate() {
+        let simulation = Simulation::new();
+        let settings = Settings {
+            backing: Backing::Loose,
+            simulation: Some(simulation.clone()),
+            ..settings(place, record, &cluster.name, &common)?
+        };
+        let nodes = cluster.nodes.clone();
+        starting.spawn(async move {
+            let started = Plane::start(settings).await.map(|mut plane| {
+                populate(&mut plane, &simulation, nodes, true);
+                plane
+            });
+            (position + 1, started)
+        });
+    }
+    let mut planes: Vec<Option<Plane>> = Vec::new();
+    planes.resize_with(clusters.len() + 1, || None);
+    let mut problem = None;
+    while let Some(started) = starting.join_next().await {
+        match started.map_err(|error| error.to_string())? {
+            (position, Ok(plane)) => {
+                progress.ready(&plane);
+                planes[position] = Some(plane);
+            }
+            (_, Err(cause)) => problem = Some(cause),
+        }
+    }
+    let planes = planes.into_iter().flatten();
+    let Some(problem) = problem else { return Ok(planes.collect()) };
+    for plane in planes {
+        plane.stop().await?;
+    }
+    Err(problem)
+}
+
+fn settings(place: &Place, record: &Record, name: &str, common: &Arc<Common>) -> Result<Settings, String> {
+    let port = record.ports.get(name).copied().unwrap_or(0);
+    Ok(Settings {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        any_port: true,
+        other_kubeconfig: Some(place.kubeconfig()),
+        ..Settings::new(name, &place.of(name), common.clone())?
+    })
+}
+
+fn write_kubeconfig(place: &Place, planes: &[Plane]) -> Result<(), String> {
+    let entries = planes.iter().map(|plane| Entry {
+        name: &plane.name,
+        server: plane.advertised,
+        control: plane.control,
+        authority_pem: &plane.authority_pem,
+        identity: &plane.identity,
+    });
+    let text = kubeconfig::text(&entries.collect::<Vec<_>>(), CONTROL_PLANE);
+    write_private(&place.kubeconfig(), &text).map_err(|error| error.to_string())
+}

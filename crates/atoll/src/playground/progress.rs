@@ -1,0 +1,55 @@
+//! What is told while a playground starts: a line for each part that is ready, and on a terminal a sign of life.
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::CONTROL_PLANE;
+use crate::plane::Plane;
+
+const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const PAUSE: Duration = Duration::from_millis(80);
+/// Back to the beginning of the line, and nothing in it.
+const CLEAR: &str = "\r\x1b[K";
+
+pub struct Progress {
+    spinner: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    pub fn begin(is_new: bool, clusters: usize) -> Self {
+        let verb = if is_new { "Starting" } else { "Resuming" };
+        let clusters = match clusters {
+            1 => "1 simulated cluster".to_string(),
+            count => format!("{count} simulated clusters"),
+        };
+        println!("{verb} the control plane and {clusters}.");
+        let spinner = std::io::stderr().is_terminal().then(|| tokio::spawn(spin()));
+        Progress { spinner }
+    }
+
+    pub fn ready(&self, plane: &Plane) {
+        if self.spinner.is_some() {
+            eprint!("{CLEAR}");
+        }
+        let what = if plane.name == CONTROL_PLANE { "control plane" } else { "cluster" };
+        println!("  {what} {} is ready at https://{}", plane.name, plane.advertised);
+    }
+
+    pub fn end(self) {
+        if let Some(spinner) = self.spinner {
+            spinner.abort();
+            eprint!("{CLEAR}");
+        }
+    }
+}
+
+async fn spin() {
+    for frame in FRAMES.iter().cycle() {
+        eprint!("\r{frame} starting");
+        // Nothing depends on it.
+        let _ = std::io::stderr().flush();
+        tokio::time::sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,87 @@
+//! What every command that keeps running shares: its log, how it is stopped, and words that a shell understands.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::command::{LogFormat, LogOptions};
+
+/// Runs a server until it ends.
+pub fn run(log: &LogOptions, serve: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    log_to_stderr(log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.block_on(serve)
+}
+
+/// Runs a command that only asks something.
+pub fn ask(question: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.block_on(question)
+}
+
+/// Returns when the process is asked to end.
+pub async fn stop_signal() -> Result<(), String> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// A word for a shell, whatever is in it.
+pub fn quoted(word: &str) -> String {
+    let plain = |character: char| character.is_alphanumeric() || "/._-+=:@%,".contains(character);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// The same for a path.
+pub fn quoted_path(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+fn log_to_stderr(options: &LogOptions) -> Result<(), String> {
+    // A bare level is about Atoll: what its libraries have to say at that level interests nobody.
+    let wanted = match options.log.parse::<tracing::Level>() {
+        Ok(level) => format!("warn,atoll={level}"),
+        Err(_) => options.log.clone(),
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
+        .map_err(|error| format!("--log {:?}: {error}", options.log))?;
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match options.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_a_quoted_word_as_it_is() {
+        for (word, expected) in [
+            ("atoll-data/admin.kubeconfig", "atoll-data/admin.kubeconfig"),
+            ("my data", "'my data'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+}

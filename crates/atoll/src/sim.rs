@@ -1,0 +1,83 @@
+//! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
+
+mod fault;
+mod nodes;
+mod simulation;
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use atoll_registry::Profile;
+
+pub use self::simulation::{Gated, Simulation};
+use crate::command::{SimCommand, SimLine, SimOptions};
+use crate::plane::{Backing, Common, Plane, Settings};
+use crate::process::{self, quoted_path, stop_signal};
+
+pub fn run(line: SimLine) -> Result<(), String> {
+    match line.command {
+        None => process::run(&line.options.log, serve(&line.options)),
+        Some(SimCommand::Fault(command)) => process::ask(fault::run(command)),
+        Some(SimCommand::Nodes { nodes, name, scheduler, log, connection }) => {
+            process::run(&log, nodes::run(nodes.settings(&name), scheduler, &connection))
+        }
+    }
+}
+
+async fn serve(options: &SimOptions) -> Result<(), String> {
+    let place = Place::new(options.data_dir.as_deref())?;
+    let backing = if options.data_dir.is_some() { Backing::Loose } else { Backing::Memory };
+    let simulation = Simulation::new();
+    let settings = Settings {
+        backing,
+        listen: options.listen,
+        controllers: options.controllers.clone(),
+        simulation: Some(simulation.clone()),
+        ..Settings::new(&options.name, &place.directory, Common::new(Profile::Full))?
+    };
+    let mut plane = Plane::start(settings).await?;
+    populate(&mut plane, &simulation, options.nodes.settings(&options.name), options.scheduler);
+    println!(
+        "Cluster {} is ready at https://{}. Try: kubectl --kubeconfig {} get nodes",
+        options.name,
+        plane.advertised,
+        quoted_path(&plane.kubeconfig)
+    );
+    stop_signal().await?;
+    tracing::info!("stopping: finishing what is under way");
+    plane.stop().await
+}
+
+/// Gives a plane its nodes, and somebody who assigns Pods to them.
+pub fn populate(plane: &mut Plane, simulation: &Simulation, nodes: atoll_sim::Settings, scheduler: bool) {
+    let client = plane.client("system:node-simulator");
+    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), simulation.precise_clock()));
+    let _ = scheduler;
+}
+
+/// Where a cluster keeps its certificates: the directory it was given, or one that goes when it stops.
+struct Place {
+    directory: PathBuf,
+    is_temporary: bool,
+}
+
+impl Place {
+    fn new(given: Option<&Path>) -> Result<Self, String> {
+        if let Some(directory) = given {
+            return Ok(Place { directory: directory.into(), is_temporary: false });
+        }
+        let directory = std::env::temp_dir().join(format!("atoll-sim-{}", std::process::id()));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
+        made.map_err(|error| format!("{}: {error}; name a directory with --data-dir", directory.display()))?;
+        Ok(Place { directory, is_temporary: true })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // The system removes what is left, one day.
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+}

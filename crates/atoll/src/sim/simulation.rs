@@ -1,0 +1,177 @@
+//! What a simulated cluster suffers, put into effect: the weather of its network, its clock, and whether anything in it
+//! runs at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::SystemTime;
+
+use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+use atoll_meta::time::Timestamp;
+use atoll_meta::{Status, json};
+use atoll_registry::Clock;
+use atoll_registry::catalog::ATOLL;
+use atoll_server::Page;
+use atoll_server::local::Local;
+use atoll_server::weather::{Conditions, Weather};
+use atoll_sim::{Fault, Faults};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// Where the faults of a cluster are.
+pub const PATH: &str = "/atoll/sim/faults";
+
+pub struct Simulation {
+    pub faults: Arc<Faults>,
+    clock: Arc<SkewedClock>,
+    conditions: watch::Sender<Arc<Conditions>>,
+    seed: u64,
+}
+
+/// The machine's clock, and by how much this one is ahead of it.
+#[derive(Default)]
+struct SkewedClock {
+    seconds: AtomicI64,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> i64 {
+        atoll_registry::SystemClock.now().saturating_add(self.skew())
+    }
+
+    fn skew(&self) -> i64 {
+        self.seconds.load(Ordering::Relaxed)
+    }
+}
+
+impl atoll_informer::Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        let now = atoll_informer::SystemClock.now();
+        Timestamp::new(now.seconds.saturating_add(self.skew()), now.nanos)
+    }
+}
+
+impl Simulation {
+    /// In good order. What gets lost when things get lost is a matter of chance.
+    pub fn new() -> Arc<Self> {
+        let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let simulation = Simulation {
+            faults: Arc::default(),
+            clock: Arc::default(),
+            conditions: watch::channel(Arc::default()).0,
+            seed: seed.as_nanos() as u64,
+        };
+        simulation.take_effect();
+        Arc::new(simulation)
+    }
+
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    /// The same, with fractions of seconds.
+    pub fn precise_clock(&self) -> Arc<dyn atoll_informer::Clock> {
+        self.clock.clone()
+    }
+
+    pub fn weather(&self) -> Weather {
+        Weather::new(self.conditions.subscribe(), self.seed)
+    }
+
+    /// Ends all faults; says how many there were.
+    pub fn clear(&self) -> usize {
+        let count = self.faults.clear();
+        self.take_effect();
+        count
+    }
+
+    /// Before a change is answered it counts.
+    fn take_effect(&self) {
+        let faults = self.faults.now();
+        self.clock.seconds.store(faults.skew(), Ordering::Relaxed);
+        let mut hidden = faults.missing();
+        // To those outside it is a cluster like any other.
+        hidden.push((ATOLL.into(), "v1alpha1".into()));
+        self.conditions.send_replace(Arc::new(Conditions {
+            latency: faults.latency(),
+            jitter: faults.jitter(),
+            loss: faults.loss(),
+            is_cut: faults.cuts_clients(),
+            is_down: faults.is_down(),
+            hidden: hidden.into(),
+            is_plain: true,
+        }));
+    }
+
+    fn list(&self) -> Value {
+        let faults = self.faults.now();
+        let shown = faults.list().iter().map(|(id, fault)| shown(*id, fault));
+        json!({ "faults": shown.collect::<Vec<_>>() })
+    }
+
+    fn add(&self, body: &[u8]) -> Result<Value, Status> {
+        let parsed = json::parse(body).map_err(|error| Status::bad_request(error.to_string()))?;
+        let fault = Fault::from_json(&parsed.value).map_err(Status::bad_request)?;
+        let id = self.faults.add(fault.clone());
+        let id = id.map_err(|_| Status::bad_request("there are too many faults already; remove some"))?;
+        self.take_effect();
+        Ok(shown(id, &fault))
+    }
+
+    fn remove(&self, id: &str) -> Result<Value, Status> {
+        let removed = id.parse().is_ok_and(|id| self.faults.remove(id));
+        if !removed {
+            return Err(Status::not_found("", "faults", id));
+        }
+        self.take_effect();
+        Ok(json!({ "removed": 1 }))
+    }
+}
+
+fn shown(id: u64, fault: &Fault) -> Value {
+    let mut shown = fault.to_json();
+    shown["id"] = id.into();
+    shown["description"] = fault.to_string().into();
+    shown
+}
+
+/// `GET` lists, `POST` adds, `DELETE` ends one or, without a number, all of them.
+impl Page for Simulation {
+    fn path(&self) -> &'static str {
+        PATH
+    }
+
+    fn answer(&self, method: &Method, below: &str, body: &[u8]) -> Result<Value, Status> {
+        match (method, below) {
+            (&Method::GET, "") => Ok(self.list()),
+            (&Method::POST, "") => self.add(body),
+            (&Method::DELETE, "") => Ok(json!({ "removed": self.clear() })),
+            (&Method::DELETE, id) => self.remove(id),
+            _ => Err(Status::method_not_supported_generic()),
+        }
+    }
+}
+
+/// Those inside a cluster, who do nothing while it is dead.
+pub struct Gated {
+    local: Local,
+    weather: Weather,
+}
+
+impl Gated {
+    pub fn new(local: Local, simulation: &Simulation) -> Self {
+        Gated { local, weather: simulation.weather() }
+    }
+}
+
+impl Transport for Gated {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        Box::pin(async move {
+            if self.weather.now().is_down {
+                self.weather.until(|conditions| !conditions.is_down).await;
+            }
+            self.local.send(request).await
+        })
+    }
+}

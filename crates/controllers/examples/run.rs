@@ -1,0 +1,53 @@
+//! Runs controllers against any API server: `cargo run -p atoll-controllers --example run -- --kubeconfig FILE
+//! [--controllers deployment,replicaset]`.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use atoll_client::Client;
+use atoll_client::https::{Endpoint, Https};
+use atoll_controllers::catalog::{CONTROLLERS, Choice};
+use atoll_controllers::context::{Acts, Context};
+use atoll_informer::{SystemClock, World};
+use base64::Engine;
+use serde_json::Value;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_env_filter("info").init();
+    let (mut kubeconfig, mut words) = (String::new(), vec!["*".to_string()]);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().ok_or("each option has a value")?;
+        match argument.as_str() {
+            "--kubeconfig" => kubeconfig = value,
+            "--controllers" => words = value.split(',').map(String::from).collect(),
+            other => return Err(format!("no option {other}").into()),
+        }
+    }
+    let known: Vec<&str> = CONTROLLERS.iter().flat_map(|row| [row.name, row.alias]).collect();
+    let choice = Choice::new(words, &known)?;
+    let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
+    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
+    atoll_controllers::run_chosen(context, &choice).await;
+    Ok(())
+}
+
+/// The first cluster and user of a kubeconfig.
+fn endpoint(path: &str) -> Result<Endpoint, Box<dyn Error>> {
+    let config: Value = serde_saphyr::from_str(&std::fs::read_to_string(path)?)?;
+    let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
+    let pem = |of: &Value, field: &str| -> Result<Option<Vec<u8>>, Box<dyn Error>> {
+        if let Some(data) = of[format!("{field}-data").as_str()].as_str() {
+            return Ok(Some(base64::engine::general_purpose::STANDARD.decode(data)?));
+        }
+        Ok(of[field].as_str().map(std::fs::read).transpose()?)
+    };
+    Ok(Endpoint {
+        server: cluster["server"].as_str().ok_or("no server")?.to_string(),
+        authority_pem: pem(cluster, "certificate-authority")?.ok_or("no certificate-authority")?,
+        certificate_pem: pem(user, "client-certificate")?,
+        key_pem: pem(user, "client-key")?,
+        token: user["token"].as_str().map(String::from),
+    })
+}

@@ -1,0 +1,60 @@
+//! Conditions in a status: each type once, with the time when its state last changed.
+
+use serde_json::Value;
+
+pub fn find<'a>(object: &'a Value, r#type: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == r#type)
+}
+
+/// Puts a condition in the place of the one of its type, which keeps its time while its state is the same. Returns
+/// whether anything has changed.
+pub fn set(conditions: &mut Vec<Value>, mut condition: Value, now: &str) -> bool {
+    let place = conditions.iter().position(|old| old["type"] == condition["type"]);
+    let old = place.map(|place| &conditions[place]);
+    condition["lastTransitionTime"] = match old {
+        Some(old) if old["status"] == condition["status"] && old["lastTransitionTime"].is_string() => {
+            old["lastTransitionTime"].clone()
+        }
+        _ => now.into(),
+    };
+    match place {
+        Some(place) if conditions[place] == condition => return false,
+        Some(place) => conditions[place] = condition,
+        None => conditions.push(condition),
+    }
+    true
+}
+
+/// The same for the status of an object.
+pub fn set_in(object: &mut Value, condition: Value, now: &str) -> bool {
+    let mut conditions = match object["status"]["conditions"].take() {
+        Value::Array(conditions) => conditions,
+        _ => Vec::new(),
+    };
+    let changed = set(&mut conditions, condition, now);
+    object["status"]["conditions"] = conditions.into();
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_change_with_the_state() {
+        let condition = |status: &str, reason: &str| json!({"type": "A", "status": status, "reason": reason});
+        let mut object = json!({"status": {}});
+        for (status, reason, now, changed, since) in [
+            ("True", "x", "1", true, "1"),
+            ("True", "x", "2", false, "1"),
+            ("True", "y", "3", true, "1"),
+            ("False", "y", "4", true, "4"),
+        ] {
+            assert_eq!(set_in(&mut object, condition(status, reason), now), changed, "{now}");
+            let found = find(&object, "A").unwrap();
+            assert_eq!((&found["lastTransitionTime"], &found["reason"]), (&json!(since), &json!(reason)));
+        }
+    }
+}

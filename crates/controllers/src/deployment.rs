@@ -1,0 +1,262 @@
+//! One ReplicaSet for each template that a Deployment has had, and pods that move from one to the next.
+//!
+//! ```text
+//!   deployments, sets, pods ─► queue ─► claim sets ─► reconcile ─► Plan: create, change, delete sets; status
+//!                                                       ├─ revision: the set with the template, or a new one
+//!                                                       ├─ scale: how large each set is
+//!                                                       ├─ status, conditions
+//!                                                       └─ rollback
+//! ```
+
+mod conditions;
+mod limits;
+mod reconcile;
+mod revision;
+mod rollback;
+mod scale;
+mod set;
+mod status;
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, Change, DeleteOptions, Key, Next, Queue, Recorder, resources};
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::Value;
+
+use crate::claim::{self, Claim};
+use crate::context::Context;
+use crate::pods;
+use conditions::{Conditions, PROGRESSING, condition};
+use reconcile::{Observed, Plan};
+use set::{Set, is_same_template};
+
+/// Deployments that are looked after together.
+const AT_ONCE: usize = 16;
+const COMPONENT: &str = "deployment-controller";
+const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+
+pub async fn run(context: Context) {
+    let deployments = context.informers.of(&resources::DEPLOYMENTS);
+    let sets = context.informers.of(&resources::REPLICA_SETS);
+    let pods = context.informers.of(&resources::PODS);
+    let orphans = sets.index(claim::orphans);
+    let queue = Queue::new();
+    let adding = queue.clone();
+    deployments.listen(move |change| adding.add(change.key.clone()));
+    let (adding, known) = (queue.clone(), deployments.clone());
+    sets.listen(move |change| hear_set(&known, &adding, change));
+    let (adding, known, between) = (queue.clone(), deployments.clone(), sets.clone());
+    pods.listen(move |change| hear_pod(&known, &between, &adding, change));
+    tokio::join!(deployments.synced(), sets.synced(), pods.synced());
+    let recorder = context.events.recorder(COMPONENT);
+    let controller = Arc::new(Controller { context, deployments, sets, pods, orphans, recorder });
+    queue
+        .work(COMPONENT, AT_ONCE, |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+fn hear_set(deployments: &Cache, queue: &Queue, change: &Change) {
+    let managed = |set: &Value| claim::manager(deployments, &resources::DEPLOYMENTS, set);
+    let (old, new) = (change.old.as_deref(), change.new.as_deref());
+    let (before, after) = (old.and_then(managed), new.and_then(managed));
+    if before != after
+        && let Some(key) = before
+    {
+        queue.add(key);
+    }
+    if let Some(key) = after {
+        queue.add(key);
+        return;
+    }
+    let Some(set) = new.filter(|set| object::controller_of(set).is_none()) else { return };
+    let labels = |set: &Value| object::metadata(set).and_then(|metadata| metadata.get("labels")).cloned();
+    let is_news = old.is_none_or(|old| object::controller_of(old).is_some() || labels(old) != labels(set));
+    if is_news {
+        for deployment in deployments.list(&change.key.workspace, &change.key.namespace) {
+            let selector = LabelSelector::from_object(&deployment["spec"]["selector"]);
+            if selector.is_ok_and(|selector| !selector.is_empty() && claim::selects(&selector, set)) {
+                queue.add(Key::of(&deployment));
+            }
+        }
+    }
+}
+
+/// Whoever waits for old pods to end wants to know when one has.
+fn hear_pod(deployments: &Cache, sets: &Cache, queue: &Queue, change: &Change) {
+    let has_ended = change.new.as_deref().is_none_or(pods::is_terminal);
+    let had_ended = change.old.as_deref().is_none_or(pods::is_terminal);
+    if !has_ended || had_ended {
+        return;
+    }
+    let set = claim::manager(sets, &resources::REPLICA_SETS, change.object()).and_then(|key| sets.get(&key));
+    let Some(key) = set.and_then(|set| claim::manager(deployments, &resources::DEPLOYMENTS, &set)) else {
+        return;
+    };
+    if deployments.get(&key).is_some_and(|deployment| !limits::is_rolling(&deployment)) {
+        queue.add(key);
+    }
+}
+
+struct Controller {
+    context: Context,
+    deployments: Arc<Cache>,
+    sets: Arc<Cache>,
+    pods: Arc<Cache>,
+    /// The index of sets that nobody manages.
+    orphans: usize,
+    recorder: Recorder,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(deployment) = self.deployments.get(key).filter(|own| self.context.acts_on(own)) else {
+            return Ok(Next::Done);
+        };
+        let Ok(selector) = LabelSelector::from_object(&deployment["spec"]["selector"]) else {
+            return Ok(Next::Done);
+        };
+        if selector.is_empty() {
+            let message = "This deployment is selecting all pods. A non-empty selector is required.";
+            self.recorder.warning(&resources::DEPLOYMENTS, &deployment, "SelectingAll", message);
+            if let Some(seen) = reconcile::seen(&deployment) {
+                self.say(&seen).await?;
+            }
+            return Ok(Next::Done);
+        }
+        let claim = Claim {
+            world: self.context.world(),
+            cache: &self.sets,
+            owners: &resources::DEPLOYMENTS,
+            owner: &deployment,
+            selector: &selector,
+            finalizers: &[],
+        };
+        let sets = claim.claim(claim::candidates(&self.sets, self.orphans, &deployment)).await?;
+        let uids: Vec<String> = sets.iter().map(|set| object::uid(set).to_string()).collect();
+        let plan = reconcile::reconcile(Observed {
+            deployment: &deployment,
+            sets,
+            pods_remain: &|new| {
+                let old = uids.iter().filter(|uid| *uid != new);
+                old.flat_map(|uid| self.pods.owned_by(uid)).any(|pod| !pods::is_terminal(&pod))
+            },
+            now: self.context.clock.now(),
+        });
+        self.execute(&deployment, plan).await
+    }
+
+    async fn execute(&self, deployment: &Value, plan: Plan) -> Result<Next, Status> {
+        let world = self.context.world();
+        if let Some(rollback) = plan.rollback {
+            match rollback.is_warning {
+                true => self.recorder.warning(
+                    &resources::DEPLOYMENTS,
+                    deployment,
+                    rollback.reason,
+                    rollback.message,
+                ),
+                false => self.note(deployment, rollback.reason, rollback.message),
+            }
+            let written = world.update(&resources::DEPLOYMENTS, &rollback.deployment).await?;
+            self.deployments.wrote(&written);
+            return Ok(Next::Done);
+        }
+        if let Some(set) = &plan.create
+            && !self.create(deployment, set).await?
+        {
+            return Ok(Next::Done);
+        }
+        for set in plan.change {
+            self.change(deployment, set).await?;
+        }
+        for set in plan.delete {
+            let key = Key::of(&set);
+            match world.delete(&resources::REPLICA_SETS, &key, DeleteOptions::default()).await {
+                Ok(_) => self.sets.deleting(&key, object::uid(&set)),
+                Err(status) if status.reason() == "NotFound" => {}
+                Err(status) => return Err(status),
+            }
+        }
+        if let Some(deployment) = plan.say {
+            self.say(&deployment).await?;
+        }
+        Ok(plan.again.map_or(Next::Done, Next::After))
+    }
+
+    async fn say(&self, deployment: &Value) -> Result<(), Status> {
+        let written = self.context.world().update_status(&resources::DEPLOYMENTS, deployment).await?;
+        self.deployments.wrote(&written);
+        Ok(())
+    }
+
+    fn note(&self, deployment: &Value, reason: &str, message: String) {
+        self.recorder.normal(&resources::DEPLOYMENTS, deployment, reason, message);
+    }
+
+    async fn change(&self, deployment: &Value, set: Set) -> Result<(), Status> {
+        let Some(next) = &set.next else { return Ok(()) };
+        let written = self.context.world().update(&resources::REPLICA_SETS, next).await?;
+        self.sets.wrote(&written);
+        let (from, to) = (set.current["spec"]["replicas"].as_i64().unwrap_or(1), set.replicas());
+        if from != to {
+            let way = if from < to { "up" } else { "down" };
+            let message = format!("Scaled {way} replica set {} from {from} to {to}", set.name());
+            self.note(deployment, "ScalingReplicaSet", message);
+        }
+        Ok(())
+    }
+
+    /// Creates the new set. Says whether it is there now and all else can go on.
+    async fn create(&self, deployment: &Value, set: &Value) -> Result<bool, Status> {
+        let (world, place) = (self.context.world(), Key::of(deployment));
+        let status =
+            match world.create(&resources::REPLICA_SETS, &place.workspace, &place.namespace, set).await {
+                Ok(made) => {
+                    self.sets.wrote(&made);
+                    let count = made["spec"]["replicas"].as_i64().unwrap_or(0);
+                    if count > 0 {
+                        let name = object::name(&made);
+                        let message = format!("Scaled up replica set {name} from 0 to {count}");
+                        self.note(deployment, "ScalingReplicaSet", message);
+                    }
+                    return Ok(true);
+                }
+                Err(status) => status,
+            };
+        if status.has_cause(NAMESPACE_TERMINATING) {
+            return Ok(false);
+        }
+        let mut changed = deployment.clone();
+        if status.reason() == "AlreadyExists" {
+            let other = world.get(&resources::REPLICA_SETS, &place.beside(object::name(set))).await?;
+            let templates = (&other["spec"]["template"], &deployment["spec"]["template"]);
+            if claim::is_managed_by(&other, object::uid(deployment))
+                && is_same_template(templates.0, templates.1)
+            {
+                // The news of it are late; now they are here.
+                self.sets.wrote(&other);
+                return Ok(false);
+            }
+            let collisions = deployment["status"]["collisionCount"].as_i64().unwrap_or(0);
+            changed["status"]["collisionCount"] = (collisions + 1).into();
+            self.say(&changed).await?;
+            return Err(status);
+        }
+        let message = format!("Failed to create new replica set {:?}: {status}", object::name(set));
+        if limits::progress_deadline(deployment).is_some() {
+            let mut conditions = Conditions::of(&deployment["status"]);
+            let now = self.context.clock.now();
+            conditions.set(condition(PROGRESSING, "False", "ReplicaSetCreateError", &message, now));
+            changed["status"]["conditions"] = conditions.0.into();
+            if changed["status"] != deployment["status"] {
+                // That it could not be created is worse.
+                let _ = self.say(&changed).await;
+            }
+        }
+        self.recorder.warning(&resources::DEPLOYMENTS, deployment, "ReplicaSetCreateError", message);
+        Err(status)
+    }
+}

@@ -1,0 +1,61 @@
+//! What a Deployment says of how it is.
+
+use atoll_meta::time::{self, Timestamp};
+use serde_json::{Value, json};
+
+pub const PROGRESSING: &str = "Progressing";
+pub const AVAILABLE: &str = "Available";
+pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// The conditions of a status.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions(pub Vec<Value>);
+
+impl Conditions {
+    pub fn of(status: &Value) -> Conditions {
+        Conditions(status["conditions"].as_array().cloned().unwrap_or_default())
+    }
+
+    pub fn get(&self, kind: &str) -> Option<&Value> {
+        self.0.iter().find(|condition| condition["type"] == kind)
+    }
+
+    pub fn has_reason(&self, kind: &str, reason: &str) -> bool {
+        self.get(kind).is_some_and(|condition| condition["reason"] == reason)
+    }
+
+    pub fn remove(&mut self, kind: &str) {
+        self.0.retain(|condition| condition["type"] != kind);
+    }
+
+    /// Says something new. What was said already, with the same reason, stays as it was said first.
+    pub fn set(&mut self, mut condition: Value) {
+        let kind = condition["type"].as_str().unwrap_or_default().to_string();
+        if let Some(current) = self.get(&kind)
+            && current["status"] == condition["status"]
+        {
+            if current["reason"] == condition["reason"] {
+                return;
+            }
+            condition["lastTransitionTime"] = current["lastTransitionTime"].clone();
+        }
+        self.remove(&kind);
+        self.0.push(condition);
+    }
+
+    /// When something was last said about `kind`.
+    pub fn updated(&self, kind: &str) -> Option<Timestamp> {
+        time::parse(self.get(kind)?["lastUpdateTime"].as_str()?).ok()
+    }
+}
+
+pub fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    json!({
+        "type": kind,
+        "status": status,
+        "lastUpdateTime": now.to_time(),
+        "lastTransitionTime": now.to_time(),
+        "reason": reason,
+        "message": message,
+    })
+}

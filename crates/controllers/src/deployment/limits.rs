@@ -1,0 +1,119 @@
+//! What a Deployment says of how far it may go.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+/// What counts as no limit at all.
+const UNLIMITED: i64 = i32::MAX as i64;
+
+pub fn replicas(deployment: &Value) -> i64 {
+    deployment["spec"]["replicas"].as_i64().unwrap_or(1)
+}
+
+pub fn is_rolling(deployment: &Value) -> bool {
+    deployment["spec"]["strategy"]["type"] == "RollingUpdate"
+}
+
+pub fn is_paused(deployment: &Value) -> bool {
+    deployment["spec"]["paused"] == true
+}
+
+/// How many pods there may be beyond those wanted.
+pub fn max_surge(deployment: &Value) -> i64 {
+    if is_rolling(deployment) { fences(deployment).0 } else { 0 }
+}
+
+/// How many of those wanted may be missing.
+pub fn max_unavailable(deployment: &Value) -> i64 {
+    let replicas = replicas(deployment);
+    match is_rolling(deployment) && replicas > 0 {
+        true => fences(deployment).1.min(replicas),
+        false => 0,
+    }
+}
+
+pub fn progress_deadline(deployment: &Value) -> Option<i64> {
+    deployment["spec"]["progressDeadlineSeconds"].as_i64().filter(|seconds| *seconds != UNLIMITED)
+}
+
+pub fn history_limit(deployment: &Value) -> Option<usize> {
+    let limit = deployment["spec"]["revisionHistoryLimit"].as_i64().filter(|limit| *limit != UNLIMITED)?;
+    usize::try_from(limit).ok()
+}
+
+pub fn min_ready_seconds(deployment: &Value) -> i64 {
+    deployment["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
+}
+
+/// Surge and unavailability. Both can be rounded to nothing, and then nothing could ever be done.
+fn fences(deployment: &Value) -> (i64, i64) {
+    let rolling = &deployment["spec"]["strategy"]["rollingUpdate"];
+    let wanted = replicas(deployment);
+    let surge = portion(&rolling["maxSurge"], wanted, true);
+    let unavailable = portion(&rolling["maxUnavailable"], wanted, false);
+    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
+}
+
+/// A number, or a percentage of `total`.
+fn portion(value: &Value, total: i64, up: bool) -> i64 {
+    if let Some(count) = value.as_i64() {
+        return count;
+    }
+    let percent: Option<i64> = value.as_str().and_then(|text| text.strip_suffix('%')?.parse().ok());
+    let whole = percent.unwrap_or(0).saturating_mul(total);
+    if up { whole.div_euclid(100) + i64::from(whole.rem_euclid(100) > 0) } else { whole.div_euclid(100) }
+}
+
+/// Whether a Deployment with this status has all it wants, and nothing else.
+pub fn is_complete(deployment: &Value, status: &Value) -> bool {
+    let wanted = replicas(deployment);
+    let count = |field: &str| status[field].as_i64().unwrap_or(0);
+    ["updatedReplicas", "replicas", "availableReplicas"].into_iter().all(|field| count(field) == wanted)
+        && count("observedGeneration") >= object::generation(deployment)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fences_are_numbers_or_percentages() {
+        // Replicas, surge, unavailable; what they come to.
+        for (replicas, surge, unavailable, wanted) in [
+            (2, json!("0%"), json!("1%"), (0, 1)),
+            (1, json!("0%"), json!("1%"), (0, 1)),
+            (2, json!("1%"), json!("25%"), (1, 0)),
+            (1, json!("1%"), json!("25%"), (1, 0)),
+            (2, json!("1%"), json!("0%"), (1, 0)),
+            (10, json!("25%"), json!("25%"), (3, 2)),
+            (4, json!("25%"), json!("25%"), (1, 1)),
+            (10, json!(3), json!(2), (3, 2)),
+            (3, json!("100%"), json!(7), (3, 3)),
+            (0, json!(1), json!(1), (1, 0)),
+            (5, Value::Null, Value::Null, (0, 1)),
+        ] {
+            let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+            let mut deployment = json!({"spec": {
+                "replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+            }});
+            assert_eq!((max_surge(&deployment), max_unavailable(&deployment)), wanted, "{deployment}");
+            deployment["spec"]["strategy"] = json!({"type": "Recreate"});
+            assert_eq!((max_surge(&deployment), max_unavailable(&deployment)), (0, 0));
+        }
+    }
+
+    #[test]
+    fn the_largest_number_is_no_limit() {
+        for (value, deadline, history) in
+            [(json!(600), Some(600), Some(600)), (json!(0), Some(0), Some(0)), (json!(i32::MAX), None, None)]
+        {
+            let deployment =
+                json!({"spec": {"progressDeadlineSeconds": value, "revisionHistoryLimit": value}});
+            assert_eq!(progress_deadline(&deployment), deadline);
+            assert_eq!(history_limit(&deployment), history);
+        }
+        assert_eq!((progress_deadline(&json!({})), history_limit(&json!({}))), (None, None));
+    }
+}

@@ -1,0 +1,142 @@
+//! The ReplicaSet that a Deployment wants: which it is, what it is called, what it says of its past.
+
+use atoll_informer::resources::DEPLOYMENTS;
+use atoll_meta::{json as text, object};
+use serde_json::{Value, json};
+
+use super::limits;
+use super::set::{
+    DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY, Set, TEMPLATE_HASH, by_age, is_same_template,
+};
+use crate::pods::controller_reference;
+
+/// As many characters of history as a ReplicaSet remembers.
+const LONGEST_HISTORY: usize = 2000;
+const LONGEST_NAME: usize = 253;
+/// Letters and digits of generated names.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+pub const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+/// What a Deployment and its ReplicaSets say of themselves only.
+const OWN_ANNOTATIONS: [&str; 6] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
+    ROLLBACK_TO,
+];
+
+pub fn is_shared(annotation: &str) -> bool {
+    !OWN_ANNOTATIONS.contains(&annotation) && annotation != atoll_informer::WORKSPACE
+}
+
+/// The set with the Deployment's template, the oldest if there are more, and all others, older ones first.
+pub fn split(deployment: &Value, mut sets: Vec<Set>) -> (Option<Set>, Vec<Set>) {
+    sets.sort_by(by_age);
+    let template = &deployment["spec"]["template"];
+    let new = sets.iter().position(|set| is_same_template(&set.current["spec"]["template"], template));
+    let new = new.map(|position| sets.remove(position));
+    (new, sets)
+}
+
+/// The revision that a new set gets after these.
+pub fn next_revision(old: &[Set]) -> i64 {
+    old.iter().filter_map(Set::revision).max().unwrap_or(0).max(0) + 1
+}
+
+/// Gives the new set what it should have of its Deployment: annotations, its revision, and how long pods must be ready.
+pub fn bring_up_to_date(deployment: &Value, new: &mut Set, revision: i64) {
+    annotate(deployment, new, revision);
+    let seconds = limits::min_ready_seconds(deployment);
+    if new.current["spec"]["minReadySeconds"].as_i64().unwrap_or(0) != seconds {
+        new.change()["spec"]["minReadySeconds"] = seconds.into();
+    }
+}
+
+fn annotate(deployment: &Value, set: &mut Set, revision: i64) {
+    for (key, value) in object::annotations(deployment).filter(|(key, _)| is_shared(key)) {
+        set.set_annotation(key, value);
+    }
+    let before = set.annotation(REVISION).map(String::from);
+    let Some(number) =
+        before.as_deref().filter(|text| !text.is_empty()).map_or(Some(0), |text| text.parse().ok())
+    else {
+        return;
+    };
+    if number >= revision {
+        return;
+    }
+    set.set_annotation(REVISION, &revision.to_string());
+    // It was the new one before, and is so again.
+    if let Some(before) = before
+        && let Some(history) = longer_history(set.annotation(REVISION_HISTORY).unwrap_or_default(), &before)
+    {
+        set.set_annotation(REVISION_HISTORY, &history);
+    }
+}
+
+/// `None` where there is no room.
+fn longer_history(history: &str, revision: &str) -> Option<String> {
+    if history.is_empty() || history.starts_with(',') {
+        return Some(revision.into());
+    }
+    let mut rest = history;
+    while rest.len() + revision.len() + 1 > LONGEST_HISTORY {
+        rest = rest.split_once(',')?.1;
+    }
+    Some(format!("{rest},{revision}"))
+}
+
+/// The new set, to be created with `replicas` pods.
+pub fn made_from(deployment: &Value, replicas: i64, revision: i64) -> Value {
+    let mut template = deployment["spec"]["template"].clone();
+    let hash = template_hash(&template, deployment["status"]["collisionCount"].as_u64());
+    object::set_label(&mut template, TEMPLATE_HASH, &hash);
+    let mut selector = deployment["spec"]["selector"].clone();
+    selector["matchLabels"][TEMPLATE_HASH] = hash.as_str().into();
+    let mut set = Set::new(std::sync::Arc::new(json!({
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": set_name(object::name(deployment), &hash),
+            "namespace": object::namespace(deployment),
+            "ownerReferences": [controller_reference(&DEPLOYMENTS, deployment)],
+            "labels": template["metadata"]["labels"],
+        },
+        "spec": {"replicas": replicas, "selector": selector, "template": template},
+    })));
+    bring_up_to_date(deployment, &mut set, revision);
+    note_replicas(deployment, &mut set);
+    set.object().clone()
+}
+
+/// Notes on a set what its Deployment wanted when it was given its size. Says whether that is news.
+pub fn note_replicas(deployment: &Value, set: &mut Set) -> bool {
+    let wanted = limits::replicas(deployment);
+    let most = wanted + limits::max_surge(deployment);
+    let desired = set.set_annotation(DESIRED_REPLICAS, &wanted.to_string());
+    set.set_annotation(MAX_REPLICAS, &most.to_string()) || desired
+}
+
+/// The name of the set: it is always the same for the same template, so that it is never made twice.
+fn set_name(deployment: &str, hash: &str) -> String {
+    let room = LONGEST_NAME.saturating_sub(1 + hash.len());
+    let start = if deployment.len() > room && room > 0 { &deployment[..room] } else { deployment };
+    format!("{start}-{hash}")
+}
+
+/// A short word for a template; another one for each collision.
+fn template_hash(template: &Value, collisions: Option<u64>) -> String {
+    let mut hash: u32 = 0x811c_9dc5;
+    let collisions = collisions.map(u64::to_le_bytes).unwrap_or_default();
+    let counted: &[u8] = if collisions == [0; 8] { &[] } else { &collisions };
+    for byte in text::to_vec(template).iter().chain(counted) {
+        hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    }
+    let letter = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
+    hash.to_string().bytes().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! A ReplicaSet of a Deployment, as it is and as it is to be.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use atoll_meta::object;
+use serde_json::Value;
+
+pub const REVISION: &str = "deployment.kubernetes.io/revision";
+pub const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
+pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
+pub const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
+pub const TEMPLATE_HASH: &str = "pod-template-hash";
+
+#[derive(Clone, Debug)]
+pub struct Set {
+    pub current: Arc<Value>,
+    /// What it is to be instead.
+    pub next: Option<Value>,
+}
+
+impl Set {
+    pub fn new(current: Arc<Value>) -> Set {
+        Set { current, next: None }
+    }
+
+    pub fn object(&self) -> &Value {
+        self.next.as_ref().unwrap_or(&self.current)
+    }
+
+    pub fn change(&mut self) -> &mut Value {
+        self.next.get_or_insert_with(|| self.current.as_ref().clone())
+    }
+
+    pub fn name(&self) -> &str {
+        object::name(&self.current)
+    }
+
+    /// How many pods it is to have.
+    pub fn replicas(&self) -> i64 {
+        self.object()["spec"]["replicas"].as_i64().unwrap_or(1)
+    }
+
+    pub fn is_active(&self) -> bool {
+        self.replicas() > 0
+    }
+
+    pub fn count(&self, field: &str) -> i64 {
+        self.current["status"][field].as_i64().unwrap_or(0)
+    }
+
+    /// Pods that can be counted on, less those that it is to lose.
+    pub fn available(&self) -> i64 {
+        self.count("availableReplicas").min(self.replicas())
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        object::annotation(self.object(), key)
+    }
+
+    /// `None` for what is no number.
+    pub fn revision(&self) -> Option<i64> {
+        self.annotation(REVISION).map_or(Some(0), |text| text.parse().ok())
+    }
+
+    pub fn set_annotation(&mut self, key: &str, value: &str) -> bool {
+        let changes = self.annotation(key) != Some(value);
+        if changes {
+            object::set_annotation(self.change(), key, value);
+        }
+        changes
+    }
+}
+
+/// Older ones first, then by name.
+pub fn by_age(one: &Set, other: &Set) -> Ordering {
+    let born = |set: &Set| object::creation_timestamp(&set.current).map(String::from);
+    born(one).cmp(&born(other)).then_with(|| one.name().cmp(other.name()))
+}
+
+/// Lower revisions first, then older ones.
+pub fn by_revision(one: &Set, other: &Set) -> Ordering {
+    let revision = |set: &Set| set.revision().unwrap_or(0);
+    revision(one).cmp(&revision(other)).then_with(|| by_age(one, other))
+}
+
+/// Whether two templates want the same pods, whatever hash they say they have.
+pub fn is_same_template(one: &Value, other: &Value) -> bool {
+    let labels = |template: &Value| -> Vec<(String, String)> {
+        let labels = object::labels(template).filter(|(key, _)| *key != TEMPLATE_HASH);
+        labels.map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    };
+    let rest = |template: &Value| -> Vec<(String, Value)> {
+        let fields = object::metadata(template).into_iter().flatten();
+        let says = |value: &Value| match value {
+            Value::Null => false,
+            Value::Object(map) => !map.is_empty(),
+            Value::Array(list) => !list.is_empty(),
+            _ => true,
+        };
+        let kept = fields.filter(|(field, value)| *field != "labels" && says(value));
+        kept.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    one["spec"] == other["spec"] && labels(one) == labels(other) && rest(one) == rest(other)
+}

@@ -1,0 +1,133 @@
+//! From a budget, its pods and how many there should be to the budget's status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::object;
+use atoll_meta::time::{self, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::{conditions, pods};
+
+/// For so long a pod that is to be evicted counts as gone, though it is not.
+const DELETION_TIMEOUT: i64 = 120;
+const CONDITION: &str = "DisruptionAllowed";
+
+#[derive(Debug)]
+pub struct Outcome {
+    /// The budget with another status, if it has to be written.
+    pub updated: Option<Value>,
+    /// When to look again, for time alone will have changed something.
+    pub recheck: Option<Duration>,
+    /// Pods that were to go and did not.
+    pub not_deleted: Vec<Arc<Value>>,
+}
+
+pub fn reconcile(
+    budget: &Value,
+    pods: &[Arc<Value>],
+    expected: i64,
+    desired: i64,
+    now: Timestamp,
+) -> Outcome {
+    let mut outcome = Outcome { updated: None, recheck: None, not_deleted: Vec::new() };
+    let disrupted = disrupted(budget, pods, now, &mut outcome);
+    let healthy = pods.iter().filter(|pod| {
+        !object::is_being_deleted(pod) && !disrupted.contains_key(object::name(pod)) && pods::is_ready(pod)
+    });
+    let healthy = i64::try_from(healthy.count()).unwrap_or(i64::MAX);
+    let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
+    let mut updated = budget.clone();
+    let mut status = json!({
+        "observedGeneration": object::generation(budget),
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "expectedPods": expected,
+        "disruptionsAllowed": allowed,
+    });
+    if !disrupted.is_empty() {
+        status["disruptedPods"] = disrupted.into();
+    }
+    if let Some(conditions) = budget["status"].get("conditions") {
+        status["conditions"] = conditions.clone();
+    }
+    updated["status"] = status;
+    let (state, reason) = match allowed > 0 {
+        true => ("True", "SufficientPods"),
+        false => ("False", "InsufficientPods"),
+    };
+    let condition = condition(state, reason, "", object::generation(budget));
+    conditions::set_in(&mut updated, condition, &now.to_time());
+    outcome.updated = (!says_the_same(&updated["status"], &budget["status"])).then_some(updated);
+    outcome
+}
+
+/// Pods whose eviction was granted and that are not going yet.
+fn disrupted(
+    budget: &Value,
+    pods: &[Arc<Value>],
+    now: Timestamp,
+    outcome: &mut Outcome,
+) -> Map<String, Value> {
+    let mut still = Map::new();
+    let said = &budget["status"]["disruptedPods"];
+    for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
+        let Some(at) = said.get(object::name(pod)) else { continue };
+        let granted = at.as_str().and_then(|at| time::parse(at).ok()).map_or(0, |at| at.seconds);
+        let left = granted + DELETION_TIMEOUT - now.seconds;
+        if left < 0 || (left == 0 && now.nanos > 0) {
+            outcome.not_deleted.push(pod.clone());
+            continue;
+        }
+        let left = Duration::from_secs(left.unsigned_abs()) + Duration::from_millis(1);
+        outcome.recheck = Some(outcome.recheck.map_or(left, |other| other.min(left)));
+        still.insert(object::name(pod).into(), at.clone());
+    }
+    still
+}
+
+/// Numbers that are not there are zero, and a condition's generation follows that of the whole.
+fn says_the_same(new: &Value, old: &Value) -> bool {
+    let number = |status: &Value, field: &str| status[field].as_i64().unwrap_or(0);
+    let numbers =
+        ["observedGeneration", "currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"];
+    let condition = |status: &Value| {
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let found = conditions.find(|condition| condition["type"] == CONDITION);
+        found.map(|condition| (condition["status"].clone(), condition["reason"].clone()))
+    };
+    let disrupted =
+        |status: &Value| status["disruptedPods"].as_object().filter(|pods| !pods.is_empty()).cloned();
+    numbers.into_iter().all(|field| number(new, field) == number(old, field))
+        && disrupted(new) == disrupted(old)
+        && condition(new) == condition(old)
+}
+
+fn condition(status: &str, reason: &str, message: &str, generation: i64) -> Value {
+    json!({
+        "type": CONDITION,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "observedGeneration": generation,
+    })
+}
+
+/// A budget whose pods could not be counted allows nothing.
+pub fn failed(budget: &Value, problem: &str, now: &str) -> Option<Value> {
+    let mut updated = budget.clone();
+    if !updated["status"].is_object() {
+        updated["status"] = json!({"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+    }
+    updated["status"]["disruptionsAllowed"] = 0.into();
+    let generation = updated["status"]["observedGeneration"].as_i64().unwrap_or(0);
+    let mut condition = condition("False", "SyncFailed", problem, generation);
+    if generation == 0 {
+        condition.as_object_mut().map(|fields| fields.remove("observedGeneration"));
+    }
+    conditions::set_in(&mut updated, condition, now);
+    (updated != *budget).then_some(updated)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Every Service with a selector has EndpointSlices that say where its pods are.
+//!
+//! ```text
+//!   Services, Pods, Nodes, EndpointSlices ─► queue of Services ─► reconcile ─► create, update, delete slices
+//! ```
+
+mod fill;
+mod hints;
+mod reconcile;
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, Change, DeleteOptions, Key, Next, Queue, Recorder, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::context::{Acts, Context};
+use crate::service_pods::{self, Triggers};
+use reconcile::{MANAGED_BY, MANAGER, Observed, Plan, SERVICE_NAME};
+
+/// Services that are worked on together.
+const AT_ONCE: usize = 5;
+
+pub async fn run(context: Context) {
+    let informers = context.informers.clone();
+    let controller = Arc::new(Controller {
+        services: informers.of(&resources::SERVICES),
+        pods: informers.of(&resources::PODS),
+        nodes: informers.of(&resources::NODES),
+        slices: informers.of(&resources::ENDPOINT_SLICES),
+        by_service: informers.of(&resources::ENDPOINT_SLICES).index(by_service),
+        triggers: Triggers::default(),
+        recorder: context.events.recorder("endpoint-slice-controller"),
+        context: context.clone(),
+    });
+    for cache in [&controller.services, &controller.pods, &controller.nodes, &controller.slices] {
+        cache.synced().await;
+    }
+    let queue = Queue::new();
+    controller.services.listen({
+        let (queue, context) = (queue.clone(), context.clone());
+        move |change| {
+            if context.acts_on(change.object()) {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    service_pods::follow(&context, &controller.pods, &controller.services, &queue);
+    controller.slices.listen({
+        let queue = queue.clone();
+        move |change| services_of(change).into_iter().for_each(|key| queue.add(key))
+    });
+    queue
+        .work("endpoint slices", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+/// Slices are looked up by namespace and Service.
+fn by_service(slice: &Value) -> Vec<String> {
+    match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
+        (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
+        _ => Vec::new(),
+    }
+}
+
+/// The Services whose slices have changed, before and after.
+fn services_of(change: &Change) -> Vec<Key> {
+    let ours = |slice: &Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
+    let states = [&change.old, &change.new];
+    if !states.into_iter().flatten().any(ours) {
+        return Vec::new();
+    }
+    let mut names: Vec<&str> =
+        states.into_iter().flatten().filter_map(|slice| object::label(slice, SERVICE_NAME)).collect();
+    names.dedup();
+    names.into_iter().filter(|name| !name.is_empty()).map(|name| change.key.beside(name)).collect()
+}
+
+struct Controller {
+    services: Arc<Cache>,
+    pods: Arc<Cache>,
+    nodes: Arc<Cache>,
+    slices: Arc<Cache>,
+    by_service: usize,
+    triggers: Triggers,
+    recorder: Recorder,
+    context: Context,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(service) = self.services.get(key) else {
+            self.triggers.forget(key);
+            return Ok(Next::Done);
+        };
+        if !service_pods::has_selector(&service) || !self.context.acts_on(&service) {
+            return Ok(Next::Done);
+        }
+        let pods = service_pods::of(&self.pods, &service);
+        let mut slices = self.slices.found(self.by_service, &key.to_string());
+        slices.retain(|slice| !object::is_being_deleted(slice));
+        let plan = reconcile::reconcile(&Observed {
+            service: &service,
+            pods: &pods,
+            slices: &slices,
+            node: &|name| self.nodes.get(&key.in_workspace(name)),
+            // Pods that are placed one by one run on nodes of clusters far away.
+            knows_nodes: self.context.acts == Acts::Everywhere,
+            trigger: self.triggers.since_last(key, &service, &pods).as_deref(),
+        });
+        let complaint = match self.carry_out(key, &service, &plan).await {
+            Ok(()) => match reconcile::complaint(&plan.homeless, &service) {
+                None => return Ok(Next::Done),
+                Some(complaint) => Status::plain_internal(complaint),
+            },
+            Err((did, status)) if status.reason() == "Conflict" => {
+                tracing::debug!(%status, %key, "{did}");
+                return Err(status);
+            }
+            Err((did, status)) => Status::plain_internal(format!("{did}: {}", status.message())),
+        };
+        let message = format!(
+            "Error updating Endpoint Slices for Service {}/{}: {}",
+            key.namespace,
+            key.name,
+            complaint.message()
+        );
+        self.recorder.warning(&resources::SERVICES, &service, "FailedToUpdateEndpointSlices", message);
+        Err(complaint)
+    }
+
+    /// Fails with what failed, in words.
+    async fn carry_out(&self, key: &Key, service: &Value, plan: &Plan) -> Result<(), (String, Status)> {
+        let (world, kind) = (self.context.world(), &resources::ENDPOINT_SLICES);
+        let of = format!("EndpointSlice for Service {}/{}", key.namespace, key.name);
+        // What belongs to something that goes is not made anew.
+        for slice in plan.create.iter().filter(|_| !object::is_being_deleted(service)) {
+            match world.create(kind, &key.workspace, &key.namespace, slice).await {
+                Ok(created) => self.slices.wrote(&created),
+                Err(status) if status.has_cause("NamespaceTerminating") => return Ok(()),
+                Err(status) => return Err((format!("failed to create {of}"), status)),
+            }
+        }
+        for slice in &plan.update {
+            match world.update(kind, slice).await {
+                Ok(updated) => self.slices.wrote(&updated),
+                Err(status) => {
+                    return Err((format!("failed to update {} {of}", object::name(slice)), status));
+                }
+            }
+        }
+        for slice in &plan.delete {
+            let (own, uid) = (Key::of(slice), object::uid(slice));
+            match world.delete(kind, &own, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await
+            {
+                Ok(_) => self.slices.deleting(&own, uid),
+                Err(status) if status.reason() == "NotFound" => {}
+                Err(status) => {
+                    return Err((format!("failed to delete {} {of}", object::name(slice)), status));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! Hints at whom an endpoint is for: those in its zone, or on its node.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+/// What a Service asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hints {
+    None,
+    Zone,
+    /// On the node, else in the zone.
+    Node,
+}
+
+impl Hints {
+    pub fn of(service: &Value) -> Hints {
+        match service["spec"]["trafficDistribution"].as_str() {
+            Some("PreferClose" | "PreferSameZone") => Hints::Zone,
+            Some("PreferSameNode") => Hints::Node,
+            _ => Hints::None,
+        }
+    }
+
+    /// What an endpoint is to have. One that is not ready keeps what it has.
+    fn wanted(self, endpoint: &Value) -> Value {
+        if self == Hints::None {
+            return Value::Null;
+        }
+        if endpoint["conditions"]["ready"] != true {
+            return endpoint["hints"].clone();
+        }
+        let mut hints = json!({});
+        if let Some(zone) = endpoint["zone"].as_str() {
+            hints["forZones"] = json!([{"name": zone}]);
+        }
+        if let Some(node) = endpoint["nodeName"].as_str().filter(|_| self == Hints::Node) {
+            hints["forNodes"] = json!([{"name": node}]);
+        }
+        if hints.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { hints }
+    }
+
+    fn is_right(self, slice: &Value) -> bool {
+        endpoints(slice).all(|endpoint| endpoint["hints"] == self.wanted(endpoint))
+    }
+
+    fn set(self, slice: &mut Value) {
+        for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
+            let wanted = self.wanted(endpoint);
+            let Some(fields) = endpoint.as_object_mut() else { continue };
+            match wanted {
+                Value::Null => drop(fields.remove("hints")),
+                hints => drop(fields.insert("hints".into(), hints)),
+            }
+        }
+    }
+}
+
+fn endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
+    slice["endpoints"].as_array().into_iter().flatten()
+}
+
+/// Sets the hints of slices that are written, and writes others that have wrong ones.
+pub fn give(hints: Hints, create: &mut [Value], update: &mut Vec<Value>, kept: &[&Arc<Value>]) {
+    update.extend(kept.iter().filter(|slice| !hints.is_right(slice)).map(|slice| slice.as_ref().clone()));
+    for slice in create.iter_mut().chain(update) {
+        hints.set(slice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_follow_what_the_service_prefers() {
+        let endpoint =
+            |ready: bool, zone: &str| json!({"conditions": {"ready": ready}, "zone": zone, "nodeName": "n"});
+        let zone = json!({"forZones": [{"name": "a"}]});
+        let both = json!({"forZones": [{"name": "a"}], "forNodes": [{"name": "n"}]});
+        for (preference, ready, expected) in [
+            ("PreferClose", true, zone.clone()),
+            ("PreferSameZone", true, zone),
+            ("PreferSameNode", true, both),
+            ("PreferSameNode", false, Value::Null),
+            ("", true, Value::Null),
+        ] {
+            let service = json!({"spec": {"trafficDistribution": preference}});
+            let mut update = Vec::new();
+            let existing = Arc::new(json!({"endpoints": [endpoint(ready, "a")]}));
+            give(Hints::of(&service), &mut [], &mut update, &[&existing]);
+            assert_eq!(update.is_empty(), expected.is_null(), "{preference}");
+            if let Some(slice) = update.first() {
+                assert_eq!(slice["endpoints"][0]["hints"], expected, "{preference}");
+            }
+        }
+    }
+
+    #[test]
+    fn hints_go_when_nobody_asks_for_them() {
+        let existing = Arc::new(json!({"endpoints": [{"hints": {"forZones": [{"name": "a"}]}}]}));
+        let mut update = Vec::new();
+        give(Hints::None, &mut [], &mut update, &[&existing]);
+        assert_eq!(update, [json!({"endpoints": [{}]})]);
+    }
+}

@@ -1,0 +1,295 @@
+//! From a Service, its pods and its slices to what has to be written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_informer::WORKSPACE;
+use atoll_meta::{names, object};
+use serde_json::{Map, Value, json};
+
+use super::fill::{self, Endpoints, Filled};
+use super::hints::{self, Hints};
+use crate::go_hash;
+use crate::pods;
+use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
+
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub const MANAGER: &str = "endpointslice-controller.k8s.io";
+
+pub struct Observed<'a> {
+    pub service: &'a Value,
+    /// Those that it selects.
+    pub pods: &'a [Arc<Value>],
+    /// Those of the Service that are managed by us and not going.
+    pub slices: &'a [Arc<Value>],
+    pub node: &'a dyn Fn(&str) -> Option<Arc<Value>>,
+    /// Whether a node that cannot be found is not there.
+    pub knows_nodes: bool,
+    /// When what has changed did so.
+    pub trigger: Option<&'a str>,
+}
+
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub create: Vec<Value>,
+    pub update: Vec<Value>,
+    pub delete: Vec<Arc<Value>>,
+    /// Pods whose nodes are not there, with these: they are left out, and to be looked at again.
+    pub homeless: Vec<(String, String)>,
+}
+
+pub fn reconcile(observed: &Observed<'_>) -> Plan {
+    let mut plan = Plan::default();
+    let families = families(observed.service);
+    for family in &families {
+        let mut part = of_family(observed, family);
+        plan.create.append(&mut part.create);
+        plan.update.append(&mut part.update);
+        plan.delete.append(&mut part.delete);
+        // The same pods are missed in all families.
+        plan.homeless = part.homeless;
+    }
+    let strangers =
+        observed.slices.iter().filter(|slice| !families.iter().any(|own| slice["addressType"] == **own));
+    plan.delete.extend(strangers.cloned());
+    plan
+}
+
+/// What to tell about pods that were left out.
+pub fn complaint(homeless: &[(String, String)], service: &Value) -> Option<String> {
+    let (namespace, name) = (object::namespace(service), object::name(service));
+    let mut told: Vec<String> = homeless
+        .iter()
+        .map(|(pod, node)| {
+            format!("skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found")
+        })
+        .collect();
+    match told.len() {
+        0 => None,
+        1 => told.pop(),
+        _ => Some(format!("[{}]", told.join(", "))),
+    }
+}
+
+fn families(service: &Value) -> Vec<&str> {
+    let said = service["spec"]["ipFamilies"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let said: Vec<&str> = said.filter(|family| matches!(*family, "IPv4" | "IPv6")).collect();
+    match service["spec"]["clusterIP"].as_str() {
+        _ if !said.is_empty() => said,
+        Some(address) if service_pods::has_address(service) => {
+            vec![if address.contains(':') { "IPv6" } else { "IPv4" }]
+        }
+        _ => vec!["IPv4", "IPv6"],
+    }
+}
+
+/// Endpoints that have the same ports.
+#[derive(Default)]
+struct Group {
+    ports: Vec<Value>,
+    wanted: Endpoints,
+    existing: Vec<Arc<Value>>,
+    /// Whether some pod has these ports, even if it is left out.
+    is_wanted: bool,
+}
+
+fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
+    let service = observed.service;
+    let mut plan = Plan::default();
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let existing: Vec<&Arc<Value>> =
+        observed.slices.iter().filter(|slice| slice["addressType"] == family).collect();
+    for slice in &existing {
+        match is_owned(slice, service) {
+            true => {
+                let ports = slice["ports"].as_array().cloned().unwrap_or_default();
+                group(&mut groups, ports).existing.push(Arc::clone(slice));
+            }
+            false => plan.delete.push(Arc::clone(slice)),
+        }
+    }
+    for pod in observed.pods.iter().filter(|pod| service_pods::belongs(pod, true)) {
+        let group = group(&mut groups, ports(service, pod));
+        group.is_wanted = true;
+        let node_name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let node = (observed.node)(node_name);
+        if node.is_none() && observed.knows_nodes && !publishes_all(service) {
+            plan.homeless.push((object::name(pod).into(), node_name.into()));
+            continue;
+        }
+        group.wanted.insert(endpoint(pod, node.as_deref(), service, family));
+    }
+    let empty = |ports: Vec<Value>| new_slice(service, family, ports);
+    for (_, group) in groups {
+        if !group.is_wanted {
+            plan.delete.extend(group.existing);
+            continue;
+        }
+        let Filled { mut create, mut update, mut delete } =
+            fill::fill(service, &group.existing, group.wanted, || empty(group.ports.clone()));
+        plan.create.append(&mut create);
+        plan.update.append(&mut update);
+        plan.delete.append(&mut delete);
+    }
+    // A Service without endpoints has one slice without any, so that it can be told from one not looked at.
+    if existing.len() == plan.delete.len() && plan.create.is_empty() {
+        let placeholder = empty(Vec::new());
+        match plan.delete.as_slice() {
+            [only] if is_placeholder(only, &placeholder) => plan.delete.clear(),
+            _ => plan.create.push(placeholder),
+        }
+    }
+    let kept: Vec<&Arc<Value>> = existing
+        .into_iter()
+        .filter(|slice| !plan.update.iter().any(|other| object::name(other) == object::name(slice)))
+        .filter(|slice| !plan.delete.iter().any(|other| object::name(other) == object::name(slice)))
+        .collect();
+    hints::give(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
+    reuse(&mut plan, service);
+    for slice in plan.create.iter_mut().chain(&mut plan.update) {
+        match observed.trigger {
+            Some(time) => object::set_annotation(slice, LAST_CHANGE, time),
+            None => object::remove_annotation(slice, LAST_CHANGE),
+        }
+    }
+    plan
+}
+
+fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {
+    ports.sort_by_cached_key(|port| go_hash::fnv(&go_hash::slice_port(port)));
+    let printed: Vec<String> = ports.iter().map(go_hash::slice_port).collect();
+    groups.entry(printed.join(" ")).or_insert_with(|| Group { ports, ..Group::default() })
+}
+
+/// Slices that would go are written anew instead of new ones made.
+fn reuse(plan: &mut Plan, service: &Value) {
+    let mut left = Vec::new();
+    for old in std::mem::take(&mut plan.delete) {
+        let fits = is_owned(&old, service)
+            && plan.create.last().is_some_and(|slice| slice["addressType"] == old["addressType"]);
+        match plan.create.pop() {
+            Some(mut slice) if fits => {
+                object::set_name(&mut slice, object::name(&old));
+                object::set_resource_version(&mut slice, object::resource_version(&old));
+                if let Some(workspace) = object::annotation(&old, WORKSPACE) {
+                    object::set_annotation(&mut slice, WORKSPACE, workspace);
+                }
+                plan.update.push(slice);
+            }
+            other => {
+                plan.create.extend(other);
+                left.push(old);
+            }
+        }
+    }
+    plan.delete = left;
+}
+
+fn publishes_all(service: &Value) -> bool {
+    service["spec"]["publishNotReadyAddresses"] == true
+}
+
+fn is_owned(slice: &Value, service: &Value) -> bool {
+    object::owner_references(slice).any(|owner| {
+        owner.uid == object::uid(service) && owner.kind == "Service" && owner.api_version == "v1"
+    })
+}
+
+fn ports(service: &Value, pod: &Value) -> Vec<Value> {
+    let found = service_pods::ports(service).iter().filter_map(|port| {
+        let number = service_pods::find_port(pod, port)?;
+        let name = port["name"].as_str().unwrap_or_default();
+        let mut found = json!({"name": name, "port": number, "protocol": port["protocol"]});
+        if let Some(protocol) = port.get("appProtocol") {
+            found["appProtocol"] = protocol.clone();
+        }
+        Some(found)
+    });
+    found.collect()
+}
+
+fn endpoint(pod: &Value, node: Option<&Value>, service: &Value, family: &str) -> Value {
+    let (serving, terminating) = (pods::is_ready(pod), object::is_being_deleted(pod));
+    let mut addresses = service_pods::addresses(pod, family == "IPv6");
+    addresses.sort();
+    let mut endpoint = json!({
+        "addresses": addresses,
+        "conditions": {
+            "ready": publishes_all(service) || (serving && !terminating),
+            "serving": serving,
+            "terminating": terminating,
+        },
+        "targetRef": {
+            "kind": "Pod",
+            "namespace": object::namespace(pod),
+            "name": object::name(pod),
+            "uid": object::uid(pod),
+        },
+    });
+    let zone = node.and_then(|node| object::label(node, "topology.kubernetes.io/zone"));
+    for (field, value) in [
+        ("nodeName", pod["spec"]["nodeName"].as_str()),
+        ("zone", zone),
+        ("hostname", service_pods::hostname(pod, service)),
+    ] {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            endpoint[field] = value.into();
+        }
+    }
+    endpoint
+}
+
+fn new_slice(service: &Value, family: &str, ports: Vec<Value>) -> Value {
+    let name = object::name(service);
+    let prefix = format!("{name}-");
+    let prefix =
+        if names::name_is_dns_subdomain(&prefix, true).is_empty() { prefix } else { name.to_string() };
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "generateName": prefix,
+            "namespace": object::namespace(service),
+            "labels": labels(service),
+            "ownerReferences": [{
+                "apiVersion": "v1",
+                "kind": "Service",
+                "name": name,
+                "uid": object::uid(service),
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "addressType": family,
+        "endpoints": [],
+        "ports": ports,
+    })
+}
+
+/// The Service's labels and those that say what the slice is.
+pub fn labels(service: &Value) -> Map<String, Value> {
+    let own = object::labels(service).filter(|(label, _)| !is_reserved(label));
+    let mut labels: Map<String, Value> = own.map(|(label, value)| (label.into(), value.into())).collect();
+    if !service_pods::has_address(service) {
+        labels.insert(HEADLESS.into(), "".into());
+    }
+    labels.insert(SERVICE_NAME.into(), object::name(service).into());
+    labels.insert(MANAGED_BY.into(), MANAGER.into());
+    labels
+}
+
+pub fn is_reserved(label: &str) -> bool {
+    matches!(label, SERVICE_NAME | MANAGED_BY | HEADLESS)
+}
+
+fn is_placeholder(slice: &Value, placeholder: &Value) -> bool {
+    let is_empty = |field: &str| slice[field].as_array().is_none_or(Vec::is_empty);
+    is_empty("endpoints")
+        && is_empty("ports")
+        && slice["addressType"] == placeholder["addressType"]
+        && slice["metadata"]["labels"] == placeholder["metadata"]["labels"]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Every Service with a selector has Endpoints of its name, the older form of its EndpointSlices.
+
+mod reconcile;
+mod repack;
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::context::{Acts, Context};
+use crate::service_pods::{self, Triggers};
+use reconcile::{MANAGED_BY, MANAGER};
+
+/// Services that are worked on together.
+const AT_ONCE: usize = 5;
+/// Endpoints that are but a lock.
+const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+
+pub async fn run(context: Context) {
+    let controller = Arc::new(Controller {
+        services: context.informers.of(&resources::SERVICES),
+        pods: context.informers.of(&resources::PODS),
+        endpoints: context.informers.of(&resources::ENDPOINTS),
+        triggers: Triggers::default(),
+        recorder: context.events.recorder("endpoint-controller"),
+        context: context.clone(),
+    });
+    for cache in [&controller.services, &controller.pods, &controller.endpoints] {
+        cache.synced().await;
+    }
+    let queue = Queue::new();
+    controller.services.listen({
+        let (queue, context) = (queue.clone(), context.clone());
+        move |change| {
+            if context.acts_on(change.object()) {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    service_pods::follow(&context, &controller.pods, &controller.services, &queue);
+    controller.endpoints.listen({
+        let queue = queue.clone();
+        move |change| {
+            if change.new.is_none() {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    // Their Services may have gone while nobody looked. Later on, Endpoints may well come before their Service.
+    for endpoints in controller.endpoints.all() {
+        if object::annotation(&endpoints, LEADER).is_none() {
+            queue.add(Key::of(&endpoints));
+        }
+    }
+    queue
+        .work("endpoints", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+struct Controller {
+    services: Arc<Cache>,
+    pods: Arc<Cache>,
+    endpoints: Arc<Cache>,
+    triggers: Triggers,
+    recorder: Recorder,
+    context: Context,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let current = self.endpoints.get(key);
+        let Some(service) = self.services.get(key) else {
+            self.triggers.forget(key);
+            return self.clean_up(key, current.as_deref()).await;
+        };
+        if !service_pods::has_selector(&service) || !self.context.acts_on(&service) {
+            return Ok(Next::Done);
+        }
+        let pods = service_pods::of(&self.pods, &service);
+        let trigger = self.triggers.since_last(key, &service, &pods);
+        let Some(wanted) = reconcile::reconcile(&service, &pods, current.as_deref(), trigger.as_deref())
+        else {
+            return Ok(Next::Done);
+        };
+        let (world, kind) = (self.context.world(), &resources::ENDPOINTS);
+        let written = match current {
+            None => world.create(kind, &key.workspace, &key.namespace, &wanted).await,
+            Some(_) => world.update(kind, &wanted).await,
+        };
+        match written {
+            Ok(written) => {
+                self.endpoints.wrote(&written);
+                Ok(Next::Done)
+            }
+            Err(status) if current.is_none() && status.has_cause("NamespaceTerminating") => Ok(Next::Done),
+            Err(status) => {
+                let place = format!("{}/{}", key.namespace, key.name);
+                let (reason, message) = match current {
+                    None => {
+                        ("FailedToCreateEndpoint", format!("Failed to create endpoint for service {place}"))
+                    }
+                    Some(_) => ("FailedToUpdateEndpoint", format!("Failed to update endpoint {place}")),
+                };
+                let message = format!("{message}: {}", status.message());
+                self.recorder.warning(kind, &wanted, reason, message);
+                Err(status)
+            }
+        }
+    }
+
+    /// The Service is gone, and its Endpoints go with it.
+    async fn clean_up(&self, key: &Key, current: Option<&Value>) -> Result<Next, Status> {
+        // Others' Services are not ours to clean up after; theirs are known by their mark.
+        let ours = |endpoints: &Value| object::label(endpoints, MANAGED_BY) == Some(MANAGER);
+        let acts = self.context.acts == Acts::Everywhere || current.is_some_and(ours);
+        let Some(uid) = current.filter(|_| acts).map(object::uid) else { return Ok(Next::Done) };
+        let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
+        match self.context.world().delete(&resources::ENDPOINTS, key, options).await {
+            Ok(_) => self.endpoints.deleting(key, uid),
+            Err(status) if status.reason() == "NotFound" => {}
+            Err(status) => return Err(status),
+        }
+        Ok(Next::Done)
+    }
+}

@@ -1,0 +1,121 @@
+//! The order in which Go's controllers write lists that have none of their own: by a hash of how Go prints the items.
+
+use serde_json::Value;
+
+const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+
+/// FNV-1a with 128 bits. Its bytes compare like the number.
+pub fn fnv(text: &str) -> u128 {
+    text.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
+}
+
+/// How a text that is always there is printed, after its type.
+fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object[field].as_str().unwrap_or_default()
+}
+
+/// How a field that may be absent is printed.
+fn optional(object: &Value, field: &str) -> String {
+    match &object[field] {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A port of an EndpointSlice.
+pub fn slice_port(port: &Value) -> String {
+    format!(
+        "(v1.EndpointPort){{Name:(*string){} Protocol:(*v1.Protocol){} Port:(*int32){} AppProtocol:(*string){}}}",
+        optional(port, "name"),
+        optional(port, "protocol"),
+        optional(port, "port"),
+        optional(port, "appProtocol"),
+    )
+}
+
+/// A port of Endpoints, but for its type, which is not printed inside a list.
+fn port(port: &Value) -> String {
+    format!(
+        "{{Name:(string){} Port:(int32){} Protocol:(v1.Protocol){} AppProtocol:(*string){}}}",
+        text(port, "name"),
+        port["port"].as_i64().unwrap_or(0),
+        text(port, "protocol"),
+        optional(port, "appProtocol"),
+    )
+}
+
+/// A port of Endpoints.
+pub fn endpoint_port(value: &Value) -> String {
+    format!("(v1.EndpointPort){}", port(value))
+}
+
+fn address(address: &Value) -> String {
+    let target = match &address["targetRef"] {
+        Value::Null => "<nil>".into(),
+        target => format!(
+            "{{Kind:(string){} Namespace:(string){} Name:(string){} UID:(types.UID){} APIVersion:(string){} ResourceVersion:(string){} FieldPath:(string){}}}",
+            text(target, "kind"),
+            text(target, "namespace"),
+            text(target, "name"),
+            text(target, "uid"),
+            text(target, "apiVersion"),
+            text(target, "resourceVersion"),
+            text(target, "fieldPath"),
+        ),
+    };
+    format!(
+        "{{IP:(string){} Hostname:(string){} NodeName:(*string){} TargetRef:(*v1.ObjectReference){target}}}",
+        text(address, "ip"),
+        text(address, "hostname"),
+        optional(address, "nodeName"),
+    )
+}
+
+/// A list within an object: nothing if it is absent.
+fn list(value: &Value, print: fn(&Value) -> String) -> String {
+    match value.as_array().filter(|items| !items.is_empty()) {
+        None => "<nil>".into(),
+        Some(items) => format!("[{}]", items.iter().map(print).collect::<Vec<_>>().join(" ")),
+    }
+}
+
+/// A subset of Endpoints.
+pub fn subset(subset: &Value) -> String {
+    format!(
+        "(v1.EndpointSubset){{Addresses:([]v1.EndpointAddress){} NotReadyAddresses:([]v1.EndpointAddress){} Ports:([]v1.EndpointPort){}}}",
+        list(&subset["addresses"], address),
+        list(&subset["notReadyAddresses"], address),
+        list(&subset["ports"], port),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_go() {
+        let http = json!({"name": "http", "port": 80, "protocol": "TCP"});
+        let unnamed = json!({"port": 80, "protocol": "TCP", "appProtocol": "h2"});
+        let slice_unnamed = json!({"name": "", "port": 80, "protocol": "TCP", "appProtocol": "h2"});
+        let address = json!({"ip": "10.0.0.1", "hostname": "h", "nodeName": "n",
+            "targetRef": {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u"}});
+        let ready = json!({"addresses": [address, address], "ports": [http]});
+        let waiting = json!({"notReadyAddresses": [{"ip": "1.2.3.4"}]});
+        // From fnv.New128a over dump.ForHash of the same values.
+        for (printed, hash) in [
+            (endpoint_port(&http), 0x754b003f50f133a539c60d18cfb30a55_u128),
+            (endpoint_port(&unnamed), 0x37ee7437affda815545503cde56ea508),
+            (slice_port(&http), 0xb6c4d325122a5ba6f795b0bbffcebb6f),
+            (slice_port(&slice_unnamed), 0xb74058f6460dd83c973dee95653d3ad2),
+            (subset(&ready), 0x0129d2d38f774e13f15b0e4b3b52e367),
+            (subset(&waiting), 0x4b67fd63c52c25456f2bfe51caa99231),
+        ] {
+            assert_eq!(fnv(&printed), hash, "{printed}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Revisions in the API.
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, DeleteOptions, Informers, Key, Resource, World, resources};
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::Value;
+
+use super::{hash, in_order, name, number, same};
+use crate::claim::{self, Claim};
+
+/// The revisions of one kind of workload.
+#[derive(Clone)]
+pub(crate) struct History {
+    world: World,
+    pub cache: Arc<Cache>,
+    orphans: usize,
+    kind: &'static Resource,
+}
+
+impl History {
+    pub fn new(informers: &Informers, kind: &'static Resource) -> History {
+        let cache = informers.of(&resources::CONTROLLER_REVISIONS);
+        let orphans = cache.index(claim::orphans);
+        History { world: informers.world().clone(), cache, orphans, kind }
+    }
+
+    /// Those that are the owner's, once selected ones of nobody's are its own too; the latest last.
+    pub async fn claimed(&self, owner: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
+        let mut candidates = claim::candidates(&self.cache, self.orphans, owner);
+        candidates.retain(|revision| !object::is_being_deleted(revision));
+        let claim = Claim {
+            world: &self.world,
+            cache: &self.cache,
+            owners: self.kind,
+            owner,
+            selector,
+            finalizers: &[],
+        };
+        let mut claimed = claim.claim(candidates).await?;
+        claimed.sort_by(|one, other| in_order(one, other));
+        Ok(claimed)
+    }
+
+    /// Makes a revision, with another name if another one has that already.
+    pub async fn create(
+        &self,
+        owner: &Value,
+        mut revision: Value,
+        collisions: &mut i64,
+    ) -> Result<Arc<Value>, Status> {
+        let key = Key::of(owner);
+        loop {
+            let wanted = name(object::name(owner), &hash(&revision["data"], Some(*collisions)));
+            object::set_name(&mut revision, &wanted);
+            match self.create_once(&key, &revision).await {
+                Err(status) if status.reason() == "AlreadyExists" => {
+                    let existing = self.world.get(&self.cache.resource, &key.beside(&wanted)).await?;
+                    if same(&existing["data"], &revision["data"]) {
+                        self.cache.wrote(&existing);
+                        return Ok(Arc::new(existing));
+                    }
+                    *collisions += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Makes a revision with the name that it has. `beside` says where.
+    pub async fn create_once(&self, beside: &Key, revision: &Value) -> Result<Arc<Value>, Status> {
+        let created =
+            self.world.create(&self.cache.resource, &beside.workspace, &beside.namespace, revision).await?;
+        self.cache.wrote(&created);
+        Ok(Arc::new(created))
+    }
+
+    /// What the API has under a name.
+    pub async fn get(&self, key: &Key) -> Result<Value, Status> {
+        self.world.get(&self.cache.resource, key).await
+    }
+
+    pub async fn update(&self, revision: &Value) -> Result<Arc<Value>, Status> {
+        let updated = self.world.update(&self.cache.resource, revision).await?;
+        self.cache.wrote(&updated);
+        Ok(Arc::new(updated))
+    }
+
+    /// Makes an old revision the newest.
+    pub async fn renumber(&self, revision: &Arc<Value>, to: i64) -> Result<Arc<Value>, Status> {
+        if number(revision) == to {
+            return Ok(revision.clone());
+        }
+        let mut changed = revision.as_ref().clone();
+        changed["revision"] = to.into();
+        self.update(&changed).await
+    }
+
+    pub async fn delete(&self, revision: &Value) -> Result<(), Status> {
+        let key = Key::of(revision);
+        let options = DeleteOptions { uid: Some(object::uid(revision)), ..DeleteOptions::default() };
+        match self.world.delete(&self.cache.resource, &key, options).await {
+            Err(status) if status.reason() != "NotFound" => Err(status),
+            _ => {
+                self.cache.deleting(&key, object::uid(revision));
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Nodes that are not heard of are said to be lost, and their pods sent away.
+//!
+//! ```text
+//!   Nodes ─► queue ─► taints by condition (NoSchedule), older labels
+//!   every few seconds: Nodes, Leases ─► health ─► conditions Unknown, pods not ready
+//!                                         └─► zones (how many may be emptied) ─► NoExecute ─► taint_eviction
+//! ```
+
+mod health;
+mod taints;
+mod zones;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::nodes::{self, NO_EXECUTE};
+use crate::{conditions, settings::Settings};
+use health::{Health, Patience};
+use zones::{Turn, Zones};
+
+/// Nodes or pods that are worked on together.
+const AT_ONCE: usize = 8;
+/// How often nodes are emptied that wait for it.
+const PASS: Duration = Duration::from_millis(100);
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+/// How often a write is tried that others are faster than.
+const ATTEMPTS: usize = 5;
+
+pub async fn run(context: Context) {
+    let pods = context.informers.of(&resources::PODS);
+    let controller = Arc::new(Controller {
+        nodes: context.informers.of(&resources::NODES),
+        leases: context.informers.of(&resources::LEASES),
+        by_node: pods.index(nodes::by_node),
+        pods,
+        state: Mutex::default(),
+        recorder: context.events.recorder("node-controller"),
+        settings: context.settings.clone(),
+        context,
+    });
+    for cache in [&controller.nodes, &controller.leases, &controller.pods] {
+        cache.synced().await;
+    }
+    let (nodes, pods) = (Queue::new(), Queue::new());
+    controller.nodes.listen({
+        let (queue, context) = (nodes.clone(), controller.context.clone());
+        move |change| {
+            if change.new.as_ref().is_some_and(|node| context.acts_on(node)) {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    controller.pods.listen({
+        let queue = pods.clone();
+        move |change| {
+            let node = |pod: &Arc<Value>| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_string();
+            let new = change.new.as_ref().map(node).unwrap_or_default();
+            if !new.is_empty() && change.old.as_ref().map(node).unwrap_or_default() != new {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    let tainting = {
+        let controller = controller.clone();
+        nodes.work("node taints", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.mark(&key).await }
+        })
+    };
+    let placed = {
+        let controller = controller.clone();
+        pods.work("pods on lost nodes", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.look_at_pod(&key).await }
+        })
+    };
+    let monitoring = {
+        let controller = controller.clone();
+        async move {
+            loop {
+                controller.monitor().await;
+                tokio::time::sleep(controller.settings.node_monitor_period).await;
+            }
+        }
+    };
+    let emptying = async move {
+        loop {
+            tokio::time::sleep(PASS).await;
+            controller.empty().await;
+        }
+    };
+    tokio::join!(tainting, placed, monitoring, emptying);
+}
+
+struct Controller {
+    nodes: Arc<Cache>,
+    leases: Arc<Cache>,
+    pods: Arc<Cache>,
+    by_node: usize,
+    state: Mutex<State>,
+    recorder: Recorder,
+    settings: Arc<Settings>,
+    context: Context,
+}
+
+#[derive(Default)]
+struct State {
+    known: HashMap<Key, Arc<Value>>,
+    health: HashMap<Key, Health>,
+    /// By workspace.
+    zones: BTreeMap<Arc<str>, Zones>,
+    /// Nodes whose pods are still to be told.
+    untold: HashSet<Key>,
+}
+
+impl Controller {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> String {
+        self.context.clock.now().to_time()
+    }
+
+    /// Sets the taints that keep pods from being placed, and the older labels.
+    async fn mark(&self, key: &Key) -> Result<Next, Status> {
+        let wanted = |node: &Value| {
+            let (taints, labels) = (taints::unplaceable(node, &self.now()), taints::missing_labels(node));
+            (taints.is_some() || !labels.is_empty()).then(|| nodes::patch(node, taints, &labels))
+        };
+        self.change(key, wanted).await.map(|_| Next::Done)
+    }
+
+    /// Patches a node as its present state demands. Returns whether it had to.
+    async fn change(&self, key: &Key, wanted: impl Fn(&Value) -> Option<Value>) -> Result<bool, Status> {
+        let (world, kind) = (self.context.world(), &resources::NODES);
+        let Some(mut node) = self.nodes.get(key) else { return Ok(false) };
+        let mut outcome = Ok(false);
+        for _ in 0..ATTEMPTS {
+            let Some(patch) = wanted(&node) else { return Ok(false) };
+            outcome = match world.patch(kind, key, "", &patch).await {
+                Ok(written) => {
+                    self.nodes.wrote(&written);
+                    return Ok(true);
+                }
+                Err(status) if status.reason() == "NotFound" => return Ok(false),
+                Err(status) if status.reason() == "Conflict" => Err(status),
+                Err(status) => return Err(status),
+            };
+            node = Arc::new(world.get(kind, key).await?);
+        }
+        outcome
+    }
+
+    /// Empties the nodes whose turn it is.
+    async fn empty(&self) {
+        let due: Vec<Key> =
+            self.state().zones.values_mut().flat_map(|zones| zones.due(Instant::now())).collect();
+        for key in due {
+            let wanted = |node: &Value| {
+                let ready = conditions::find(node, "Ready")?["status"].as_str()?;
+                let (add, remove) = taints::emptying(ready)?;
+                let taints =
+                    nodes::swapped(node, &[(add, NO_EXECUTE)], &[(remove, NO_EXECUTE)], &self.now())?;
+                Some(nodes::patch(node, Some(taints), &[]))
+            };
+            if let Err(status) = self.change(&key, wanted).await {
+                // The next look at it asks for it again.
+                tracing::warn!(%status, %key, "a node could not be tainted");
+            }
+        }
+    }
+
+    async fn reach(&self, key: &Key) {
+        let wanted =
+            |node: &Value| Some(nodes::patch(node, Some(taints::reachable(node, &self.now())?), &[]));
+        if let Err(status) = self.change(key, wanted).await {
+            tracing::warn!(%status, %key, "a node's taints could not be removed; trying again");
+        }
+        if let Some(node) = self.nodes.get(key)
+            && let Some(zones) = self.state().zones.get_mut(&key.workspace)
+        {
+            zones.remove(&zones::of(&node), key);
+        }
+    }
+
+    async fn monitor(&self) {
+        let mut all = self.nodes.all();
+        all.retain(|node| self.context.acts_on(node));
+        self.greet(&all);
+        let mut counts: BTreeMap<Arc<str>, BTreeMap<String, (usize, usize)>> = BTreeMap::new();
+        for node in &all {
+            let Some(ready) = self.look(node).await else { continue };
+            if object::label(node, EXCLUDED).is_some() {
+                continue;
+            }
+            let zones = counts.entry(Key::of(node).workspace).or_default();
+            let (good, bad) = zones.entry(zones::of(node)).or_default();
+            *if ready == "True" { good } else { bad } += 1;
+        }
+        let turns: Vec<(Arc<str>, Turn)> = {
+            let mut state = self.state();
+            state.zones.retain(|workspace, _| counts.contains_key(workspace));
+            let turn = |(workspace, counts): (Arc<str>, BTreeMap<_, _>)| {
+                let zones = state.zones.entry(workspace.clone()).or_default();
+                (workspace, zones.look(&counts, &self.settings))
+            };
+            counts.into_iter().map(turn).collect()
+        };
+        for (workspace, turn) in turns {
+            let of_it = || all.iter().map(|node| Key::of(node)).filter(|key| key.workspace == workspace);
+            match turn {
+                Turn::On => {}
+                Turn::Stop => {
+                    for key in of_it() {
+                        self.reach(&key).await;
+                    }
+                }
+                Turn::Again => {
+                    let (now, mut state) = (self.context.clock.now(), self.state());
+                    for key in of_it() {
+                        if let Some(health) = state.health.get_mut(&key) {
+                            health.heard = now;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells of nodes that have come and gone.
+    fn greet(&self, all: &[Arc<Value>]) {
+        let mut state = self.state();
+        let present: HashSet<Key> = all.iter().map(|node| Key::of(node)).collect();
+        let gone: Vec<Key> = state.known.keys().filter(|key| !present.contains(key)).cloned().collect();
+        for key in gone {
+            state.health.remove(&key);
+            state.untold.remove(&key);
+            if let Some(node) = state.known.remove(&key) {
+                self.tell(&node, "RemovingNode", &format!("Removing Node {} from Controller", key.name));
+            }
+        }
+        for node in all {
+            let key = Key::of(node);
+            let zones = state.zones.entry(key.workspace.clone()).or_default();
+            zones.insert(zones::of(node), &self.settings);
+            if state.known.insert(key.clone(), node.clone()).is_none() {
+                self.tell(node, "RegisteredNode", &format!("Registered Node {} in Controller", key.name));
+            }
+        }
+    }
+
+    fn tell(&self, node: &Value, reason: &str, what: &str) {
+        let message = format!("Node {} event: {what}", object::name(node));
+        self.recorder.normal(&resources::NODES, node, reason, message);
+    }
+
+    /// Looks at one node and does what follows from it. Returns what it is taken for, if that is known.
+    async fn look(&self, node: &Arc<Value>) -> Option<String> {
+        let key = Key::of(node);
+        let lease = self.leases.get(&Key::new(&key.workspace, "kube-node-lease", &key.name));
+        let patience = Patience {
+            monitor: self.settings.node_monitor_grace_period,
+            startup: self.settings.node_startup_grace_period,
+        };
+        let known = self.state().health.get(&key).cloned();
+        let seen = health::look(known.as_ref(), node, lease.as_deref(), self.context.clock.now(), patience);
+        if let Some(lost) = &seen.lost {
+            match self.context.world().update_status(&resources::NODES, lost).await {
+                Ok(written) => self.nodes.wrote(&written),
+                // It may just have been heard of; the next look will tell.
+                Err(status) => {
+                    tracing::debug!(%status, %key, "a node could not be given up");
+                    return None;
+                }
+            }
+        }
+        self.state().health.insert(key.clone(), seen.health);
+        let Some(ready) = seen.ready else { return Some(String::new()) };
+        match taints::emptying(&ready) {
+            None => {
+                if taints::reachable(node, "").is_some() {
+                    self.reach(&key).await;
+                } else if let Some(zones) = self.state().zones.get_mut(&key.workspace) {
+                    zones.remove(&zones::of(node), &key);
+                }
+            }
+            // Of two taints that exclude each other, the right one at once.
+            Some((add, opposite)) if nodes::has_taint(node, opposite, NO_EXECUTE) => {
+                let wanted = |node: &Value| {
+                    let taints =
+                        nodes::swapped(node, &[(add, NO_EXECUTE)], &[(opposite, NO_EXECUTE)], &self.now())?;
+                    Some(nodes::patch(node, Some(taints), &[]))
+                };
+                if let Err(status) = self.change(&key, wanted).await {
+                    tracing::warn!(%status, %key, "a node's taints could not be swapped; trying again");
+                }
+            }
+            Some((add, _)) => {
+                if !nodes::has_taint(node, add, NO_EXECUTE)
+                    && let Some(zones) = self.state().zones.get_mut(&key.workspace)
+                {
+                    zones.add(&zones::of(node), key.clone());
+                }
+            }
+        }
+        self.tell_pods(node, &key, &ready, seen.was_ready).await;
+        Some(ready)
+    }
+
+    /// Pods on a node that has ceased to be ready are not ready either.
+    async fn tell_pods(&self, node: &Value, key: &Key, ready: &str, was_ready: bool) {
+        let is_untold = self.state().untold.contains(key);
+        // A kubelet that says so itself also tells of its pods.
+        let has_failed = ready != "True" && was_ready;
+        if has_failed {
+            let message = format!("Node {} status is now: NodeNotReady", key.name);
+            self.recorder.normal(&resources::NODES, node, "NodeNotReady", message);
+        }
+        if !has_failed && (!is_untold || ready == "True") {
+            self.state().untold.remove(key);
+            return;
+        }
+        let mut all_told = true;
+        for pod in self.pods.found(self.by_node, &key.to_string()) {
+            if let Err(status) = self.tell_pod(&pod).await {
+                tracing::debug!(%status, pod = object::name(&pod), "a pod could not be marked; trying again");
+                all_told = false;
+            }
+        }
+        let mut state = self.state();
+        match all_told {
+            true => drop(state.untold.remove(key)),
+            false => drop(state.untold.insert(key.clone())),
+        }
+    }
+
+    async fn tell_pod(&self, pod: &Arc<Value>) -> Result<(), Status> {
+        let Some(condition) = conditions::find(pod, "Ready").filter(|ready| ready["status"] != "False")
+        else {
+            return Ok(());
+        };
+        let mut condition = condition.clone();
+        condition["status"] = "False".into();
+        let mut updated = pod.as_ref().clone();
+        conditions::set_in(&mut updated, condition, &self.now());
+        match self.context.world().update_status(&resources::PODS, &updated).await {
+            Ok(written) => self.pods.wrote(&written),
+            Err(status) if status.reason() == "NotFound" => return Ok(()),
+            Err(status) => return Err(status),
+        }
+        self.recorder.warning(&resources::PODS, pod, "NodeNotReady", "Node is not ready");
+        Ok(())
+    }
+
+    /// A pod that comes to a lost node is not ready from the beginning.
+    async fn look_at_pod(&self, key: &Key) -> Result<Next, Status> {
+        let Some(pod) = self.pods.get(key) else { return Ok(Next::Done) };
+        let node = key.in_workspace(pod["spec"]["nodeName"].as_str().unwrap_or_default());
+        let ready = self.state().health.get(&node).and_then(|health| health.ready.clone());
+        if self.nodes.get(&node).is_some() && ready.is_some_and(|ready| ready != "True") {
+            self.tell_pod(&pod).await?;
+        }
+        Ok(Next::Done)
+    }
+}

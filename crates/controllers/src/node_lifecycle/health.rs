@@ -1,0 +1,116 @@
+//! Whether a node is heard of, and what to write about one that is not.
+
+use std::time::Duration;
+
+use atoll_meta::object;
+use atoll_meta::time::{self, Timestamp};
+use serde_json::{Value, json};
+
+use crate::conditions;
+
+/// Conditions that nobody knows anything about when a node is not heard of.
+const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+
+/// What is remembered of a node, by our own clock: clocks elsewhere may be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// When something was last heard.
+    pub heard: Timestamp,
+    /// What was then said: when the heartbeat was, and what it said of readiness.
+    heartbeat: Option<String>,
+    pub ready: Option<String>,
+    renewed: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub monitor: Duration,
+    pub startup: Duration,
+}
+
+#[derive(Debug)]
+pub struct Seen {
+    pub health: Health,
+    /// The node with conditions that are unknown, if it has to be written.
+    pub lost: Option<Value>,
+    /// Whether the node was ready before.
+    pub was_ready: bool,
+    /// `True`, `False` or `Unknown`; `None` if nobody has said anything yet.
+    pub ready: Option<String>,
+}
+
+pub fn look(
+    known: Option<&Health>,
+    node: &Value,
+    lease: Option<&Value>,
+    now: Timestamp,
+    patience: Patience,
+) -> Seen {
+    let condition = conditions::find(node, "Ready");
+    let text = |condition: &Value, field: &str| condition[field].as_str().map(String::from);
+    let heartbeat = condition.and_then(|condition| text(condition, "lastHeartbeatTime"));
+    let ready = condition.and_then(|condition| text(condition, "status"));
+    let created =
+        object::creation_timestamp(node).and_then(|created| time::parse(created).ok()).unwrap_or(now);
+    let first = if ready.is_none() { created } else { now };
+    let mut health = match known {
+        None => Health { heard: first, heartbeat: None, ready: None, renewed: None },
+        Some(known) => {
+            let is_news =
+                known.ready.is_some() != ready.is_some() || (ready.is_some() && known.heartbeat != heartbeat);
+            Health { heard: if is_news { now } else { known.heard }, ..known.clone() }
+        }
+    };
+    (health.heartbeat, health.ready) = (heartbeat, ready.clone());
+    let renewed = lease.and_then(|lease| time::parse_micro(lease["spec"]["renewTime"].as_str()?).ok());
+    if renewed.is_some() && health.renewed < renewed {
+        health.renewed = renewed;
+        health.heard = now;
+    }
+    let was_ready = ready.as_deref() == Some("True");
+    let grace = if ready.is_none() { patience.startup } else { patience.monitor };
+    let mut seen = Seen { health, lost: None, was_ready, ready };
+    if nanos(now) - nanos(seen.health.heard) > i128::try_from(grace.as_nanos()).unwrap_or(i128::MAX) {
+        seen.lost = lost(node, now);
+        seen.ready = Some("Unknown".into());
+        seen.health.ready = seen.ready.clone();
+    }
+    seen
+}
+
+fn nanos(time: Timestamp) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
+}
+
+/// The node with everything unknown, unless it says so already.
+fn lost(node: &Value, now: Timestamp) -> Option<Value> {
+    if conditions::find(node, "Ready").is_some_and(|ready| ready["status"] == "Unknown") {
+        return None;
+    }
+    let now = now.to_time();
+    let mut lost = node.clone();
+    for r#type in CONDITIONS {
+        let condition = match conditions::find(node, r#type) {
+            Some(known) if known["status"] == "Unknown" => continue,
+            Some(known) => json!({
+                "type": r#type,
+                "status": "Unknown",
+                "reason": "NodeStatusUnknown",
+                "message": "Kubelet stopped posting node status.",
+                "lastHeartbeatTime": known["lastHeartbeatTime"],
+            }),
+            None => json!({
+                "type": r#type,
+                "status": "Unknown",
+                "reason": "NodeStatusNeverUpdated",
+                "message": "Kubelet never posted node status.",
+                "lastHeartbeatTime": object::creation_timestamp(node),
+            }),
+        };
+        conditions::set_in(&mut lost, condition, &now);
+    }
+    Some(lost)
+}
+
+#[cfg(test)]
+mod tests;

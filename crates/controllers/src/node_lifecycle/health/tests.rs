@@ -1,0 +1,93 @@
+use super::*;
+
+const PATIENCE: Patience = Patience { monitor: Duration::from_secs(50), startup: Duration::from_secs(60) };
+const START: i64 = 1_800_000_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::new(START + second, 0)
+}
+
+fn node(ready: Option<(&str, i64)>) -> Value {
+    let mut node = json!({"metadata": {"name": "n", "creationTimestamp": at(0).to_time()}, "status": {}});
+    if let Some((status, heartbeat)) = ready {
+        node["status"]["conditions"] = json!([
+            {"type": "Ready", "status": status, "reason": "KubeletReady", "message": "ok",
+             "lastHeartbeatTime": at(heartbeat).to_time(), "lastTransitionTime": at(0).to_time()},
+            {"type": "NetworkUnavailable", "status": "False"},
+        ]);
+    }
+    node
+}
+
+fn lease(second: i64) -> Value {
+    json!({"spec": {"renewTime": at(second).to_micro_time()}})
+}
+
+#[test]
+fn nodes_are_lost_when_nothing_is_heard_of_them() {
+    // Each step: the second, the node's state and heartbeat, its lease; then what it is taken for.
+    type Step = (i64, Option<(&'static str, i64)>, Option<i64>, Option<&'static str>);
+    let cases: [(&str, &[Step]); 6] = [
+        ("silent from the start", &[(59, None, None, None), (61, None, None, Some("Unknown"))]),
+        ("heard of long ago, but we have just begun", &[(500, Some(("True", 0)), None, Some("True"))]),
+        (
+            "heartbeats",
+            &[
+                (0, Some(("True", 0)), None, Some("True")),
+                (40, Some(("True", 40)), None, Some("True")),
+                (90, Some(("True", 40)), None, Some("True")),
+                (91, Some(("True", 40)), None, Some("Unknown")),
+            ],
+        ),
+        (
+            "leases alone",
+            &[
+                (0, Some(("True", 0)), Some(0), Some("True")),
+                (40, Some(("True", 0)), Some(39), Some("True")),
+                (80, Some(("True", 0)), Some(39), Some("True")),
+                (91, Some(("True", 0)), Some(39), Some("Unknown")),
+                (92, Some(("True", 92)), Some(39), Some("True")),
+            ],
+        ),
+        ("leases before any status", &[(59, None, Some(59), None), (100, None, Some(99), None)]),
+        (
+            "not ready, then silent",
+            &[(0, Some(("False", 0)), None, Some("False")), (51, Some(("False", 0)), None, Some("Unknown"))],
+        ),
+    ];
+    for (what, steps) in cases {
+        let mut health = None;
+        for (second, state, renewed, expected) in steps {
+            let lease = renewed.map(lease);
+            let seen = look(health.as_ref(), &node(*state), lease.as_ref(), at(*second), PATIENCE);
+            assert_eq!(seen.ready.as_deref(), *expected, "{what} at {second}");
+            assert_eq!(seen.lost.is_some(), *expected == Some("Unknown"), "{what} at {second}");
+            health = Some(seen.health);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let first = look(None, &node(Some(("True", 0))), None, at(0), PATIENCE);
+    let seen = look(Some(&first.health), &node(Some(("True", 0))), None, at(60), PATIENCE);
+    assert!(seen.was_ready);
+    let lost = seen.lost.unwrap();
+    let ready = conditions::find(&lost, "Ready").unwrap();
+    assert_eq!(
+        *ready,
+        json!({"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+            "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
+    );
+    let memory = conditions::find(&lost, "MemoryPressure").unwrap();
+    assert_eq!(
+        *memory,
+        json!({"type": "MemoryPressure", "status": "Unknown", "reason": "NodeStatusNeverUpdated",
+            "message": "Kubelet never posted node status.",
+            "lastHeartbeatTime": at(0).to_time(), "lastTransitionTime": at(60).to_time()})
+    );
+    assert_eq!(conditions::find(&lost, "NetworkUnavailable").unwrap()["status"], "False");
+    let again = look(Some(&seen.health), &lost, None, at(70), PATIENCE);
+    assert!(again.lost.is_none() && !again.was_ready, "it is said once");
+}

@@ -1,0 +1,126 @@
+//! Taints that say what a node's conditions mean for pods.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::nodes::{self, NO_EXECUTE, NO_SCHEDULE};
+
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Condition, its state, and the taint for that.
+const BY_CONDITION: [(&str, &str, &str); 6] = [
+    ("Ready", "False", NOT_READY),
+    ("Ready", "Unknown", UNREACHABLE),
+    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
+    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
+    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
+];
+
+/// Labels that have an older name, too.
+const LABELS: [(&str, &str); 2] =
+    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
+
+/// The node's taints with those that keep pods from being placed on it; `None` if they are right.
+pub fn unplaceable(node: &Value, now: &str) -> Option<Vec<Value>> {
+    let mut wanted = Vec::new();
+    for condition in node["status"]["conditions"].as_array().into_iter().flatten() {
+        let means = |(r#type, status, _): &&(&str, &str, &str)| {
+            condition["type"] == **r#type && condition["status"] == **status
+        };
+        wanted.extend(BY_CONDITION.iter().find(means).map(|(_, _, key)| *key));
+    }
+    if node["spec"]["unschedulable"] == true {
+        wanted.push(UNSCHEDULABLE);
+    }
+    let ours = BY_CONDITION.iter().map(|(_, _, key)| *key).chain([UNSCHEDULABLE]);
+    let add: Vec<_> = wanted.iter().map(|key| (*key, NO_SCHEDULE)).collect();
+    let remove: Vec<_> = ours.filter(|key| !wanted.contains(key)).map(|key| (key, NO_SCHEDULE)).collect();
+    nodes::swapped(node, &add, &remove, now)
+}
+
+/// Labels that have to be added for those who look for the older name.
+pub fn missing_labels(node: &Value) -> Vec<(&'static str, &str)> {
+    let missing = |(label, older): &(&'static str, &'static str)| {
+        let value = object::label(node, label)?;
+        (object::label(node, older) != Some(value)).then_some((*older, value))
+    };
+    LABELS.iter().filter_map(missing).collect()
+}
+
+/// The taint that empties a node of which this is known, and the one it must not have then.
+pub fn emptying(ready: &str) -> Option<(&'static str, &'static str)> {
+    match ready {
+        "False" => Some((NOT_READY, UNREACHABLE)),
+        "Unknown" => Some((UNREACHABLE, NOT_READY)),
+        _ => None,
+    }
+}
+
+/// The node's taints without those that empty it; `None` if it has none.
+pub fn reachable(node: &Value, now: &str) -> Option<Vec<Value>> {
+    nodes::swapped(node, &[], &[(UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)], now)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn keys(taints: Option<Vec<Value>>) -> Option<String> {
+        let keys = |taint: &Value| {
+            format!("{}:{}", taint["key"].as_str().unwrap(), taint["effect"].as_str().unwrap())
+        };
+        taints.map(|taints| taints.iter().map(keys).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn conditions_become_taints() {
+        let other = json!({"key": "mine", "effect": "NoSchedule"});
+        let not_ready = json!({"key": NOT_READY, "effect": "NoSchedule"});
+        let emptied = json!({"key": NOT_READY, "effect": "NoExecute"});
+        for (conditions, unschedulable, taints, expected) in [
+            (json!([["Ready", "True"]]), false, json!([]), None),
+            (
+                json!([["Ready", "True"]]),
+                true,
+                json!([]),
+                Some("node.kubernetes.io/unschedulable:NoSchedule"),
+            ),
+            (json!([["Ready", "True"]]), false, json!([other, not_ready]), Some("mine:NoSchedule")),
+            (json!([["Ready", "False"]]), false, json!([not_ready, emptied]), None),
+            (
+                json!([["Ready", "Unknown"], ["MemoryPressure", "True"]]),
+                false,
+                json!([not_ready, emptied]),
+                Some(
+                    "node.kubernetes.io/not-ready:NoExecute node.kubernetes.io/unreachable:NoSchedule node.kubernetes.io/memory-pressure:NoSchedule",
+                ),
+            ),
+            (json!([["PIDPressure", "Unknown"], ["Other", "True"]]), false, json!([]), None),
+        ] {
+            let list = conditions.as_array().unwrap().iter();
+            let list: Vec<Value> = list.map(|pair| json!({"type": pair[0], "status": pair[1]})).collect();
+            let node = json!({
+                "spec": {"unschedulable": unschedulable, "taints": taints},
+                "status": {"conditions": list},
+            });
+            assert_eq!(keys(unplaceable(&node, "now")).as_deref(), expected, "{node}");
+        }
+    }
+
+    #[test]
+    fn older_labels_follow_newer_ones() {
+        let node = json!({"metadata": {"labels": {
+            "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "amd64",
+        }}});
+        assert_eq!(
+            missing_labels(&node),
+            [("beta.kubernetes.io/os", "linux"), ("beta.kubernetes.io/arch", "arm64")]
+        );
+        assert!(missing_labels(&json!({"metadata": {}})).is_empty());
+    }
+}

@@ -1,0 +1,213 @@
+//! How many nodes may be emptied, zone by zone: fewer where many fail at once, for then it may be us who cannot see.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use atoll_informer::Key;
+use atoll_meta::object;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::settings::Settings;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Initial,
+    Normal,
+    Partial,
+    Full,
+}
+
+pub struct Zone {
+    state: State,
+    /// Nodes in a second.
+    rate: f64,
+    /// When the next node may be emptied.
+    next: Option<Instant>,
+    /// Nodes that are to be emptied, first come first served.
+    waiting: Vec<Key>,
+    known: BTreeSet<Key>,
+}
+
+/// What a look at all nodes means for those who write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing unusual.
+    On,
+    /// No node is left: nothing is emptied any longer.
+    Stop,
+    /// There are nodes again: all are as good as just heard of.
+    Again,
+}
+
+/// The zones of a workspace, by name.
+#[derive(Default)]
+pub struct Zones(BTreeMap<String, Zone>);
+
+/// Region and zone of a node.
+pub fn of(node: &Value) -> String {
+    let label = |names: [&str; 2]| {
+        names.into_iter().find_map(|name| object::label(node, name)).unwrap_or_default().to_string()
+    };
+    let region = label(["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"]);
+    let zone = label(["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"]);
+    format!("{region}:{zone}")
+}
+
+/// What state a zone is in with so many nodes that are ready and that are not.
+fn state(ready: usize, failing: usize, threshold: f64) -> State {
+    #[allow(clippy::cast_precision_loss)]
+    let part = failing as f64 / (failing + ready).max(1) as f64;
+    match () {
+        () if ready == 0 && failing > 0 => State::Full,
+        () if failing > 2 && part >= threshold => State::Partial,
+        () => State::Normal,
+    }
+}
+
+impl Zones {
+    pub fn insert(&mut self, zone: String, settings: &Settings) {
+        self.0.entry(zone).or_insert_with(|| Zone {
+            state: State::Initial,
+            rate: settings.node_eviction_rate,
+            next: None,
+            waiting: Vec::new(),
+            known: BTreeSet::new(),
+        });
+    }
+
+    /// Takes notice of how many nodes of each zone are ready, and how many are not.
+    pub fn look(&mut self, counts: &BTreeMap<String, (usize, usize)>, settings: &Settings) -> Turn {
+        let states: BTreeMap<&String, State> = counts
+            .iter()
+            .map(|(zone, (ready, failing))| {
+                (zone, state(*ready, *failing, settings.unhealthy_zone_threshold))
+            })
+            .collect();
+        for zone in counts.keys() {
+            self.insert(zone.clone(), settings);
+        }
+        self.0.retain(|zone, _| counts.contains_key(zone));
+        let all_full = states.values().all(|state| *state == State::Full);
+        let all_were_full = self.0.values().all(|zone| zone.state == State::Full);
+        match (all_full, all_were_full) {
+            (true, true) => Turn::On,
+            (true, false) => {
+                for zone in self.0.values_mut() {
+                    (zone.state, zone.rate) = (State::Full, 0.0);
+                }
+                Turn::Stop
+            }
+            (false, _) => {
+                for (name, zone) in &mut self.0 {
+                    let size = counts.get(name).map_or(0, |(ready, failing)| ready + failing);
+                    let state = states.get(name).copied().unwrap_or(State::Normal);
+                    if state != zone.state || all_were_full {
+                        zone.rate = rate(state, size, settings);
+                    }
+                    zone.state = state;
+                }
+                if all_were_full { Turn::Again } else { Turn::On }
+            }
+        }
+    }
+
+    /// Asks for a node to be emptied.
+    pub fn add(&mut self, zone: &str, node: Key) {
+        if let Some(zone) = self.0.get_mut(zone)
+            && zone.known.insert(node.clone())
+        {
+            zone.waiting.push(node);
+        }
+    }
+
+    /// The node need not be emptied.
+    pub fn remove(&mut self, zone: &str, node: &Key) {
+        if let Some(zone) = self.0.get_mut(zone)
+            && zone.known.remove(node)
+        {
+            zone.waiting.retain(|waiting| waiting != node);
+        }
+    }
+
+    /// Nodes whose turn it is now.
+    pub fn due(&mut self, now: Instant) -> Vec<Key> {
+        let mut due = Vec::new();
+        for zone in self.0.values_mut().filter(|zone| zone.rate > 0.0) {
+            while !zone.waiting.is_empty() && zone.next.is_none_or(|next| next <= now) {
+                let node = zone.waiting.remove(0);
+                zone.known.remove(&node);
+                due.push(node);
+                zone.next = Some(now + Duration::from_secs_f64(1.0 / zone.rate));
+            }
+        }
+        due
+    }
+}
+
+fn rate(state: State, size: usize, settings: &Settings) -> f64 {
+    match state {
+        State::Initial | State::Normal | State::Full => settings.node_eviction_rate,
+        State::Partial if size > settings.large_cluster_size_threshold => {
+            settings.secondary_node_eviction_rate
+        }
+        State::Partial => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_fail_partly_or_wholly() {
+        for (ready, failing, expected) in [
+            (0, 0, State::Normal),
+            (5, 0, State::Normal),
+            (0, 1, State::Full),
+            (1, 2, State::Normal),
+            (2, 3, State::Partial),
+            (3, 3, State::Normal),
+            (9, 11, State::Partial),
+        ] {
+            assert_eq!(state(ready, failing, 0.55), expected, "{ready} {failing}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_are_emptied_one_after_the_other() {
+        let settings = Settings::default();
+        let mut zones = Zones::default();
+        let key = |name: &str| Key::new("", "", name);
+        let counts = |ready, failing| BTreeMap::from([("z".to_string(), (ready, failing))]);
+        assert_eq!(zones.look(&counts(8, 2), &settings), Turn::On);
+        zones.add("z", key("a"));
+        zones.add("z", key("b"));
+        zones.add("z", key("a"));
+        let start = Instant::now();
+        assert_eq!(zones.due(start), [key("a")]);
+        assert_eq!(zones.due(start + Duration::from_secs(9)), []);
+        assert_eq!(zones.due(start + Duration::from_secs(10)), [key("b")]);
+        zones.add("z", key("c"));
+        assert_eq!(zones.look(&counts(4, 6), &settings), Turn::On);
+        assert_eq!(zones.due(start + Duration::from_secs(99)), [], "many fail in a small zone");
+        assert_eq!(zones.look(&counts(0, 10), &settings), Turn::Stop);
+        assert_eq!(zones.due(start + Duration::from_secs(199)), [], "all fail");
+        assert_eq!(zones.look(&counts(0, 10), &settings), Turn::On);
+        assert_eq!(zones.look(&counts(9, 1), &settings), Turn::Again);
+        assert_eq!(zones.due(start + Duration::from_secs(299)), [key("c")]);
+        zones.add("z", key("d"));
+        zones.remove("z", &key("d"));
+        assert_eq!(zones.due(start + Duration::from_secs(399)), []);
+    }
+
+    #[test]
+    fn a_zone_that_fails_wholly_is_emptied_if_another_does_not() {
+        let settings = Settings::default();
+        let mut zones = Zones::default();
+        let counts = BTreeMap::from([("a".to_string(), (3, 0)), ("b".to_string(), (0, 3))]);
+        assert_eq!(zones.look(&counts, &settings), Turn::On);
+        zones.add("b", Key::new("", "", "n"));
+        assert_eq!(zones.due(Instant::now()).len(), 1);
+    }
+}

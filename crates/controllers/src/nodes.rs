@@ -1,0 +1,80 @@
+//! Nodes as those see them who look after them: pods on them, and taints.
+
+use atoll_informer::Key;
+use atoll_meta::object;
+use serde_json::{Value, json};
+
+pub const NO_SCHEDULE: &str = "NoSchedule";
+pub const NO_EXECUTE: &str = "NoExecute";
+
+/// An index of pods by their nodes.
+pub fn by_node(pod: &Value) -> Vec<String> {
+    match pod["spec"]["nodeName"].as_str() {
+        Some(node) if !node.is_empty() => vec![Key::of(pod).in_workspace(node).to_string()],
+        _ => Vec::new(),
+    }
+}
+
+pub fn taints(node: &Value) -> &[Value] {
+    node["spec"]["taints"].as_array().map_or(&[], Vec::as_slice)
+}
+
+pub fn has_taint(node: &Value, key: &str, effect: &str) -> bool {
+    taints(node).iter().any(|taint| taint["key"] == key && taint["effect"] == effect)
+}
+
+/// Taints by key and effect.
+pub type Marks<'a> = &'a [(&'a str, &'a str)];
+
+/// The node's taints with some added and others removed; `None` if that changes nothing.
+pub fn swapped(node: &Value, add: Marks<'_>, remove: Marks<'_>, now: &str) -> Option<Vec<Value>> {
+    let is_one_of = |taint: &Value, marks: Marks<'_>| {
+        marks.iter().any(|(key, effect)| taint["key"] == *key && taint["effect"] == *effect)
+    };
+    let missing: Vec<Value> = add
+        .iter()
+        .filter(|(key, effect)| !has_taint(node, key, effect))
+        .map(|(key, effect)| json!({"key": key, "effect": effect, "timeAdded": now}))
+        .collect();
+    if missing.is_empty() && !taints(node).iter().any(|taint| is_one_of(taint, remove)) {
+        return None;
+    }
+    let kept = taints(node).iter().filter(|taint| !is_one_of(taint, remove)).cloned();
+    Some(kept.chain(missing).collect())
+}
+
+/// A change of the node's taints and labels, on condition that it is still as it was seen.
+pub fn patch(node: &Value, taints: Option<Vec<Value>>, labels: &[(&str, &str)]) -> Value {
+    let mut patch = json!({"metadata": {"resourceVersion": object::resource_version(node)}});
+    for (label, value) in labels {
+        patch["metadata"]["labels"][*label] = (*value).into();
+    }
+    if let Some(taints) = taints {
+        patch["spec"] = json!({"taints": if taints.is_empty() { Value::Null } else { taints.into() }});
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taints_are_swapped_only_if_that_changes_something() {
+        let node = json!({"spec": {"taints": [
+            {"key": "a", "effect": NO_EXECUTE, "timeAdded": "1"},
+            {"key": "mine", "effect": NO_SCHEDULE},
+        ]}});
+        let keys = |taints: Option<Vec<Value>>| {
+            taints.map(|taints| {
+                taints.iter().map(|taint| taint["key"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+            })
+        };
+        let a = [("a", NO_EXECUTE)];
+        let b = [("b", NO_EXECUTE)];
+        assert_eq!(keys(swapped(&node, &b, &a, "2")).unwrap(), ["mine", "b"]);
+        assert_eq!(keys(swapped(&node, &a, &b, "2")), None);
+        assert_eq!(keys(swapped(&node, &[], &[("a", NO_SCHEDULE)], "2")), None, "another effect");
+        assert_eq!(keys(swapped(&node, &[], &a, "2")).unwrap(), ["mine"]);
+    }
+}

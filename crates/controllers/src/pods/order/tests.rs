@@ -1,0 +1,111 @@
+use serde_json::json;
+
+use super::*;
+
+const NOW: &str = "2026-11-15T12:00:00Z";
+
+/// A pod from words: `node=`, `phase=`, `ready=` (since when), `cost=`, `restarts=`, `sidecar=`, `born=`.
+fn pod(words: &str) -> Value {
+    let word = |name: &str| {
+        let mut found = words.split(' ').filter_map(|word| word.split_once('='));
+        found.find(|(own, _)| *own == name).map(|(_, value)| value)
+    };
+    let mut pod = json!({"metadata": {"uid": word("uid").unwrap_or("u")}, "spec": {}, "status": {}});
+    if let Some(node) = word("node") {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    if let Some(phase) = word("phase") {
+        pod["status"]["phase"] = phase.into();
+    }
+    if let Some(since) = word("ready") {
+        let since = if since == "?" { Value::Null } else { since.into() };
+        let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": since});
+        pod["status"]["conditions"] = json!([ready]);
+    }
+    if let Some(cost) = word("cost") {
+        pod["metadata"]["annotations"] = json!({COST: cost});
+    }
+    if let Some(born) = word("born") {
+        pod["metadata"]["creationTimestamp"] = born.into();
+    }
+    let count = |name: &str| word(name).and_then(|text| text.parse::<i64>().ok());
+    if let Some(restarts) = count("restarts") {
+        pod["status"]["containerStatuses"] = json!([{"name": "c", "restartCount": restarts}, {"name": "d"}]);
+    }
+    if let Some(restarts) = count("sidecar") {
+        pod["spec"]["initContainers"] = json!([{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]);
+        pod["status"]["initContainerStatuses"] =
+            json!([{"name": "s", "restartCount": restarts}, {"name": "i", "restartCount": 99}]);
+    }
+    pod
+}
+
+#[test]
+fn the_least_missed_go_first() {
+    let long_ago = "2026-11-10T12:00:00Z";
+    let ready = "node=a phase=Running ready=2026-11-10T12:00:00Z";
+    let older = format!("{ready} born={long_ago}");
+    let pairs = [
+        ("phase=Running", "node=a phase=Pending"),
+        ("phase=Pending", "phase=Unknown"),
+        ("node=a phase=Unknown", "node=a phase=Running"),
+        ("node=a phase=Running", ready),
+        (&format!("{ready} cost=-1"), ready),
+        (ready, &format!("{ready} cost=1")),
+        (&format!("{ready} cost=9"), &format!("{ready} cost=10")),
+        // Crowded nodes before all that has to do with time.
+        (ready, "node=b phase=Running ready=2026-11-15T11:59:59Z"),
+        ("node=a phase=Running ready=?", "node=a phase=Running ready=2026-11-15T11:59:59Z"),
+        ("node=a phase=Running ready=2026-11-15T11:59:00Z", ready),
+        (&format!("{older} restarts=2"), &format!("{older} restarts=1")),
+        (&format!("{older} restarts=1 sidecar=2"), &format!("{older} restarts=1 sidecar=1")),
+        (&format!("{older} restarts=1 sidecar=0"), &format!("{older} sidecar=9")),
+        (ready, &older),
+        (&format!("{ready} born=2026-11-15T11:59:00Z"), &older),
+        // Of about the same age, neither is older.
+        (
+            &format!("{ready} uid=a born=2026-11-10T12:00:00Z"),
+            &format!("{ready} uid=b born=2026-11-10T12:00:09Z"),
+        ),
+        (
+            &format!("{ready} uid=a born=2026-11-10T12:00:09Z"),
+            &format!("{ready} uid=b born=2026-11-10T12:00:00Z"),
+        ),
+    ];
+    let neighbours = Neighbours(HashMap::from([("a".into(), 2), ("b".into(), 1)]));
+    let now = time::parse(NOW).unwrap();
+    for (first, second) in pairs {
+        let (first, second) = (Arc::new(pod(first)), Arc::new(pod(second)));
+        for mut pods in [vec![first.clone(), second.clone()], vec![second.clone(), first.clone()]] {
+            first_to_go(&mut pods, &neighbours, now);
+            assert_eq!(pods, [first.clone(), second.clone()]);
+        }
+    }
+}
+
+#[test]
+fn costs_are_numbers_as_usually_written() {
+    for (text, wanted) in [
+        ("0", 0),
+        ("7", 7),
+        ("-7", -7),
+        ("2147483647", i32::MAX),
+        ("+7", 0),
+        ("07", 0),
+        ("2147483648", 0),
+        ("x", 0),
+        ("", 0),
+    ] {
+        let pod = json!({"metadata": {"annotations": {COST: text}}});
+        assert_eq!(cost(&pod), wanted, "{text:?}");
+    }
+}
+
+#[test]
+fn only_active_pods_are_neighbours() {
+    let pods = ["node=a phase=Running", "node=a phase=Failed", "node=b phase=Pending", "phase=Pending"];
+    let pods: Vec<Arc<Value>> = pods.into_iter().map(|words| Arc::new(pod(words))).collect();
+    let neighbours = Neighbours::of(&pods);
+    let counts: Vec<usize> = pods.iter().map(|pod| neighbours.beside(pod)).collect();
+    assert_eq!(counts, [1, 1, 1, 1]);
+}

@@ -1,0 +1,230 @@
+//! As many pods as wanted, all alike: ReplicaSets and ReplicationControllers.
+//!
+//! ```text
+//!   sets, pods ─► queue ─► claim pods ─► step: how many to make or delete ─► status, if it has changed
+//! ```
+
+mod reconcile;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::{Cache, Change, Key, Next, Queue, Resource, resources};
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::{Value, json};
+
+use crate::claim::{self, Claim};
+use crate::context::Context;
+use crate::pods::{self, Maker};
+use reconcile::Step;
+
+/// Sets that are looked after together.
+const AT_ONCE: usize = 16;
+/// Pods that are made or deleted before a set is looked at again: somebody may want something else by then.
+const BURST: usize = 2000;
+/// With as many pods a set is looked at for every change of one.
+const SMALL: i64 = 100;
+/// With more, changes are gathered for as long as this for each.
+const PATIENCE: Duration = Duration::from_micros(50);
+
+/// What the two kinds do not have in common.
+struct Flavour {
+    sets: &'static Resource,
+    component: &'static str,
+    /// Whether selectors are no more than labels.
+    plain_selector: bool,
+    /// Whether their status says how many pods are about to end.
+    counts_terminating: bool,
+}
+
+static REPLICA_SET: Flavour = Flavour {
+    sets: &resources::REPLICA_SETS,
+    component: "replicaset-controller",
+    plain_selector: false,
+    counts_terminating: true,
+};
+
+static REPLICATION_CONTROLLER: Flavour = Flavour {
+    sets: &resources::REPLICATION_CONTROLLERS,
+    component: "replication-controller",
+    plain_selector: true,
+    counts_terminating: false,
+};
+
+pub async fn run(context: Context) {
+    run_flavour(context, &REPLICA_SET).await;
+}
+
+pub async fn run_replication_controllers(context: Context) {
+    run_flavour(context, &REPLICATION_CONTROLLER).await;
+}
+
+async fn run_flavour(context: Context, flavour: &'static Flavour) {
+    let sets = context.informers.of(flavour.sets);
+    let pods = context.informers.of(&resources::PODS);
+    let orphans = pods.index(claim::orphans);
+    let queue = Queue::new();
+    let adding = queue.clone();
+    sets.listen(move |change| adding.add(change.key.clone()));
+    let (adding, known) = (queue.clone(), sets.clone());
+    pods.listen(move |change| hear(flavour, &known, &adding, change));
+    tokio::join!(sets.synced(), pods.synced());
+    let maker = Maker {
+        world: context.world().clone(),
+        cache: pods,
+        recorder: context.events.recorder(flavour.component),
+        owners: flavour.sets,
+    };
+    let controller = Arc::new(Controller { flavour, context, sets, orphans, maker });
+    queue
+        .work(flavour.component, AT_ONCE, |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+/// A pod has changed: whose is it, or whose could it be?
+fn hear(flavour: &Flavour, sets: &Cache, queue: &Queue, change: &Change) {
+    let managed = |pod: &Value| claim::manager(sets, flavour.sets, pod);
+    let before = change.old.as_deref().and_then(managed);
+    let Some(pod) = change.new.as_deref() else {
+        match before {
+            Some(key) if change.old.as_deref().is_some_and(pods::is_active) => queue.add(key),
+            Some(key) => later(sets, queue, key),
+            None => {}
+        }
+        return;
+    };
+    let after = managed(pod);
+    if before != after
+        && let Some(key) = before
+    {
+        queue.add(key);
+    }
+    let says_more = change.old.as_deref().is_none_or(|old| says(old) != says(pod));
+    match after {
+        Some(_) if !says_more => {}
+        Some(key) => {
+            match change.old.as_deref().is_some_and(|old| pods::is_active(old) == pods::is_active(pod)) {
+                true => later(sets, queue, key),
+                false => queue.add(key),
+            }
+        }
+        None if object::controller_of(pod).is_some() || object::is_being_deleted(pod) => {}
+        None if !says_more => {}
+        None => {
+            let place = Key::of(pod);
+            for set in sets.list(&place.workspace, &place.namespace) {
+                if selector(flavour, &set).is_ok_and(|selector| claim::selects(&selector, pod)) {
+                    queue.add(Key::of(&set));
+                }
+            }
+        }
+    }
+}
+
+/// What a set wants to know of a pod.
+fn says(pod: &Value) -> impl PartialEq {
+    (
+        pods::is_active(pod),
+        pods::is_terminating(pod),
+        pods::is_ready(pod),
+        pods::ready_since(pod),
+        object::metadata(pod).and_then(|metadata| metadata.get("labels")).cloned(),
+        object::controller_of(pod).map(|owner| owner.uid.to_string()),
+    )
+}
+
+/// Where there are many pods, many change at a time.
+fn later(sets: &Cache, queue: &Queue, key: Key) {
+    let count = sets.get(&key).and_then(|set| set["status"]["replicas"].as_i64()).unwrap_or(0);
+    match u32::try_from(count) {
+        Ok(many) if count > SMALL => queue.add_after(key, PATIENCE * many),
+        _ => queue.add(key),
+    }
+}
+
+fn selector(flavour: &Flavour, set: &Value) -> Result<LabelSelector, String> {
+    let selector = &set["spec"]["selector"];
+    match flavour.plain_selector {
+        true => LabelSelector::from_object(&json!({"matchLabels": selector})),
+        false => LabelSelector::from_object(selector),
+    }
+}
+
+struct Controller {
+    flavour: &'static Flavour,
+    context: Context,
+    sets: Arc<Cache>,
+    /// The index of pods that nobody manages.
+    orphans: usize,
+    maker: Maker,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(set) = self.sets.get(key).filter(|set| self.context.acts_on(set)) else {
+            return Ok(Next::Done);
+        };
+        // A selector that means nothing selects nothing.
+        let Ok(selector) = selector(self.flavour, &set) else { return Ok(Next::Done) };
+        let found = claim::candidates(&self.maker.cache, self.orphans, &set);
+        let (active, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|pod| pods::is_active(pod));
+        let claim = Claim {
+            world: self.context.world(),
+            cache: &self.maker.cache,
+            owners: self.flavour.sets,
+            owner: &set,
+            selector: &selector,
+            finalizers: &[],
+        };
+        let active = claim.claim(active).await?;
+        let uid = object::uid(&set);
+        let terminating = self.flavour.counts_terminating.then(|| {
+            let ours = |pod: &&Arc<Value>| claim::is_managed_by(pod, uid) && claim::selects(&selector, pod);
+            others.iter().filter(|pod| pods::is_terminating(pod)).filter(ours).count()
+        });
+        let managed = self.manage(&set, &active).await;
+        let now = self.context.clock.now();
+        let failure = managed.as_ref().err().map(Status::message);
+        if let Some(status) = reconcile::status(&set, &active, terminating, failure, now) {
+            let mut changed = set.as_ref().clone();
+            changed["status"] = status;
+            let written = self.context.world().update_status(self.flavour.sets, &changed).await?;
+            self.sets.wrote(&written);
+        }
+        managed?;
+        let seconds = reconcile::min_ready_seconds(&set);
+        let next = active.iter().filter_map(|pod| pods::available_after(pod, seconds, now)).min();
+        Ok(next.map_or(Next::Done, Next::After))
+    }
+
+    /// Makes or deletes pods.
+    async fn manage(&self, set: &Arc<Value>, active: &[Arc<Value>]) -> Result<(), Status> {
+        match reconcile::step(set, active.len()) {
+            Step::Rest => Ok(()),
+            Step::Create(count) => {
+                let pod = pods::from_template(self.flavour.sets, set, &set["spec"]["template"]);
+                self.maker.create_many(set, pod, count.min(BURST)).await
+            }
+            Step::Delete(count) => {
+                let mut going = active.to_vec();
+                if count < going.len() {
+                    let related = pods::Neighbours::of(&self.related(set));
+                    pods::first_to_go(&mut going, &related, self.context.clock.now());
+                }
+                going.truncate(count.min(BURST));
+                self.maker.delete_many(set, going).await
+            }
+        }
+    }
+
+    /// Pods of all sets that the manager of this one has.
+    fn related(&self, set: &Value) -> Vec<Arc<Value>> {
+        let Some(manager) = object::controller_of(set) else { return Vec::new() };
+        let sets = self.sets.owned_by(manager.uid).into_iter();
+        let beside = sets.filter(|other| claim::is_managed_by(other, manager.uid));
+        beside.flat_map(|other| self.maker.cache.owned_by(object::uid(&other))).collect()
+    }
+}

@@ -1,0 +1,95 @@
+//! From a set and its pods to what is to be done and what is to be said.
+
+use std::sync::Arc;
+
+use atoll_meta::object;
+use atoll_meta::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::pods;
+use crate::status::{fields, says_the_same, unless_zero};
+
+const FAILURE: &str = "ReplicaFailure";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Rest,
+    Create(usize),
+    Delete(usize),
+}
+
+pub fn step(set: &Value, active: usize) -> Step {
+    let wanted = replicas(set);
+    match object::is_being_deleted(set) {
+        true => Step::Rest,
+        false if active < wanted => Step::Create(wanted - active),
+        false if active > wanted => Step::Delete(active - wanted),
+        false => Step::Rest,
+    }
+}
+
+pub fn min_ready_seconds(set: &Value) -> i64 {
+    set["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
+}
+
+fn replicas(set: &Value) -> usize {
+    set["spec"]["replicas"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(1)
+}
+
+/// What a set's status should be; `None` if it is. `failure` is why pods could not be made or deleted.
+pub fn status(
+    set: &Value,
+    active: &[Arc<Value>],
+    terminating: Option<usize>,
+    failure: Option<&str>,
+    now: Timestamp,
+) -> Option<Value> {
+    let seconds = min_ready_seconds(set);
+    let labels = set["spec"]["template"]["metadata"]["labels"].as_object();
+    let is_fully_labelled = |pod: &Value| {
+        labels.into_iter().flatten().all(|(key, value)| object::label(pod, key) == value.as_str())
+    };
+    let count =
+        |counts: &dyn Fn(&Value) -> bool| -> i64 { active.iter().map(|pod| i64::from(counts(pod))).sum() };
+    let mut status = fields([
+        ("replicas", Some(count(&|_| true))),
+        ("fullyLabeledReplicas", unless_zero(count(&is_fully_labelled))),
+        ("readyReplicas", unless_zero(count(&pods::is_ready))),
+        ("availableReplicas", unless_zero(count(&|pod| pods::is_available(pod, seconds, now)))),
+        ("terminatingReplicas", terminating.and_then(|count| i64::try_from(count).ok())),
+        ("observedGeneration", unless_zero(object::generation(set))),
+    ]);
+    let conditions = conditions(set, active.len(), failure, now);
+    if !conditions.is_empty() {
+        status.insert("conditions".into(), conditions.into());
+    }
+    (!says_the_same(&set["status"], &status)).then_some(Value::Object(status))
+}
+
+fn conditions(set: &Value, active: usize, failure: Option<&str>, now: Timestamp) -> Vec<Value> {
+    let mut conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let failed = conditions.iter().any(|condition| condition["type"] == FAILURE);
+    match failure {
+        None => conditions.retain(|condition| condition["type"] != FAILURE),
+        // The first reason stays.
+        Some(_) if failed => {}
+        Some(message) => {
+            let reason = match step(set, active) {
+                Step::Create(_) => "FailedCreate",
+                Step::Delete(_) => "FailedDelete",
+                Step::Rest => "",
+            };
+            conditions.push(json!({
+                "type": FAILURE,
+                "status": "True",
+                "lastTransitionTime": now.to_time(),
+                "reason": reason,
+                "message": message,
+            }));
+        }
+    }
+    conditions
+}
+
+#[cfg(test)]
+mod tests;

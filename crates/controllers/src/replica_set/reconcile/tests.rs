@@ -1,0 +1,99 @@
+use atoll_meta::time;
+
+use super::*;
+
+fn set(replicas: i64, status: Value) -> Value {
+    json!({
+        "metadata": {"name": "web", "generation": 3},
+        "spec": {
+            "replicas": replicas, "minReadySeconds": 10,
+            "template": {"metadata": {"labels": {"app": "web", "tier": "front"}}},
+        },
+        "status": status,
+    })
+}
+
+fn pod(labels: Value, ready: Option<&str>) -> Arc<Value> {
+    let conditions = match ready {
+        Some(since) => json!([{"type": "Ready", "status": "True", "lastTransitionTime": since}]),
+        None => json!([]),
+    };
+    Arc::new(json!({"metadata": {"labels": labels}, "status": {"conditions": conditions}}))
+}
+
+fn now() -> Timestamp {
+    time::parse("2026-11-15T08:00:10Z").unwrap()
+}
+
+#[test]
+fn sets_make_and_delete_what_is_missing_or_too_much() {
+    let mut going = set(3, json!({}));
+    object::set_deletion_timestamp(&mut going, "2026-11-15T08:00:00Z");
+    let unsaid = json!({"spec": {}});
+    for (set, active, wanted) in [
+        (&set(3, json!({})), 0, Step::Create(3)),
+        (&set(3, json!({})), 2, Step::Create(1)),
+        (&set(3, json!({})), 3, Step::Rest),
+        (&set(3, json!({})), 5, Step::Delete(2)),
+        (&set(0, json!({})), 5, Step::Delete(5)),
+        (&going, 0, Step::Rest),
+        (&going, 5, Step::Rest),
+        (&unsaid, 0, Step::Create(1)),
+    ] {
+        assert_eq!(step(set, active), wanted, "{set} {active}");
+    }
+}
+
+#[test]
+fn status_counts_pods() {
+    let full = json!({"app": "web", "tier": "front", "more": "x"});
+    let pods = [
+        pod(full.clone(), Some("2026-11-15T08:00:00Z")),
+        pod(full.clone(), Some("2026-11-15T08:00:05Z")),
+        pod(full, None),
+        pod(json!({"app": "web"}), None),
+    ];
+    let wanted = json!({
+        "replicas": 4, "fullyLabeledReplicas": 3, "readyReplicas": 2, "availableReplicas": 1,
+        "terminatingReplicas": 2, "observedGeneration": 3,
+    });
+    let found = status(&set(4, json!({"replicas": 0})), &pods, Some(2), None, now());
+    assert_eq!(found, Some(wanted.clone()));
+    assert_eq!(status(&set(4, wanted), &pods, Some(2), None, now()), None, "nothing is new");
+    let empty = json!({"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 3});
+    assert_eq!(status(&set(0, json!({})), &[], Some(0), None, now()), Some(empty.clone()));
+    assert_eq!(status(&set(0, empty.clone()), &[], Some(0), None, now()), None);
+    let wordy = json!({
+        "replicas": 0, "terminatingReplicas": 0, "observedGeneration": 3, "readyReplicas": 0, "conditions": null,
+    });
+    assert_eq!(status(&set(0, wordy), &[], Some(0), None, now()), None, "zeros are zeros");
+    let plain = json!({"replicas": 0, "observedGeneration": 3});
+    assert_eq!(status(&set(0, json!({})), &[], None, None, now()), Some(plain));
+}
+
+#[test]
+fn failures_are_conditions_until_they_are_over() {
+    let other = json!({"type": "Other", "status": "True"});
+    let failed = |reason: &str| {
+        json!({
+            "type": "ReplicaFailure", "status": "True", "lastTransitionTime": "2026-11-15T08:00:10Z",
+            "reason": reason, "message": "no",
+        })
+    };
+    let cases = [
+        (1, json!([other]), Some("no"), json!([other, failed("FailedCreate")])),
+        (0, json!([]), Some("no"), json!([failed("FailedDelete")])),
+        (1, json!([other, failed("FailedDelete")]), None, json!([other])),
+        (1, json!([failed("FailedCreate")]), Some("another"), json!([failed("FailedCreate")])),
+    ];
+    for (replicas, before, failure, after) in cases {
+        let set = set(replicas, json!({"conditions": before}));
+        let active = [pod(json!({}), None)];
+        let active = if replicas == 0 { &active[..] } else { &[] };
+        let status = status(&set, active, None, failure, now()).expect("the generation is new");
+        assert_eq!(status["conditions"], after, "{failure:?}");
+    }
+    let failing = set(1, json!({"conditions": [failed("FailedCreate")]}));
+    let status = status(&failing, &[], None, None, now()).expect("it is over");
+    assert_eq!(status.get("conditions"), None);
+}

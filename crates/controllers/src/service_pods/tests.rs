@@ -1,0 +1,93 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn ports_are_found_by_name_and_protocol() {
+    let pod = json!({"spec": {
+        "containers": [{"ports": [{"name": "web", "containerPort": 8080, "protocol": "TCP"}]}],
+        "initContainers": [
+            {"ports": [{"name": "once", "containerPort": 1, "protocol": "TCP"}]},
+            {"restartPolicy": "Always", "ports": [{"name": "side", "containerPort": 9, "protocol": "UDP"}]},
+        ],
+    }});
+    for (target, protocol, expected) in [
+        (json!(80), "TCP", Some(80)),
+        (json!("web"), "TCP", Some(8080)),
+        (json!("web"), "UDP", None),
+        (json!("once"), "TCP", None),
+        (json!("side"), "UDP", Some(9)),
+        (json!("other"), "TCP", None),
+    ] {
+        let port = json!({"targetPort": target, "protocol": protocol});
+        assert_eq!(find_port(&pod, &port), expected, "{port}");
+    }
+}
+
+#[test]
+fn addresses_are_of_one_family_and_usual_form() {
+    let pod = json!({"status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00:0::0001"}, {"ip": "no"}]}});
+    assert_eq!(addresses(&pod, false), ["10.0.0.1"]);
+    assert_eq!(addresses(&pod, true), ["fd00::1"]);
+}
+
+#[test]
+fn pods_belong_while_they_have_an_address_and_are_not_over() {
+    let going = "2026-01-01T00:00:00Z";
+    for (status, deleted, even_if_going, expected) in [
+        (json!({"podIP": "10.0.0.1"}), None, false, true),
+        (json!({"podIPs": [{"ip": "10.0.0.1"}]}), None, false, true),
+        (json!({}), None, true, false),
+        (json!({"podIP": "10.0.0.1", "phase": "Failed"}), None, true, false),
+        (json!({"podIP": "10.0.0.1", "phase": "Succeeded"}), None, true, false),
+        (json!({"podIP": "10.0.0.1"}), Some(going), true, true),
+        (json!({"podIP": "10.0.0.1"}), Some(going), false, false),
+    ] {
+        let mut pod = json!({"metadata": {"name": "p"}, "status": status});
+        if let Some(time) = deleted {
+            object::set_deletion_timestamp(&mut pod, time);
+        }
+        assert_eq!(belongs(&pod, even_if_going), expected, "{pod}");
+    }
+}
+
+#[test]
+fn changes_concern_services_that_select_the_pod_before_or_after() {
+    let service = |value: &str| json!({"metadata": {"name": value}, "spec": {"selector": {"app": value}}});
+    let pod = |app: &str, ready: &str, image: &str| {
+        Some(Arc::new(json!({
+            "metadata": {"name": "p", "labels": {"app": app}},
+            "spec": {"image": image},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        })))
+    };
+    for (what, old, new, a, b) in [
+        ("comes", None, pod("a", "False", "1"), true, false),
+        ("goes", pod("a", "False", "1"), None, true, false),
+        ("becomes ready", pod("a", "False", "1"), pod("a", "True", "1"), true, false),
+        ("moves", pod("a", "True", "1"), pod("b", "True", "1"), true, true),
+        ("something else", pod("a", "True", "1"), pod("a", "True", "2"), false, false),
+    ] {
+        let change = Change { key: Key::new("", "n", "p"), old, new };
+        let concerns = |name: &str| Changed::of(&change).is_some_and(|it| it.concerns(&service(name)));
+        assert_eq!((concerns("a"), concerns("b")), (a, b), "{what}");
+    }
+}
+
+#[test]
+fn the_earliest_change_since_the_last_look_counts() {
+    let triggers = Triggers::default();
+    let key = Key::new("", "n", "s");
+    let service = json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}});
+    let pod = |name: &str, time: &str| {
+        let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": time});
+        Arc::new(json!({"metadata": {"name": name}, "status": {"conditions": [condition]}}))
+    };
+    let (three, five, six) = ("2026-01-01T00:00:03Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:06Z");
+    let look = |pods: &[Arc<Value>]| triggers.since_last(&key, &service, pods);
+    assert_eq!(look(&[pod("a", three)]).as_deref(), Some("2026-01-01T00:00:00Z"), "the first time");
+    assert_eq!(look(&[pod("a", three)]), None, "nothing new");
+    let both = [pod("a", six), pod("b", five)];
+    assert_eq!(look(&both).as_deref(), Some(five));
+    assert_eq!(look(&[pod("b", five)]), None, "one that went says nothing");
+}

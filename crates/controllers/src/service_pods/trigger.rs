@@ -1,0 +1,52 @@
+//! When what led to the latest change of endpoints happened, so that others can measure how long it took.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_informer::Key;
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::conditions;
+
+/// What each Service and its pods looked like when they were last asked about.
+#[derive(Default)]
+pub struct Triggers {
+    seen: Mutex<HashMap<Key, Seen>>,
+}
+
+struct Seen {
+    service: String,
+    /// By the pods' names, when they became ready or ceased to be.
+    pods: HashMap<String, String>,
+}
+
+impl Triggers {
+    /// The earliest change since the last time. Times of one form compare like texts.
+    pub fn since_last(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Option<String> {
+        let created = object::creation_timestamp(service).unwrap_or_default().to_string();
+        let times: HashMap<String, String> = pods.iter().filter_map(|pod| time_of(pod)).collect();
+        let now = Seen { service: created, pods: times };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = seen.get(key);
+        let earliest = match last {
+            None => Some(now.service.clone()),
+            Some(last) => {
+                let changed = now.pods.iter().filter(|(name, time)| last.pods.get(*name) < Some(time));
+                let own = Some(&now.service).filter(|created| **created > last.service);
+                changed.map(|(_, time)| time).chain(own).min().cloned()
+            }
+        };
+        seen.insert(key.clone(), now);
+        earliest.filter(|time| !time.is_empty())
+    }
+
+    pub fn forget(&self, key: &Key) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+fn time_of(pod: &Arc<Value>) -> Option<(String, String)> {
+    let time = conditions::find(pod, "Ready")?["lastTransitionTime"].as_str()?;
+    Some((object::name(pod).into(), time.into()))
+}

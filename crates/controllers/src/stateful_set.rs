@@ -1,0 +1,158 @@
+//! StatefulSets: pods that are somebody, each with claims of its own, made and replaced in order.
+//!
+//! ```text
+//!   sets, pods, claims, revisions ─► queue ─► revisions: which templates there are ─► reconcile ─► act ─► status
+//! ```
+
+mod act;
+mod claims;
+mod identity;
+mod reconcile;
+mod revisions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::{Cache, Key, Next, Queue, Recorder, World, resources};
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::Value;
+
+use crate::claim::{self, Claim};
+use crate::context::Context;
+use crate::history::History;
+use crate::pods::available_after;
+use crate::wake;
+
+use self::reconcile::{Observed, differs, min_ready_seconds, reconcile, status};
+
+/// Sets that are looked at together.
+const AT_ONCE: usize = 8;
+
+struct Controller {
+    context: Context,
+    world: World,
+    sets: Arc<Cache>,
+    pods: Arc<Cache>,
+    /// The index of pods that nobody manages.
+    orphans: usize,
+    claims: Arc<Cache>,
+    history: History,
+    recorder: Recorder,
+}
+
+pub async fn run(context: Context) {
+    let informers = context.informers.clone();
+    let pods = informers.of(&resources::PODS);
+    let controller = Arc::new(Controller {
+        world: informers.world().clone(),
+        sets: informers.of(&resources::STATEFUL_SETS),
+        orphans: pods.index(claim::orphans),
+        pods,
+        claims: informers.of(&resources::PERSISTENT_VOLUME_CLAIMS),
+        history: History::new(&informers, &resources::STATEFUL_SETS),
+        recorder: context.events.recorder("statefulset-controller"),
+        context,
+    });
+    let queue = Queue::new();
+    wake::itself(&controller.sets, &queue);
+    wake::owners(&controller.pods, &controller.sets, &queue);
+    wake_for_claims(&controller, &queue);
+    for cache in [&controller.sets, &controller.pods, &controller.claims, &controller.history.cache] {
+        cache.synced().await;
+    }
+    queue
+        .work("stateful sets", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(key).await }
+        })
+        .await;
+}
+
+/// A claim that has gone may be what a pod waits for.
+fn wake_for_claims(controller: &Controller, queue: &Queue) {
+    let (sets, queue) = (controller.sets.clone(), queue.clone());
+    controller.claims.listen(move |change| {
+        if change.new.is_some() {
+            return;
+        }
+        let Some((prefix, _)) = change.key.name.rsplit_once('-') else { return };
+        for set in sets.list(&change.key.workspace, &change.key.namespace) {
+            let mut templates = identity::claim_templates(&set);
+            if templates
+                .any(|template| prefix == format!("{}-{}", object::name(template), object::name(&set)))
+            {
+                queue.add(Key::of(&set));
+            }
+        }
+    });
+}
+
+impl Controller {
+    async fn sync(self: &Arc<Self>, key: Key) -> Result<Next, Status> {
+        let Some(set) = self.sets.get(&key).filter(|set| self.context.acts_on(set)) else {
+            return Ok(Next::Done);
+        };
+        // Nothing but another set helps a selector that is none.
+        let Ok(selector) = LabelSelector::from_object(&set["spec"]["selector"]) else {
+            return Ok(Next::Done);
+        };
+        let revisions = self.history.claimed(&set, &selector).await?;
+        let pods = self.claimed(&set, &selector).await?;
+        let mut collisions = set["status"]["collisionCount"].as_i64().unwrap_or(0);
+        let update = self.update_revision(&set, &revisions, &mut collisions).await?;
+        let named = set["status"]["currentRevision"].as_str().unwrap_or_default();
+        let current = revisions.iter().find(|revision| object::name(revision) == named).unwrap_or(&update);
+        let seen = Observed {
+            set: &set,
+            pods: &pods,
+            current,
+            update: &update,
+            collisions,
+            claims: &|name| self.claims.get(&key.beside(name)),
+            now: self.context.clock.now(),
+        };
+        let plan = reconcile(&seen);
+        let mut counts = plan.status;
+        let outcome = self.carry_out(&set, plan, &mut counts).await;
+        let next = self.check_again_after(&seen, &counts);
+        let written = self.write_status(&set, status(&seen, counts)).await;
+        let truncated = self.truncate(&set, &pods, &revisions, current, &update).await;
+        outcome.and(written).and(truncated)?;
+        Ok(next)
+    }
+
+    async fn claimed(&self, set: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
+        let mut candidates = claim::candidates(&self.pods, self.orphans, set);
+        candidates.retain(|pod| identity::is_member(set, pod));
+        let claim = Claim {
+            world: &self.world,
+            cache: &self.pods,
+            owners: &resources::STATEFUL_SETS,
+            owner: set,
+            selector,
+            finalizers: &[],
+        };
+        claim.claim(candidates).await
+    }
+
+    /// Pods become available without anybody saying so.
+    fn check_again_after(&self, seen: &Observed<'_>, counts: &reconcile::Counts) -> Next {
+        let min_ready = min_ready_seconds(seen.set);
+        if min_ready <= 0 || counts.ready == counts.available {
+            return Next::Done;
+        }
+        let soonest = seen.pods.iter().filter_map(|pod| available_after(pod, min_ready, seen.now)).min();
+        Next::After(soonest.unwrap_or(Duration::from_secs(min_ready.unsigned_abs())))
+    }
+
+    async fn write_status(&self, set: &Value, status: Value) -> Result<(), Status> {
+        if !differs(set, &status) {
+            return Ok(());
+        }
+        let mut changed = set.clone();
+        changed["status"] = status;
+        let written = self.world.update_status(&resources::STATEFUL_SETS, &changed).await?;
+        self.sets.wrote(&written);
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Doing what was decided, and telling of it.
+
+use std::sync::Arc;
+
+use atoll_informer::{DeleteOptions, Key, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use super::Controller;
+use super::reconcile::{Claims, Counts, Plan, Step};
+use crate::pods::made_slowly;
+
+impl Controller {
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        set: &Arc<Value>,
+        plan: Plan,
+        counts: &mut Counts,
+    ) -> Result<(), Status> {
+        for phase in plan.phases {
+            match plan.together {
+                true => self.together(set, phase).await?,
+                false => {
+                    for step in phase.into_iter().flatten() {
+                        self.take(set, step).await?;
+                    }
+                }
+            }
+        }
+        if let Some(pod) = plan.outdated {
+            self.delete(set, &pod).await?;
+            counts.current -= 1;
+        }
+        Ok(())
+    }
+
+    async fn together(self: &Arc<Self>, set: &Arc<Value>, phase: Vec<Vec<Step>>) -> Result<(), Status> {
+        let phase = Arc::new(phase);
+        let (_, outcome) = made_slowly(phase.len(), |place| {
+            let (controller, set, phase) = (self.clone(), set.clone(), phase.clone());
+            async move {
+                for step in &phase[place] {
+                    controller.take(&set, step.clone()).await?;
+                }
+                Ok(())
+            }
+        })
+        .await;
+        outcome
+    }
+
+    async fn take(&self, set: &Value, step: Step) -> Result<(), Status> {
+        match step {
+            Step::Create(pod, claims) => self.create(set, &pod, claims).await,
+            Step::Provide(pod, claims) => {
+                self.provide(set, &pod, &claims).await?;
+                let outcome = self.own(set, &claims).await;
+                outcome.inspect_err(|status| self.tell(set, "Update", &pod, Some(status)))
+            }
+            Step::Update(pod, claims) => {
+                let outcome = self.update(set, &pod, claims).await;
+                self.tell(set, "Update", &pod, outcome.as_ref().err());
+                outcome
+            }
+            Step::Disown(_, claims) => self.own(set, &claims).await,
+            Step::Delete(pod) => self.delete(set, &pod).await,
+        }
+    }
+
+    async fn create(&self, set: &Value, pod: &Value, claims: Claims) -> Result<(), Status> {
+        let provided = self.provide(set, pod, &claims).await;
+        provided.inspect_err(|status| self.tell(set, "Create", pod, Some(status)))?;
+        let place = Key::of(set);
+        let created = self.world.create(&resources::PODS, &place.workspace, &place.namespace, pod).await;
+        match &created {
+            Ok(created) => self.pods.wrote(created),
+            // Another pod has the name, or this one's news are late.
+            Err(status) if status.reason() == "AlreadyExists" => return created.map(drop),
+            Err(_) => {}
+        }
+        let owned = self.own(set, &claims).await;
+        owned.inspect_err(|status| self.tell(set, "Update", pod, Some(status)))?;
+        self.tell(set, "Create", pod, created.as_ref().err());
+        created.map(drop)
+    }
+
+    async fn update(&self, set: &Value, pod: &Value, claims: Claims) -> Result<(), Status> {
+        self.provide(set, pod, &claims).await?;
+        self.own(set, &claims).await?;
+        let updated = self.world.update(&resources::PODS, pod).await?;
+        self.pods.wrote(&updated);
+        Ok(())
+    }
+
+    pub(super) async fn delete(&self, set: &Value, pod: &Value) -> Result<(), Status> {
+        let (key, uid) = (Key::of(pod), object::uid(pod));
+        let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
+        match self.world.delete(&resources::PODS, &key, options).await {
+            Err(status) if status.reason() != "NotFound" => {
+                self.tell(set, "Delete", pod, Some(&status));
+                Err(status)
+            }
+            _ => {
+                self.pods.deleting(&key, uid);
+                self.tell(set, "Delete", pod, None);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the claims that a pod needs. All are tried.
+    async fn provide(&self, set: &Value, pod: &Value, claims: &Claims) -> Result<(), Status> {
+        let (place, mut failures) = (Key::of(set), Vec::new());
+        for claim in &claims.create {
+            let resource = &resources::PERSISTENT_VOLUME_CLAIMS;
+            let created = self.world.create(resource, &place.workspace, &place.namespace, claim).await;
+            if let Ok(created) = &created {
+                self.claims.wrote(created);
+            }
+            let error = created.as_ref().err();
+            if error.is_none_or(|status| status.reason() != "AlreadyExists") {
+                self.tell_of_claim(set, pod, claim, error);
+            }
+            if let Some(status) = error {
+                failures.push(format!("failed to create PVC {}: {status}", object::name(claim)));
+            }
+        }
+        failures.extend(claims.going.iter().map(|name| format!("pvc {name} is being deleted")));
+        match failures.as_slice() {
+            [] => Ok(()),
+            [one] => Err(Status::plain_internal(one.clone())),
+            many => Err(Status::plain_internal(format!("[{}]", many.join(", ")))),
+        }
+    }
+
+    /// Gives claims the owners that they are to have.
+    async fn own(&self, set: &Value, claims: &Claims) -> Result<(), Status> {
+        for name in &claims.conflicting {
+            let message = format!(
+                "PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, \
+                 the retention policy is ignored for this claim"
+            );
+            self.recorder.warning(&resources::STATEFUL_SETS, set, "ConflictingController", message);
+        }
+        for claim in &claims.update {
+            match self.world.update(&resources::PERSISTENT_VOLUME_CLAIMS, claim).await {
+                Ok(updated) => self.claims.wrote(&updated),
+                Err(status) => {
+                    let name = object::name(claim);
+                    let message =
+                        format!("could not update claim {name} for delete policy ownerRefs: {status}");
+                    return Err(status.with_message(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, set: &Value, verb: &str, pod: &Value, error: Option<&Status>) {
+        let about = format!("{verb} Pod {} in StatefulSet {}", object::name(pod), object::name(set));
+        self.note(set, verb, error, |outcome| format!("{about} {outcome}"), "successful");
+    }
+
+    fn tell_of_claim(&self, set: &Value, pod: &Value, claim: &Value, error: Option<&Status>) {
+        let (claim, pod, name) = (object::name(claim), object::name(pod), object::name(set));
+        let joint = if error.is_none() { "" } else { "for " };
+        let about = format!("Create Claim {claim} {joint}Pod {pod} in StatefulSet {name}");
+        self.note(set, "Create", error, |outcome| format!("{about} {outcome}"), "success");
+    }
+
+    fn note(
+        &self,
+        set: &Value,
+        verb: &str,
+        error: Option<&Status>,
+        message: impl Fn(&str) -> String,
+        success: &str,
+    ) {
+        let kind = &resources::STATEFUL_SETS;
+        match error {
+            None => self.recorder.normal(kind, set, &format!("Successful{verb}"), message(success)),
+            Some(status) => {
+                let message = message(&format!("failed error: {status}"));
+                self.recorder.warning(kind, set, &format!("Failed{verb}"), message);
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Whose the claims of pods are: what is deleted with the set, what when a pod is no longer wanted.
+
+use atoll_informer::{Resource, resources};
+use atoll_meta::object::{self, OwnerReference};
+use serde_json::Value;
+
+use super::identity::{is_wanted, ordinal};
+use crate::pods::controller_reference;
+
+/// What becomes of claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    delete_with_set: bool,
+    delete_when_scaled: bool,
+}
+
+impl Retention {
+    pub fn of(set: &Value) -> Retention {
+        let policy = &set["spec"]["persistentVolumeClaimRetentionPolicy"];
+        Retention {
+            delete_with_set: policy["whenDeleted"] == "Delete",
+            delete_when_scaled: policy["whenScaled"] == "Delete",
+        }
+    }
+
+    fn keeps_all(self) -> bool {
+        !self.delete_with_set && !self.delete_when_scaled
+    }
+
+    /// Whether the set is to own a claim, and whether its pod is.
+    fn owners(self, is_wanted: bool) -> (bool, bool) {
+        let by_pod = self.delete_when_scaled && !is_wanted;
+        (self.delete_with_set && !by_pod, by_pod)
+    }
+}
+
+/// A claim with those whose it can be.
+pub struct Owned<'a> {
+    pub claim: &'a Value,
+    pub set: &'a Value,
+    pub pod: &'a Value,
+}
+
+impl Owned<'_> {
+    fn references(&self) -> impl Iterator<Item = OwnerReference<'_>> {
+        object::owner_references(self.claim)
+    }
+
+    fn has(&self, owner: &Value) -> bool {
+        let uid = object::uid(owner);
+        !uid.is_empty() && self.references().any(|reference| reference.uid == uid)
+    }
+
+    /// An earlier object of the same name is still said to own it.
+    pub fn is_stale(&self, kind: &Resource, owner: &Value) -> bool {
+        let named = self.references().find(|reference| names(reference, kind, owner));
+        named.is_some_and(|reference| reference.uid != object::uid(owner))
+    }
+
+    /// Somebody else manages it, or one that has our name and is not us.
+    pub fn is_somebody_elses(&self) -> bool {
+        if Retention::of(self.set).keeps_all() {
+            return false;
+        }
+        let ours = [(&resources::STATEFUL_SETS, self.set), (&resources::PODS, self.pod)];
+        self.references().any(|reference| {
+            match ours.iter().find(|(kind, owner)| names(&reference, kind, owner)) {
+                Some((_, owner)) => reference.uid != object::uid(owner),
+                None => reference.controller == Some(true),
+            }
+        })
+    }
+
+    fn has_owner_that_does_not_manage(&self) -> bool {
+        let uids = [object::uid(self.set), object::uid(self.pod)];
+        self.references().any(|reference| uids.contains(&reference.uid) && reference.controller != Some(true))
+    }
+
+    /// Whether the owners are as the set wants them, or such that they are better left alone.
+    pub fn is_up_to_date(&self) -> bool {
+        if self.is_stale(&resources::STATEFUL_SETS, self.set) || self.is_stale(&resources::PODS, self.pod) {
+            return true;
+        }
+        let (by_set, by_pod) = (self.has(self.set), self.has(self.pod));
+        if self.is_somebody_elses() {
+            return !by_set && !by_pod;
+        }
+        !self.has_owner_that_does_not_manage() && (by_set, by_pod) == self.wanted()
+    }
+
+    fn wanted(&self) -> (bool, bool) {
+        let is_wanted = ordinal(self.pod).is_some_and(|ordinal| is_wanted(self.set, ordinal));
+        Retention::of(self.set).owners(is_wanted)
+    }
+
+    /// The claim with the owners that the set wants.
+    pub fn updated(&self) -> Value {
+        let is_ours = |reference: &OwnerReference<'_>| {
+            names(reference, &resources::STATEFUL_SETS, self.set)
+                || names(reference, &resources::PODS, self.pod)
+        };
+        let all = self.claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        let mut references: Vec<Value> = all
+            .zip(self.references())
+            .filter(|(_, reference)| !is_ours(reference))
+            .map(|(value, _)| value.clone())
+            .collect();
+        let (by_set, by_pod) = if self.is_somebody_elses() { (false, false) } else { self.wanted() };
+        for (is_wanted, kind, owner) in
+            [(by_pod, &resources::PODS, self.pod), (by_set, &resources::STATEFUL_SETS, self.set)]
+        {
+            let is_there = references.iter().any(|reference| reference["uid"] == *object::uid(owner));
+            if is_wanted && !is_there {
+                references.push(controller_reference(kind, owner));
+            }
+        }
+        let mut claim = self.claim.clone();
+        match references.is_empty() {
+            true => drop(object::remove_metadata(&mut claim, "ownerReferences")),
+            false => claim["metadata"]["ownerReferences"] = references.into(),
+        }
+        claim
+    }
+}
+
+/// Whether a pod that is to be made has to wait for the end of a claim of the pod before.
+pub fn blocks(set: &Value, pod: &Value, claim: &Value) -> bool {
+    Retention::of(set).delete_when_scaled && Owned { claim, set, pod }.is_stale(&resources::PODS, pod)
+}
+
+fn names(reference: &OwnerReference<'_>, kind: &Resource, owner: &Value) -> bool {
+    reference.api_version == kind.api_version()
+        && reference.kind == kind.kind
+        && reference.name == object::name(owner)
+}
+
+#[cfg(test)]
+mod tests;

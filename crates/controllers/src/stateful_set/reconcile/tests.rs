@@ -1,0 +1,334 @@
+//! Situations, each with what is to be done about it; and a long random life in which the order is always kept.
+
+mod life;
+
+use std::collections::BTreeMap;
+
+use atoll_informer::resources;
+use serde_json::json;
+
+use super::*;
+use crate::history::{self, HASH_LABEL};
+
+const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };
+
+fn set(replicas: i64) -> Value {
+    json!({
+        "metadata": {"name": "web", "namespace": "n", "uid": "set", "generation": 1},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "web",
+            "podManagementPolicy": "OrderedReady",
+            "selector": {"matchLabels": {"app": "web"}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "one"}]},
+            },
+        },
+    })
+}
+
+fn revision(set: &Value) -> Value {
+    let data = history::snapshot(set);
+    let hash = history::hash(&data, Some(0));
+    history::revision(set, &resources::STATEFUL_SETS, data, 1, HASH_LABEL, &hash)
+}
+
+/// A pod in a state: the letter of its phase, `*` ready, `!` being deleted.
+fn pod(set: &Value, revision: &Value, ordinal: i64, state: &str) -> Arc<Value> {
+    let mut pod = new_pod(set, &template_of(revision), object::name(revision), ordinal);
+    object::set_uid(&mut pod, &format!("pod-{ordinal}"));
+    let phase = match state.chars().next() {
+        Some('R') => "Running",
+        Some('F') => "Failed",
+        Some('S') => "Succeeded",
+        _ => "Pending",
+    };
+    let ready = if state.contains('*') { "True" } else { "False" };
+    let since = Timestamp::new(NOW.seconds - 10, 0).to_time();
+    pod["status"] = json!({
+        "phase": phase,
+        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": since}],
+    });
+    if state.contains('!') {
+        object::set_deletion_timestamp(&mut pod, &NOW.to_time());
+    }
+    Arc::new(pod)
+}
+
+/// A plan in words: `+2` makes a pod, `-2` deletes it, `~2` replaces it, `=2` sets it right, `c2` makes its claims, `o2`
+/// changes their owners. Phases are apart by `|`.
+fn words(plan: &Plan) -> String {
+    let number = |pod: &Value| ordinal(pod).map_or("?".into(), |ordinal| ordinal.to_string());
+    let step = |step: &Step| match step {
+        Step::Create(pod, _) => format!("+{}", number(pod)),
+        Step::Provide(pod, _) => format!("c{}", number(pod)),
+        Step::Update(pod, _) => format!("={}", number(pod)),
+        Step::Disown(pod, _) => format!("o{}", number(pod)),
+        Step::Delete(pod) => format!("-{}", number(pod)),
+    };
+    let phases =
+        plan.phases.iter().map(|phase| phase.iter().flatten().map(step).collect::<Vec<_>>().join(" "));
+    let outdated = plan.outdated.as_ref().map(|pod| format!("~{}", number(pod)));
+    phases.chain(outdated).collect::<Vec<_>>().join(" | ")
+}
+
+fn plan(set: &Value, pods: &[Arc<Value>], current: &Value, update: &Value) -> Plan {
+    plan_with(set, pods, current, update, &BTreeMap::new())
+}
+
+fn plan_with(
+    set: &Value,
+    pods: &[Arc<Value>],
+    current: &Value,
+    update: &Value,
+    claims: &BTreeMap<String, Arc<Value>>,
+) -> Plan {
+    let claims = |name: &str| claims.get(name).cloned();
+    reconcile(&Observed { set, pods, current, update, collisions: 0, claims: &claims, now: NOW })
+}
+
+/// `states` are those of the pods from ordinal 0 on; `-` is none.
+fn next(set: &Value, states: &str) -> String {
+    let revision = revision(set);
+    let pods: Vec<_> = states
+        .split_whitespace()
+        .zip(0..)
+        .filter(|(state, _)| *state != "-")
+        .map(|(state, ordinal)| pod(set, &revision, ordinal, state))
+        .collect();
+    words(&plan(set, &pods, &revision, &revision))
+}
+
+#[test]
+fn pods_come_and_go_one_after_the_other() {
+    // replicas, states, what is done
+    for (replicas, states, expected) in [
+        (3, "", "+0"),
+        (3, "P", ""),
+        (3, "R", ""),
+        (3, "R*", "+1"),
+        (3, "R* P", ""),
+        (3, "R* R*", "+2"),
+        (3, "R* R* R*", ""),
+        (3, "R* - R*", "+1"),
+        (3, "- R* R*", "+0"),
+        (3, "R*! R* R*", ""),
+        (3, "F R* R*", "-0"),
+        (3, "S R* R*", "-0"),
+        (3, "F! R* R*", ""),
+        (3, "R* F R*", "-1"),
+        (2, "R* R* R* R*", "-3"),
+        (2, "R* R* R* R*!", ""),
+        (2, "R* P R* R*", ""),
+        (2, "R* R* P R*", "-3"),
+        (2, "R* R* R* P", "-3"),
+        (2, "R* R* P P", ""),
+        (2, "R* R* R*! P", ""),
+        (0, "R* R*", "-1"),
+        (0, "P", "-0"),
+        (0, "", ""),
+    ] {
+        assert_eq!(next(&set(replicas), states), expected, "{replicas} of {states:?}");
+    }
+}
+
+#[test]
+fn pods_may_come_and_go_together() {
+    for (replicas, states, expected) in [
+        (3, "", "+0 +1 +2"),
+        (3, "P", "+1 +2"),
+        (3, "R* F", "-1 +2"),
+        (3, "R* R*! P", ""),
+        (1, "P R* P", "-2 -1"),
+        (1, "R* R*! R*", "-2"),
+        (0, "R* F S", "-2 -1 -0"),
+    ] {
+        let mut set = set(replicas);
+        set["spec"]["podManagementPolicy"] = "Parallel".into();
+        assert_eq!(next(&set, states), expected, "{replicas} of {states:?}");
+    }
+}
+
+#[test]
+fn sets_that_go_do_nothing() {
+    let mut going = set(3);
+    object::set_deletion_timestamp(&mut going, &NOW.to_time());
+    assert_eq!(next(&going, "R* P"), "");
+}
+
+#[test]
+fn pods_wait_until_those_before_are_available() {
+    let mut set = set(2);
+    set["spec"]["minReadySeconds"] = 10.into();
+    assert_eq!(next(&set, "R*"), "+1", "ready for ten seconds");
+    set["spec"]["minReadySeconds"] = 11.into();
+    assert_eq!(next(&set, "R*"), "");
+}
+
+#[test]
+fn ordinals_begin_where_the_set_says() {
+    let mut set = set(2);
+    set["spec"]["ordinals"] = json!({"start": 1});
+    assert_eq!(next(&set, ""), "+1");
+    assert_eq!(next(&set, "- R*"), "+2");
+    assert_eq!(next(&set, "R* R* R*"), "-0", "the lower ones go as well");
+    assert_eq!(next(&set, "R* R* R* R*"), "-3", "the highest first");
+}
+
+/// `states` with an `n` are of the new template.
+fn updating(set: &Value, states: &str) -> Plan {
+    let mut newer = set.clone();
+    newer["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
+    let (current, update) = (revision(set), revision(&newer));
+    let pods: Vec<_> = states
+        .split_whitespace()
+        .zip(0..)
+        .filter(|(state, _)| *state != "-")
+        .map(|(state, ordinal)| {
+            let of = if state.contains('n') { &update } else { &current };
+            pod(&newer, of, ordinal, state)
+        })
+        .collect();
+    plan(&newer, &pods, &current, &update)
+}
+
+#[test]
+fn updates_go_from_the_last_to_the_first() {
+    for (partition, states, expected) in [
+        (0, "R* R* R*", "~2"),
+        (0, "R* R* R*!", ""),
+        (0, "R* R* -", "+2"),
+        (0, "R* R* Pn", ""),
+        (0, "R* R* R*n", "~1"),
+        (0, "R*n R*n R*n", ""),
+        (0, "R* P R*n", ""),
+        (1, "R* R*n R*n", ""),
+        (1, "R* R* R*n", "~1"),
+        (9, "R* R* R*", ""),
+    ] {
+        let mut set = set(3);
+        set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = partition.into();
+        assert_eq!(words(&updating(&set, states)), expected, "from {partition}: {states:?}");
+    }
+    let mut manual = set(3);
+    manual["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    assert_eq!(words(&updating(&manual, "R* R* R*")), "", "only what others delete is replaced");
+    let mut parallel = set(3);
+    parallel["spec"]["podManagementPolicy"] = "Parallel".into();
+    assert_eq!(words(&updating(&parallel, "P R* R*")), "~2", "whatever the others do");
+    assert_eq!(words(&updating(&parallel, "R* R* Pn")), "");
+}
+
+#[test]
+fn new_pods_have_the_revision_of_their_place() {
+    let mut set = set(3);
+    set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 2.into();
+    let image = |states: &str| match &updating(&set, states).phases[0][0][0] {
+        Step::Create(pod, _) => pod["spec"]["containers"][0]["image"].clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(image("- R* R*n"), "one");
+    assert_eq!(image("R* R* -"), "two");
+}
+
+#[test]
+fn pods_are_set_right() {
+    let set = set(1);
+    let revision = revision(&set);
+    let mut lost = pod(&set, &revision, 0, "R*").as_ref().clone();
+    object::remove_label(&mut lost, "statefulset.kubernetes.io/pod-name");
+    let plan = plan(&set, &[Arc::new(lost)], &revision, &revision);
+    assert_eq!(words(&plan), "=0");
+}
+
+#[test]
+fn pods_have_claims() {
+    let mut set = set(1);
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    let revision = revision(&set);
+    let made = |claims: &BTreeMap<String, Arc<Value>>| {
+        plan_with(&set, &[], &revision, &revision, claims).phases[0][0][0].clone()
+    };
+    let Step::Create(_, claims) = made(&BTreeMap::new()) else { panic!("a pod") };
+    assert_eq!(claims.create.iter().map(object::name).collect::<Vec<_>>(), ["data-web-0"]);
+    let existing = json!({"metadata": {"name": "data-web-0", "uid": "c"}});
+    let there = BTreeMap::from([("data-web-0".to_owned(), Arc::new(existing.clone()))]);
+    let Step::Create(_, claims) = made(&there) else { panic!("a pod") };
+    assert!(claims.is_empty());
+    let mut going = existing;
+    object::set_deletion_timestamp(&mut going, &NOW.to_time());
+    let going = BTreeMap::from([("data-web-0".to_owned(), Arc::new(going))]);
+    let Step::Create(_, claims) = made(&going) else { panic!("a pod") };
+    assert_eq!(claims.going, ["data-web-0"]);
+    let pending = [pod(&set, &revision, 0, "P")];
+    assert_eq!(words(&plan(&set, &pending, &revision, &revision)), "c0", "claims that got lost");
+    let there = plan_with(&set, &pending, &revision, &revision, &there);
+    assert_eq!(words(&there), "");
+}
+
+#[test]
+fn claims_go_with_pods_that_are_not_wanted() {
+    let mut set = set(1);
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+    set["spec"]["persistentVolumeClaimRetentionPolicy"] =
+        json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
+    let revision = revision(&set);
+    let pods = [pod(&set, &revision, 0, "R*"), pod(&set, &revision, 1, "R*")];
+    let claim = |ordinal: i64| {
+        let name = format!("data-web-{ordinal}");
+        (name.clone(), Arc::new(json!({"metadata": {"name": name}})))
+    };
+    let claims = BTreeMap::from([claim(0), claim(1)]);
+    let plan = plan_with(&set, &pods, &revision, &revision, &claims);
+    assert_eq!(words(&plan), "o1 | -1");
+}
+
+#[test]
+fn statuses_count() {
+    let seen = |states: &str| {
+        let plan = updating(&set(3), states);
+        let c = plan.status;
+        (c.replicas, c.ready, c.available, c.current, c.updated)
+    };
+    assert_eq!(seen("R* R* R*"), (3, 3, 3, 3, 0));
+    assert_eq!(seen("R* P R*n"), (3, 2, 2, 2, 1));
+    assert_eq!(seen("R* R*! R*n"), (3, 3, 3, 1, 1), "what goes is of no revision");
+    assert_eq!(seen("R* R* R* R*"), (4, 4, 4, 4, 0));
+}
+
+#[test]
+fn updates_end_when_all_are_new_and_ready() {
+    let (set, counts) = (set(2), Counts { replicas: 2, ready: 2, available: 2, current: 0, updated: 2 });
+    let mut newer = set.clone();
+    newer["spec"]["template"]["spec"]["containers"][0]["image"] = "two".into();
+    let (current, update) = (revision(&set), revision(&newer));
+    let claims = |_: &str| None;
+    let seen = Observed {
+        set: &newer,
+        pods: &[],
+        current: &current,
+        update: &update,
+        collisions: 0,
+        claims: &claims,
+        now: NOW,
+    };
+    let done = status(&seen, counts);
+    assert_eq!((&done["currentRevision"], &done["currentReplicas"]), (&done["updateRevision"], &json!(2)));
+    let waiting = status(&seen, Counts { ready: 1, ..counts });
+    assert_eq!(waiting["currentRevision"], *object::name(&current));
+    assert_eq!(waiting.get("currentReplicas"), None, "nothing is not written");
+    assert_eq!(waiting["collisionCount"], 0);
+}
+
+#[test]
+fn statuses_are_written_when_they_say_something_new() {
+    let status = json!({"observedGeneration": 2, "replicas": 1, "updateRevision": "r"});
+    let with = |status: Value| json!({"status": status});
+    assert!(!differs(&with(status.clone()), &status));
+    assert!(differs(&with(json!({"observedGeneration": 1, "replicas": 1, "updateRevision": "r"})), &status));
+    assert!(differs(&with(json!({"observedGeneration": 2, "replicas": 2, "updateRevision": "r"})), &status));
+    assert!(differs(&with(json!({"observedGeneration": 2, "replicas": 1, "updateRevision": "q"})), &status));
+    assert!(differs(&with(Value::Null), &status));
+}

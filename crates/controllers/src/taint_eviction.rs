@@ -1,0 +1,187 @@
+//! Pods that do not tolerate a NoExecute taint of their node are sent away, at once or after as long as they bear it.
+//!
+//! ```text
+//!   Nodes, Pods ─► queue of pods ─► tolerations ─┬─ not at all: condition, event, delete
+//!                                                ├─ for a while: the same, later
+//!                                                └─ for ever: nothing, and what was planned is called off
+//! ```
+
+mod tolerations;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_informer::{Cache, Change, DeleteOptions, Key, Next, Queue, Recorder, resources};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::conditions;
+use crate::context::Context;
+use crate::nodes::{self, NO_EXECUTE};
+use tolerations::Bears;
+
+/// Pods that are sent away together.
+const AT_ONCE: usize = 8;
+const NAME: &str = "taint-eviction-controller";
+
+pub async fn run(context: Context) {
+    let pods = context.informers.of(&resources::PODS);
+    let controller = Arc::new(Controller {
+        nodes: context.informers.of(&resources::NODES),
+        by_node: pods.index(nodes::by_node),
+        pods,
+        planned: Mutex::default(),
+        recorder: context.events.recorder(NAME),
+        context,
+    });
+    controller.nodes.synced().await;
+    controller.pods.synced().await;
+    let queue = Queue::new();
+    controller.nodes.listen({
+        let (queue, controller) = (queue.clone(), controller.clone());
+        move |change| {
+            if is_news_of_node(change) && controller.context.acts_on(change.object()) {
+                for pod in controller.pods.found(controller.by_node, &change.key.to_string()) {
+                    queue.add(Key::of(&pod));
+                }
+            }
+        }
+    });
+    controller.pods.listen({
+        let queue = queue.clone();
+        move |change| {
+            if is_news_of_pod(change) {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    queue
+        .work("taint eviction", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+/// Those of a node's taints that send pods away.
+fn emptying(node: &Value) -> Vec<&Value> {
+    nodes::taints(node).iter().filter(|taint| taint["effect"] == NO_EXECUTE).collect()
+}
+
+fn is_news_of_node(change: &Change) -> bool {
+    match (&change.old, &change.new) {
+        // What was planned for the pods of a node stays so when it goes.
+        (_, None) => false,
+        (None, Some(new)) => !emptying(new).is_empty(),
+        (Some(old), Some(new)) => emptying(old) != emptying(new),
+    }
+}
+
+fn is_news_of_pod(change: &Change) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    ["/spec/nodeName", "/spec/tolerations"].into_iter().any(|path| old.pointer(path) != new.pointer(path))
+}
+
+/// When a pod is to be sent away.
+#[derive(Clone, Copy)]
+enum Plan {
+    At(Instant),
+    /// It was; nothing more is to be done for it while its node is as it is.
+    Done,
+}
+
+struct Controller {
+    nodes: Arc<Cache>,
+    pods: Arc<Cache>,
+    by_node: usize,
+    planned: Mutex<HashMap<Key, Plan>>,
+    recorder: Recorder,
+    context: Context,
+}
+
+impl Controller {
+    fn planned(&self) -> MutexGuard<'_, HashMap<Key, Plan>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(pod) = self.pods.get(key) else {
+            self.planned().remove(key);
+            return Ok(Next::Done);
+        };
+        let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
+        let Some(node) = node.and_then(|node| self.nodes.get(&key.in_workspace(node))) else {
+            return self.when_due(key, &pod).await;
+        };
+        if !self.context.acts_on(&node) {
+            return Ok(Next::Done);
+        }
+        let now = Instant::now();
+        match tolerations::bears(&emptying(&node), &pod["spec"]["tolerations"]) {
+            Bears::Always => {
+                if let Some(Plan::At(_)) = self.planned().remove(key) {
+                    self.tell(key, &pod, "Cancelling deletion of Pod");
+                }
+                return Ok(Next::Done);
+            }
+            Bears::Not => {
+                let mut planned = self.planned();
+                if !matches!(planned.get(key), Some(Plan::Done)) {
+                    planned.insert(key.clone(), Plan::At(now));
+                }
+            }
+            // What was planned first counts, however long other taints are borne.
+            Bears::For(time) => drop(self.planned().entry(key.clone()).or_insert(Plan::At(now + time))),
+        }
+        self.when_due(key, &pod).await
+    }
+
+    async fn when_due(&self, key: &Key, pod: &Value) -> Result<Next, Status> {
+        let plan = self.planned().get(key).copied();
+        let Some(Plan::At(due)) = plan else { return Ok(Next::Done) };
+        let left = due.saturating_duration_since(Instant::now());
+        if left > Duration::ZERO {
+            return Ok(Next::After(left));
+        }
+        self.tell(key, pod, "Marking for deletion Pod");
+        match self.send_away(key).await {
+            Ok(()) => drop(self.planned().insert(key.clone(), Plan::Done)),
+            Err(status) if status.reason() == "NotFound" => drop(self.planned().remove(key)),
+            Err(status) => return Err(status),
+        }
+        Ok(Next::Done)
+    }
+
+    fn tell(&self, key: &Key, pod: &Value, what: &str) {
+        let message = format!("{what} {}/{}", key.namespace, key.name);
+        self.recorder.normal(&resources::PODS, pod, "TaintManagerEviction", message);
+    }
+
+    async fn send_away(&self, key: &Key) -> Result<(), Status> {
+        let (world, kind) = (self.context.world(), &resources::PODS);
+        let mut pod = world.get(kind, key).await?;
+        let mut condition = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+            "lastProbeTime": null,
+        });
+        if object::generation(&pod) > 0 {
+            condition["observedGeneration"] = object::generation(&pod).into();
+        }
+        if conditions::set_in(&mut pod, condition, &self.context.clock.now().to_time()) {
+            let patch = json!({
+                "metadata": {"uid": object::uid(&pod), "resourceVersion": object::resource_version(&pod)},
+                "status": {"conditions": pod["status"]["conditions"]},
+            });
+            self.pods.wrote(&world.patch(kind, key, "status", &patch).await?);
+        }
+        let uid = object::uid(&pod);
+        world.delete(kind, key, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await?;
+        self.pods.deleting(key, uid);
+        Ok(())
+    }
+}

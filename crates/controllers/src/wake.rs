@@ -1,0 +1,49 @@
+//! Whose turn it is when something has changed.
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, Key, Queue};
+use atoll_meta::{LabelSelector, object};
+use serde_json::Value;
+
+use crate::claim::{manager, selects};
+
+/// Wakes the owners of `children` whenever one comes, changes or goes; and, when one is nobody's, all that would have it.
+pub fn owners(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
+    let (owners, queue) = (owners.clone(), queue.clone());
+    children.listen(move |change| {
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        for child in [old, new].into_iter().flatten() {
+            if let Some(key) = manager(&owners, &owners.resource, child) {
+                queue.add(key);
+            }
+        }
+        let Some(orphan) = new.filter(|new| object::controller_of(new).is_none()) else { return };
+        let is_news = old.is_none_or(|old| {
+            let labels = |of: &Value| of["metadata"]["labels"].clone();
+            object::controller_of(old).is_some() || labels(old) != labels(orphan)
+        });
+        if is_news {
+            for key in who_select(&owners, orphan) {
+                queue.add(key);
+            }
+        }
+    });
+}
+
+/// Wakes each owner whenever it comes, changes or goes.
+pub fn itself(owners: &Cache, queue: &Queue) {
+    let queue = queue.clone();
+    owners.listen(move |change| queue.add(change.key.clone()));
+}
+
+/// The owners in an object's namespace that select it.
+fn who_select(owners: &Cache, object: &Value) -> Vec<Key> {
+    let key = Key::of(object);
+    let beside = owners.list(&key.workspace, &key.namespace).into_iter();
+    let would_have = |owner: &Arc<Value>| {
+        LabelSelector::from_object(&owner["spec"]["selector"])
+            .is_ok_and(|selector| !selector.is_empty() && selects(&selector, object))
+    };
+    beside.filter(would_have).map(|owner| Key::of(&owner)).collect()
+}

@@ -1,0 +1,104 @@
+//! How many Pods a second one core finds nodes for: 10,000 Pods over 1,000 nodes.
+//!
+//! ```text
+//! cargo run --release -p atoll-podscheduler --example pods_per_second [PODS [NODES]]
+//! ```
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use atoll_podscheduler::{Compiler, Fleet, Node};
+use serde_json::{Value, json};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse::<usize>().ok());
+    let (pods, nodes) = (arguments.next().unwrap_or(10_000), arguments.next().unwrap_or(1_000));
+    println!("{pods} Pods over {nodes} nodes");
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let spread = json!([
+        {"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector},
+        {"topologyKey": "kubernetes.io/hostname", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector},
+    ]);
+    let apart = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 100, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}},
+    ]}});
+    // At most one of twenty kinds on a node.
+    let kind = |number: usize| format!("kind-{}", number % 20);
+    let strictly_apart = |number: usize| {
+        let selector = json!({"matchLabels": {"kind": kind(number)}});
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector},
+        ]}})
+    };
+    measure("plain", pods, nodes, |number| pod(number, &kind(number), json!({})));
+    let all = json!({"topologySpreadConstraints": spread, "affinity": apart});
+    measure("spread, preferred anti-affinity", pods, nodes, |number| pod(number, &kind(number), all.clone()));
+    measure("spread, required anti-affinity", pods, nodes, |number| {
+        let spec = json!({"topologySpreadConstraints": spread, "affinity": strictly_apart(number)});
+        pod(number, &kind(number), spec)
+    });
+    measure("node selector", pods, nodes, |number| {
+        pod(number, &kind(number), json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-1"}}))
+    });
+}
+
+fn measure(what: &str, pods: usize, nodes: usize, make: impl Fn(usize) -> Value) {
+    let mut fleet = Fleet::default();
+    let mut compiler = Compiler::default();
+    for number in 0..nodes {
+        fleet.set_node(Node::of(&node(number)));
+    }
+    fleet.workloads.set_workload(
+        "ReplicaSet",
+        &json!({
+            "metadata": {"namespace": "default", "name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        }),
+    );
+    let objects: Vec<Value> = (0..pods).map(make).collect();
+    let mut seed = 42_u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed >> 33
+    };
+    let mut placed = 0;
+    let begin = Instant::now();
+    for object in &objects {
+        let mut pod = compiler.compile(object);
+        if let Ok(choice) = fleet.choose(&pod, &mut random) {
+            pod.node = Some(choice.node);
+            fleet.set_pod(Arc::new(pod));
+            placed += 1;
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("{what}: {placed} placed, {:.0} Pods/s", pods as f64 / seconds);
+}
+
+fn node(number: usize) -> Value {
+    json!({
+        "metadata": {
+            "name": format!("node-{number}"),
+            "labels": {
+                "kubernetes.io/hostname": format!("node-{number}"),
+                "topology.kubernetes.io/zone": format!("zone-{}", number % 3),
+            },
+        },
+        "status": {"allocatable": {"cpu": "32", "memory": "256Gi", "pods": "110"}},
+    })
+}
+
+fn pod(number: usize, kind: &str, mut spec: Value) -> Value {
+    spec["containers"] =
+        json!([{"name": "c", "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}]);
+    json!({
+        "metadata": {
+            "namespace": "default",
+            "name": format!("web-{number}"),
+            "uid": format!("uid-{number}"),
+            "labels": {"app": "web", "kind": kind},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}],
+        },
+        "spec": spec,
+    })
+}

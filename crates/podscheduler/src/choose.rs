@@ -1,0 +1,213 @@
+//! A node for a Pod, or why there is none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::cycle::{Cycle, Questions};
+use crate::fleet::Fleet;
+use crate::pod::Pod;
+use crate::preemption::{self, Preemption};
+use crate::refusal::{Histogram, Plugin, Refusal};
+use crate::score;
+use crate::storage::{Bindings, Unready};
+
+/// With fewer nodes than this all are looked at.
+const ENOUGH: usize = 100;
+const LEAST_PERCENTAGE: usize = 5;
+/// What upstream's plugin for devices says about Pods that ask for none.
+const NO_DEVICES: &str = "no new claims to deallocate";
+
+/// Where numbers by chance come from.
+pub type Random<'a> = &'a mut dyn FnMut() -> u64;
+
+/// The node for a Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub node: Arc<str>,
+    /// What is to be done for the Pod's volumes first.
+    pub bindings: Bindings,
+}
+
+/// Why there is no node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unschedulable {
+    /// In upstream's words.
+    pub message: String,
+    /// Who refused: only what these look at can help.
+    pub plugins: BTreeSet<Plugin>,
+    /// Pods that are to make room.
+    pub preemption: Option<Preemption>,
+    /// Whether a node that the Pod was to have is no longer kept for it.
+    pub clears_nomination: bool,
+}
+
+impl Fleet {
+    /// Chooses a node for a Pod.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, and whose end would change that.
+    pub fn choose(&mut self, pod: &Pod, random: Random<'_>) -> Result<Choice, Unschedulable> {
+        if self.is_empty() {
+            return Err(Unschedulable {
+                message: "no nodes available to schedule pods".to_owned(),
+                plugins: BTreeSet::new(),
+                preemption: None,
+                clears_nomination: true,
+            });
+        }
+        self.arrange();
+        let questions = Questions::ask(self, pod);
+        if pod.demand.named_nodes.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Err(self.rejected(Plugin::NodeAffinity, "pod affinity terms conflict"));
+        }
+        let (choice, looked_at) = {
+            let cycle = match Cycle::begin(self, pod, &questions) {
+                Ok(cycle) => cycle,
+                Err(Unready { plugin, message }) => return Err(self.rejected(plugin, &message)),
+            };
+            let search = search(&cycle, &questions, random);
+            (search.result, search.looked_at)
+        };
+        self.next = (self.next + looked_at) % self.len();
+        choice
+    }
+
+    /// Takes the volumes that come with a choice, before anybody else does.
+    pub fn assume_bindings(&mut self, pod: &Pod, choice: &Choice) {
+        self.storage.assume(pod, &choice.node, &choice.bindings);
+    }
+
+    /// All nodes that would do, with their points: what [`Fleet::choose`] compares where nodes are few.
+    pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
+        self.arrange();
+        let questions = Questions::ask(self, pod);
+        let Ok(cycle) = Cycle::begin(self, pod, &questions) else { return Vec::new() };
+        let slots = self.order().iter().copied().filter(|slot| check(&cycle, *slot).is_ok());
+        let slots: Vec<usize> = slots.collect();
+        let points = score::scores(&cycle, &questions, &slots);
+        let nodes = slots.iter().filter_map(|slot| self.at(*slot)).map(|(node, _)| node.name.clone());
+        nodes.zip(points).collect()
+    }
+
+    /// A Pod that something keeps from all nodes at once.
+    fn rejected(&self, plugin: Plugin, message: &str) -> Unschedulable {
+        let nodes = self.len();
+        // Upstream's plugin for devices was not asked before and finds nothing noted.
+        Unschedulable {
+            message: format!("0/{nodes} nodes are available: {message}. not found"),
+            plugins: BTreeSet::from([plugin]),
+            preemption: None,
+            clears_nomination: false,
+        }
+    }
+}
+
+struct Search {
+    result: Result<Choice, Unschedulable>,
+    looked_at: usize,
+}
+
+fn search(cycle: &Cycle<'_>, questions: &Questions, random: Random<'_>) -> Search {
+    let (fleet, pod) = (cycle.fleet, cycle.pod);
+    let chosen = |slot: usize, looked_at: usize| {
+        let result = match fleet.at(slot) {
+            Some((node, _)) => {
+                let bindings = fleet.storage.bindings(&cycle.claims, node).unwrap_or_default();
+                Ok(Choice { node: node.name.clone(), bindings })
+            }
+            None => Err(Unschedulable {
+                message: String::new(),
+                plugins: BTreeSet::new(),
+                preemption: None,
+                clears_nomination: false,
+            }),
+        };
+        Search { result, looked_at }
+    };
+    // The node that others were asked to leave is most likely the only one.
+    let nominated = pod.nominated_node.as_ref().and_then(|name| fleet.slot_of(name));
+    if let Some(slot) = nominated.filter(|slot| check(cycle, *slot).is_ok()) {
+        return chosen(slot, 0);
+    }
+    let named: Vec<usize>;
+    let (slots, start) = match &pod.demand.named_nodes {
+        None => (fleet.order(), fleet.next),
+        Some(names) => {
+            named = names.iter().filter_map(|name| fleet.slot_of(name)).collect();
+            (&*named, 0)
+        }
+    };
+    let enough = enough(slots.len());
+    let mut feasible = Vec::with_capacity(enough);
+    let mut refused = Vec::new();
+    for index in 0..slots.len() {
+        let slot = slots[(start + index) % slots.len()];
+        match check(cycle, slot) {
+            Ok(()) => feasible.push(slot),
+            Err(refusal) => refused.push((slot, refusal)),
+        }
+        if feasible.len() == enough {
+            break;
+        }
+    }
+    let looked_at = feasible.len() + refused.len();
+    match *feasible {
+        [] => Search { result: Err(refusal(cycle, refused, random)), looked_at },
+        [slot] => chosen(slot, looked_at),
+        _ => chosen(best(&feasible, &score::scores(cycle, questions, &feasible), random), looked_at),
+    }
+}
+
+fn check(cycle: &Cycle<'_>, slot: usize) -> Result<(), Refusal> {
+    let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::Name) };
+    match &*place.nominated {
+        [] => cycle.check(slot, node, &place.usage),
+        nominated => cycle.check_with_nominated(slot, node, &place.usage, nominated),
+    }
+}
+
+/// How many nodes that would do are compared: in large clusters not all, for that takes time and changes little.
+fn enough(nodes: usize) -> usize {
+    if nodes < ENOUGH {
+        return nodes;
+    }
+    let percentage = 50_usize.saturating_sub(nodes / 125).max(LEAST_PERCENTAGE);
+    (nodes * percentage / 100).max(ENOUGH)
+}
+
+/// One of those with the most points, by chance.
+fn best(slots: &[usize], points: &[i64], random: Random<'_>) -> usize {
+    let most = points.iter().copied().max().unwrap_or_default();
+    let ties = points.iter().filter(|points| **points == most).count().max(1);
+    let pick = if ties == 1 { 0 } else { (random() % ties as u64) as usize };
+    let mut tied = slots.iter().zip(points).filter(|(_, points)| **points == most).map(|(slot, _)| *slot);
+    tied.nth(pick).unwrap_or_default()
+}
+
+fn refusal(cycle: &Cycle<'_>, refused: Vec<(usize, Refusal)>, random: Random<'_>) -> Unschedulable {
+    let nodes = cycle.fleet.len();
+    let mut histogram = Histogram::default();
+    let mut plugins = BTreeSet::new();
+    for (_, refusal) in &refused {
+        histogram.count(refusal);
+        plugins.extend(refusal.plugin());
+    }
+    if cycle.pod.demand.named_nodes.is_some() {
+        plugins.insert(Plugin::NodeAffinity);
+        if refused.len() < nodes {
+            histogram.add("node(s) didn't satisfy plugin(s) [NodeAffinity]", nodes - refused.len());
+        }
+    }
+    let mut message = histogram.sentence(nodes);
+    let mut clears_nomination = false;
+    let preemption = match preemption::preempt(cycle, &refused, random) {
+        Ok(preemption) => Some(preemption),
+        Err(refusal) => {
+            message.push_str(&format!(" {NO_DEVICES}, preemption: {}", refusal.message));
+            clears_nomination = refusal.clears_nomination;
+            None
+        }
+    };
+    Unschedulable { message, plugins, preemption, clears_nomination }
+}

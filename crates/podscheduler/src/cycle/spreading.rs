@@ -1,0 +1,96 @@
+//! The rules of spreading that must be kept.
+
+use super::spread;
+use crate::fleet::{Fleet, NO_DOMAIN, Topology};
+use crate::node::Node;
+use crate::pod::Pod;
+use crate::refusal::Refusal;
+use crate::spread::Constraint;
+use crate::taints;
+
+/// One rule, with the Pods that it counts, by domain.
+#[derive(Clone)]
+pub struct Spreading<'a> {
+    rule: &'a Constraint,
+    topology: &'a Topology,
+    /// Nothing where no node counts.
+    counts: Vec<Option<i64>>,
+    /// The fewest in any domain.
+    fewest: i64,
+    /// One if the Pod itself is counted.
+    own: i64,
+}
+
+impl<'a> Spreading<'a> {
+    pub fn all(fleet: &'a Fleet, pod: &'a Pod) -> Vec<Self> {
+        let mut rules: Vec<Self> = Vec::new();
+        for rule in pod.demand.constraints.iter().filter(|rule| rule.is_hard) {
+            let Some(topology) = fleet.topologies.get(&rule.topology) else { continue };
+            let own = i64::from(pod.class.labels.selected_by(&rule.selector));
+            rules.push(Spreading { rule, topology, counts: vec![None; topology.len()], fewest: 0, own });
+        }
+        if rules.is_empty() {
+            return rules;
+        }
+        let counts: Vec<&[u32]> =
+            rules.iter().map(|rule| fleet.tallies.counts(&spread(pod, rule.rule))).collect();
+        for (slot, node) in fleet.all_nodes() {
+            if rules.iter().any(|rule| rule.topology.domain(slot) == NO_DOMAIN) {
+                continue;
+            }
+            for (rule, counts) in rules.iter_mut().zip(&counts) {
+                if counts_node(rule.rule, pod, node) {
+                    let domain = rule.topology.domain(slot) as usize;
+                    let count = counts.get(slot).copied().unwrap_or_default();
+                    *rule.counts[domain].get_or_insert(0) += i64::from(count);
+                }
+            }
+        }
+        for rule in &mut rules {
+            rule.find_fewest();
+        }
+        rules
+    }
+
+    fn find_fewest(&mut self) {
+        let domains = self.counts.iter().flatten().count();
+        // With too few domains it is as if there were empty ones.
+        let enough = domains >= self.rule.min_domains;
+        self.fewest =
+            if enough { self.counts.iter().flatten().min().copied().unwrap_or_default() } else { 0 };
+    }
+
+    pub fn check(&self, slot: usize) -> Result<(), Refusal> {
+        let domain = self.topology.domain(slot);
+        if domain == NO_DOMAIN {
+            return Err(Refusal::SpreadLabelMissing);
+        }
+        let count = self.counts.get(domain as usize).copied().flatten().unwrap_or_default();
+        if count + self.own - self.fewest > self.rule.max_skew { Err(Refusal::Spread) } else { Ok(()) }
+    }
+}
+
+/// Another Pod came or went.
+pub fn change(rules: &mut [Spreading<'_>], pod: &Pod, other: &Pod, fleet: &Fleet, slot: usize, change: i64) {
+    let Some((node, _)) = fleet.at(slot) else { return };
+    let is_counted = other.namespace() == pod.namespace()
+        && rules.iter().all(|rule| rule.topology.domain(slot) != NO_DOMAIN);
+    if !is_counted {
+        return;
+    }
+    for rule in rules {
+        if other.class.labels.selected_by(&rule.rule.selector) && counts_node(rule.rule, pod, node) {
+            *rule.counts[rule.topology.domain(slot) as usize].get_or_insert(0) += change;
+            rule.find_fewest();
+        }
+    }
+}
+
+/// Whether a rule has a node count, for this Pod.
+pub fn counts_node(rule: &Constraint, pod: &Pod, node: &Node) -> bool {
+    let demand = &pod.demand;
+    let is_possible =
+        || demand.required_nodes.as_ref().is_none_or(|nodes| nodes.matches(&node.name, &node.labels));
+    let may_enter = || taints::may_enter(&demand.tolerations, &node.taints);
+    (!rule.honors_affinity || is_possible()) && (!rule.honors_taints || may_enter())
+}

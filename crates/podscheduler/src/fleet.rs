@@ -1,0 +1,321 @@
+//! All nodes with the Pods on them, kept up to date change by change.
+
+mod neighbours;
+mod tallies;
+mod topology;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use neighbours::{Feeling, Neighbours};
+pub use tallies::{ClassNumber, Counted, Tallies};
+pub use topology::{NO_DOMAIN, Topologies, Topology};
+
+use crate::budgets::Budgets;
+use crate::labels::Labels;
+use crate::node::Node;
+use crate::pod::{Pod, Port};
+use crate::pod_affinity::Namespaces;
+use crate::resources::Resources;
+use crate::storage::Storage;
+use crate::workloads::Workloads;
+
+/// What is taken on a node.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    pub requested: Resources,
+    /// The same, with something for containers that do not say.
+    pub assumed: Resources,
+    pub pods: i64,
+    pub ports: Vec<Port>,
+}
+
+impl Usage {
+    pub fn add(&mut self, pod: &Pod) {
+        self.requested.add(&pod.demand.requests);
+        self.assumed.add(&pod.demand.assumed);
+        self.pods += 1;
+        self.ports.extend(pod.demand.ports.iter().cloned());
+    }
+
+    pub fn remove(&mut self, pod: &Pod) {
+        self.requested.subtract(&pod.demand.requests);
+        self.assumed.subtract(&pod.demand.assumed);
+        self.pods -= 1;
+        for port in &pod.demand.ports {
+            if let Some(index) = self.ports.iter().position(|own| own == port) {
+                self.ports.swap_remove(index);
+            }
+        }
+    }
+}
+
+/// A place for a node. Pods may be there before their node is, and after.
+#[derive(Debug)]
+pub struct Slot {
+    name: Arc<str>,
+    pub node: Option<Node>,
+    pub usage: Usage,
+    pub pods: Vec<Placed>,
+    /// Pods that are to come here once others have gone.
+    pub nominated: Vec<Arc<Pod>>,
+}
+
+/// A Pod on a node.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub pod: Arc<Pod>,
+    class: ClassNumber,
+}
+
+/// Namespace and name of a Pod.
+pub type PodKey = (Arc<str>, Arc<str>);
+
+/// The nodes of one cluster.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// The slots of nodes, zone after zone in turn; nothing if they must be put in order again.
+    order: Option<Vec<usize>>,
+    nodes: usize,
+    placed: HashMap<PodKey, usize>,
+    nominated: HashMap<PodKey, usize>,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) topologies: Topologies,
+    pub(crate) tallies: Tallies,
+    pub(crate) neighbours: Neighbours,
+    pub storage: Storage,
+    pub workloads: Workloads,
+    pub budgets: Budgets,
+    /// Where the search for a node goes on.
+    pub(crate) next: usize,
+}
+
+impl Fleet {
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes == 0
+    }
+
+    /// A node was added or has changed.
+    pub fn set_node(&mut self, node: Node) {
+        let index = self.slot(&node.name);
+        let nodes = self.nodes;
+        let Some(slot) = &mut self.slots[index] else { return };
+        let same_place = slot.node.as_ref().is_some_and(|old| old.place() == node.place());
+        if slot.node.as_ref().is_none_or(|old| old.labels != node.labels) {
+            self.topologies.set(index, Some(&node.labels), nodes);
+        }
+        if slot.node.is_none() {
+            self.nodes += 1;
+        }
+        slot.node = Some(node);
+        if !same_place {
+            self.order = None;
+        }
+    }
+
+    /// A node is gone.
+    pub fn remove_node(&mut self, name: &str) {
+        let Some(index) = self.by_name.get(name).copied() else { return };
+        let Some(slot) = &mut self.slots[index] else { return };
+        if slot.node.take().is_some() {
+            self.nodes -= 1;
+            self.order = None;
+            self.topologies.set(index, None, self.nodes);
+        }
+        self.tidy(index);
+    }
+
+    /// A Pod is on a node, or has changed there. Whether it was there already makes no difference.
+    pub fn set_pod(&mut self, pod: Arc<Pod>) {
+        let key = (pod.namespace().clone(), pod.name.clone());
+        self.remove_pod(&key.0, &key.1);
+        let Some(node) = &pod.node else { return };
+        let index = self.slot(node);
+        self.placed.insert(key, index);
+        let class = self.tallies.add(&pod.class, index, &self.namespaces);
+        self.neighbours.add(&pod.demand.affinity, index);
+        self.storage.pod_came(&pod);
+        if let Some(slot) = &mut self.slots[index] {
+            slot.usage.add(&pod);
+            slot.pods.push(Placed { pod, class });
+        }
+    }
+
+    /// A Pod is no longer on any node.
+    pub fn remove_pod(&mut self, namespace: &Arc<str>, name: &Arc<str>) -> Option<Arc<Pod>> {
+        let index = self.placed.remove(&(namespace.clone(), name.clone()))?;
+        let slot = self.slots[index].as_mut()?;
+        let position = slot
+            .pods
+            .iter()
+            .position(|placed| placed.pod.name == *name && placed.pod.namespace() == namespace)?;
+        let Placed { pod, class } = slot.pods.swap_remove(position);
+        slot.usage.remove(&pod);
+        self.tallies.remove(class, index);
+        self.neighbours.remove(&pod.demand.affinity, index);
+        self.storage.pod_left(&pod);
+        self.tidy(index);
+        Some(pod)
+    }
+
+    /// The Pod on a node, by namespace and name.
+    pub fn pod(&self, namespace: &Arc<str>, name: &Arc<str>) -> Option<&Arc<Pod>> {
+        let index = self.placed.get(&(namespace.clone(), name.clone()))?;
+        let slot = self.slots[*index].as_ref()?;
+        let mut pods = slot.pods.iter().map(|placed| &placed.pod);
+        pods.find(|pod| pod.name == *name && pod.namespace() == namespace)
+    }
+
+    /// A Pod is to come to a node once there is room, or to none.
+    pub fn nominate(&mut self, pod: &Arc<Pod>, node: Option<&Arc<str>>) {
+        let key = (pod.namespace().clone(), pod.name.clone());
+        if let Some(index) = self.nominated.remove(&key) {
+            if let Some(slot) = &mut self.slots[index] {
+                slot.nominated.retain(|other| other.name != pod.name || other.namespace() != pod.namespace());
+            }
+            self.tidy(index);
+        }
+        if let Some(node) = node {
+            let index = self.slot(node);
+            self.nominated.insert(key, index);
+            for term in &pod.demand.affinity.apart {
+                self.follow(&term.topology);
+            }
+            if let Some(slot) = &mut self.slots[index] {
+                slot.nominated.push(pod.clone());
+            }
+        }
+    }
+
+    pub fn set_namespace(&mut self, namespace: &Value) {
+        let name = atoll_meta::object::name(namespace);
+        let labels = Labels::of(namespace);
+        if self.namespaces.get(name) != Some(&labels) {
+            self.namespaces.insert(name.into(), labels);
+            self.tallies.namespaces_changed();
+        }
+    }
+
+    pub fn remove_namespace(&mut self, name: &str) {
+        if self.namespaces.remove(name).is_some() {
+            self.tallies.namespaces_changed();
+        }
+    }
+
+    fn slot(&mut self, name: &Arc<str>) -> usize {
+        if let Some(index) = self.by_name.get(name) {
+            return *index;
+        }
+        let slot = Slot {
+            name: name.clone(),
+            node: None,
+            usage: Usage::default(),
+            pods: Vec::new(),
+            nominated: Vec::new(),
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index] = Some(slot);
+                index
+            }
+            None => {
+                self.slots.push(Some(slot));
+                self.slots.len() - 1
+            }
+        };
+        self.by_name.insert(name.clone(), index);
+        index
+    }
+
+    /// Frees a slot that nothing is in.
+    fn tidy(&mut self, index: usize) {
+        let is_empty =
+            |slot: &mut Slot| slot.node.is_none() && slot.pods.is_empty() && slot.nominated.is_empty();
+        if let Some(slot) = self.slots[index].take_if(is_empty) {
+            self.by_name.remove(&slot.name);
+            self.free.push(index);
+        }
+    }
+
+    /// Puts the nodes in order, so that zones take turns.
+    pub(crate) fn arrange(&mut self) {
+        if self.order.is_some() {
+            return;
+        }
+        let mut zones: Vec<((Option<&str>, Option<&str>), Vec<usize>)> = Vec::new();
+        let mut known = HashMap::new();
+        for (index, node) in self.all_nodes() {
+            let place = node.place();
+            let zone = *known.entry(place).or_insert_with(|| {
+                zones.push((place, Vec::new()));
+                zones.len() - 1
+            });
+            zones[zone].1.push(index);
+        }
+        let longest = zones.iter().map(|(_, slots)| slots.len()).max().unwrap_or_default();
+        let mut order = Vec::with_capacity(self.nodes);
+        for turn in 0..longest {
+            order.extend(zones.iter().filter_map(|(_, slots)| slots.get(turn)));
+        }
+        self.order = Some(order);
+    }
+
+    /// The slots of all nodes, in order.
+    pub(crate) fn order(&self) -> &[usize] {
+        self.order.as_deref().unwrap_or_default()
+    }
+
+    /// All nodes with their slots.
+    pub(crate) fn all_nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((index, slot.as_ref()?.node.as_ref()?)))
+    }
+
+    /// The node in a slot with what is taken there.
+    pub(crate) fn at(&self, index: usize) -> Option<(&Node, &Slot)> {
+        let slot = self.slots.get(index)?.as_ref()?;
+        Some((slot.node.as_ref()?, slot))
+    }
+
+    pub(crate) fn slot_of(&self, name: &str) -> Option<usize> {
+        let index = *self.by_name.get(name)?;
+        self.at(index).map(|_| index)
+    }
+
+    /// Begins to follow the values of a label.
+    pub(crate) fn follow(&mut self, topology: &Arc<str>) {
+        if !self.topologies.contains(topology) {
+            let slots = self.slots.iter().enumerate();
+            let nodes =
+                slots.filter_map(|(index, slot)| Some((index, &slot.as_ref()?.node.as_ref()?.labels)));
+            self.topologies.insert(topology, nodes);
+        }
+    }
+
+    /// Begins to follow the labels that Pods on nodes, and those to come to one, have an opinion about.
+    pub(crate) fn follow_neighbours(&mut self) {
+        let topologies = self.neighbours.topologies().filter(|key| !self.topologies.contains(key));
+        for topology in topologies.cloned().collect::<Vec<_>>() {
+            self.follow(&topology);
+        }
+    }
+
+    /// Begins to count some Pods.
+    pub(crate) fn count(&mut self, counted: &Counted) {
+        let slots = &self.slots;
+        self.tallies.prepare(counted, &self.namespaces, || {
+            let slots = slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+            slots.flat_map(|(index, slot)| slot.pods.iter().map(move |placed| (placed.class, index)))
+        });
+    }
+}

@@ -1,0 +1,38 @@
+//! Labels, kept small and sorted.
+
+use std::sync::Arc;
+
+use atoll_meta::{LabelSelector, object};
+use serde_json::Value;
+
+/// The labels of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
+
+impl Labels {
+    /// The labels of an object.
+    pub fn of(object: &Value) -> Self {
+        object::labels(object).map(|(key, value)| (key.into(), value.into())).collect()
+    }
+
+    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
+        let index = self.0.binary_search_by(|(own, _)| (**own).cmp(key)).ok()?;
+        Some(&self.0[index].1)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn selected_by(&self, selector: &LabelSelector) -> bool {
+        selector.matches(|key| self.get(key).map(|value| &**value))
+    }
+}
+
+impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(pairs: I) -> Self {
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort();
+        Labels(pairs.into())
+    }
+}

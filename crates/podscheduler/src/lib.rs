@@ -1,0 +1,42 @@
+//! Which node a Pod goes to, as kube-scheduler would have it.
+//!
+//! ```text
+//!   Node ─┐                                    ┌─ Cycle::check   may it be there?  (Refusal)
+//!   Pod ──┼─► Fleet (usage of nodes,           │
+//!   … ────┘   tallies of Pods,  ── choose ─────┼─ score          is it good there?
+//!             wishes of neighbours)            └─ preemption     who would have to go?
+//!                                                      │
+//!                                     Choice or Unschedulable (in upstream's words)
+//! ```
+//!
+//! A [`Fleet`] is kept up to date change by change and holds everything in a compiled form: what a Pod asks for is worked
+//! out once and shared by all Pods that ask for the same, and how many Pods of some kind are on each node is counted as they
+//! come and go. Choosing is a pure function of the fleet, the Pod and a source of random numbers for ties.
+
+mod budgets;
+mod choose;
+mod cycle;
+mod fleet;
+mod labels;
+mod node;
+mod node_affinity;
+mod pod;
+mod pod_affinity;
+mod preemption;
+mod queue;
+mod refusal;
+mod resources;
+mod score;
+mod spread;
+mod storage;
+mod taints;
+mod workloads;
+
+pub use choose::{Choice, Random, Unschedulable};
+pub use fleet::{Fleet, PodKey};
+pub use node::Node;
+pub use pod::{Compiler, Demand, Pod, is_finished};
+pub use preemption::Preemption;
+pub use queue::{Event, Queue};
+pub use refusal::Plugin;
+pub use storage::Bindings;

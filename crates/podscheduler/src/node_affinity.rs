@@ -1,0 +1,146 @@
+//! Which nodes a Pod, or a volume, can be on: by their labels and their names.
+
+use std::collections::BTreeSet;
+
+use atoll_meta::selector::{LabelOperator, Requirement};
+use atoll_meta::{FieldPath, LabelSelector};
+use serde_json::Value;
+
+use crate::labels::Labels;
+
+/// Nodes with labels and names as one term asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Term {
+    labels: LabelSelector,
+    /// Names that the node must have, or must not have.
+    names: Vec<(bool, Box<str>)>,
+    /// What cannot be read matches nothing.
+    broken: bool,
+}
+
+impl Term {
+    /// A term; nothing if it says nothing, for then it matches no node.
+    fn of(term: &Value) -> Option<Self> {
+        let expressions = term["matchExpressions"].as_array().map_or(&[][..], Vec::as_slice);
+        let fields = term["matchFields"].as_array().map_or(&[][..], Vec::as_slice);
+        if expressions.is_empty() && fields.is_empty() {
+            return None;
+        }
+        let requirements: Option<Vec<_>> = expressions.iter().map(requirement).collect();
+        let names: Option<Vec<_>> = fields.iter().map(name_requirement).collect();
+        let broken = requirements.is_none() || names.is_none();
+        let labels = LabelSelector::new(requirements.unwrap_or_default());
+        Some(Term { labels, names: names.unwrap_or_default(), broken })
+    }
+
+    fn matches(&self, name: &str, labels: &Labels) -> bool {
+        !self.broken
+            && labels.selected_by(&self.labels)
+            && self.names.iter().all(|(wanted, own)| *wanted == (**own == *name))
+    }
+}
+
+fn requirement(expression: &Value) -> Option<Requirement> {
+    let operator = match expression["operator"].as_str()? {
+        "In" => LabelOperator::In,
+        "NotIn" => LabelOperator::NotIn,
+        "Exists" => LabelOperator::Exists,
+        "DoesNotExist" => LabelOperator::DoesNotExist,
+        "Gt" => LabelOperator::GreaterThan,
+        "Lt" => LabelOperator::LessThan,
+        _ => return None,
+    };
+    let values = texts(&expression["values"]).map(str::to_owned).collect();
+    Requirement::new(expression["key"].as_str()?, operator, values, &FieldPath::nil()).ok()
+}
+
+/// The only field that nodes can be asked about is their name.
+fn name_requirement(field: &Value) -> Option<(bool, Box<str>)> {
+    let mut values = texts(&field["values"]);
+    let (value, None) = (values.next()?, values.next()) else { return None };
+    match field["operator"].as_str()? {
+        "In" => Some((true, value.into())),
+        "NotIn" => Some((false, value.into())),
+        _ => None,
+    }
+}
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// What a node must have: all of the labels, and all that one of the terms asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Required {
+    labels: Option<LabelSelector>,
+    terms: Option<Vec<Term>>,
+}
+
+impl Required {
+    /// What a Pod asks for in its node selector and its node affinity.
+    pub fn of_pod(pod: &Value) -> Option<Self> {
+        let spec = &pod["spec"];
+        let labels = spec["nodeSelector"].as_object().filter(|labels| !labels.is_empty()).map(|labels| {
+            LabelSelector::new(
+                labels.iter().filter_map(|(key, value)| equals(key, value.as_str()?)).collect(),
+            )
+        });
+        let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+        let terms = required.is_object().then(|| terms(required));
+        (labels.is_some() || terms.is_some()).then_some(Required { labels, terms })
+    }
+
+    /// What a node selector asks for, such as that of a volume.
+    pub fn of_selector(selector: &Value) -> Option<Self> {
+        selector.is_object().then(|| Required { labels: None, terms: Some(terms(selector)) })
+    }
+
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        self.labels.as_ref().is_none_or(|selector| labels.selected_by(selector))
+            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.matches(name, labels)))
+    }
+}
+
+/// The requirement that a label has one value.
+pub fn equals(key: &str, value: &str) -> Option<Requirement> {
+    Requirement::new(key, LabelOperator::Equals, vec![value.to_owned()], &FieldPath::nil()).ok()
+}
+
+fn terms(selector: &Value) -> Vec<Term> {
+    selector["nodeSelectorTerms"].as_array().into_iter().flatten().filter_map(Term::of).collect()
+}
+
+/// The nodes that a Pod would rather be on, and how much rather.
+pub fn preferred(pod: &Value) -> Vec<(i64, Term)> {
+    let list = &pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"];
+    let weighted = list.as_array().into_iter().flatten().filter_map(|preference| {
+        let weight = preference["weight"].as_i64().filter(|weight| *weight != 0)?;
+        Some((weight, Term::of(&preference["preference"])?))
+    });
+    weighted.collect()
+}
+
+pub fn preference(preferred: &[(i64, Term)], name: &str, labels: &Labels) -> i64 {
+    preferred.iter().filter(|(_, term)| term.matches(name, labels)).map(|(weight, _)| weight).sum()
+}
+
+/// The nodes that a Pod asks for by name, if every term does so.
+pub fn names(pod: &Value) -> Option<BTreeSet<Box<str>>> {
+    let required = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let terms = required["nodeSelectorTerms"].as_array().filter(|terms| !terms.is_empty())?;
+    let mut all = BTreeSet::new();
+    for term in terms {
+        let mut of_term: Option<BTreeSet<Box<str>>> = None;
+        for field in term["matchFields"].as_array().into_iter().flatten() {
+            if field["key"] == "metadata.name" && field["operator"] == "In" {
+                let values: BTreeSet<Box<str>> = texts(&field["values"]).map(Box::from).collect();
+                of_term = Some(match of_term {
+                    None => values,
+                    Some(before) => before.intersection(&values).cloned().collect(),
+                });
+            }
+        }
+        all.extend(of_term?);
+    }
+    Some(all)
+}

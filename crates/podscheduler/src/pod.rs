@@ -1,0 +1,232 @@
+//! Pods, compiled: what they ask for, and what others see of them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use atoll_meta::quantity::{Format, Quantity};
+use atoll_meta::{object, time};
+use atoll_quota::Amounts;
+use serde_json::Value;
+
+use crate::labels::Labels;
+use crate::node_affinity::{self, Required};
+use crate::pod_affinity::{Class, PodAffinity};
+use crate::resources::Resources;
+use crate::spread::Constraint;
+use crate::taints::Toleration;
+
+/// What a container that does not say is taken to need, so that a thousand of them do not share one node.
+const DEFAULT_MILLI_CPU: i64 = 100;
+const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+
+/// A port of the node that a Pod wants for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Port {
+    address: Box<str>,
+    protocol: Box<str>,
+    number: i64,
+}
+
+impl Port {
+    const ANY: &str = "0.0.0.0";
+
+    fn of(port: &Value) -> Option<Self> {
+        let number = port["hostPort"].as_i64().filter(|number| *number > 0)?;
+        let text = |field: &str| port[field].as_str().filter(|text| !text.is_empty());
+        Some(Port {
+            address: text("hostIP").unwrap_or(Port::ANY).into(),
+            protocol: text("protocol").unwrap_or("TCP").into(),
+            number,
+        })
+    }
+
+    pub fn conflicts_with(&self, other: &Port) -> bool {
+        self.number == other.number
+            && self.protocol == other.protocol
+            && (self.address == other.address || &*self.address == Port::ANY || &*other.address == Port::ANY)
+    }
+}
+
+/// A claim of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimReference {
+    pub name: Box<str>,
+    /// Made for this one Pod.
+    pub is_ephemeral: bool,
+}
+
+/// All that decides where a Pod can be, but for its class. Pods of one template share it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Demand {
+    pub requests: Resources,
+    /// The same, with something for containers that do not say.
+    pub assumed: Resources,
+    pub priority: i64,
+    /// Whether the Pod waits for room instead of making it.
+    pub never_preempts: bool,
+    pub tolerations: Box<[Toleration]>,
+    pub required_nodes: Option<Arc<Required>>,
+    pub named_nodes: Option<BTreeSet<Box<str>>>,
+    pub preferred_nodes: Vec<(i64, node_affinity::Term)>,
+    pub ports: Vec<Port>,
+    /// Whether the Pod brings rules of its own.
+    pub has_constraints: bool,
+    pub constraints: Vec<Constraint>,
+    pub affinity: PodAffinity,
+    pub claims: Vec<ClaimReference>,
+    pub gates: Vec<Box<str>>,
+}
+
+/// The controller of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pub kind: Box<str>,
+    pub name: Box<str>,
+}
+
+/// A Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+    pub class: Arc<Class>,
+    pub demand: Arc<Demand>,
+    pub owner: Option<Arc<Owner>>,
+    pub node: Option<Arc<str>>,
+    pub nominated_node: Option<Arc<str>>,
+    /// When the Pod was started, in seconds since 1970.
+    pub started: Option<i64>,
+    /// When the Pod was made.
+    pub created: i64,
+    /// Asked to go by a scheduler that needs the room.
+    pub is_preempted: bool,
+}
+
+impl Pod {
+    pub fn namespace(&self) -> &Arc<str> {
+        &self.class.namespace
+    }
+}
+
+/// Whether a Pod still holds what it has asked for.
+pub fn is_finished(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+/// Compiles Pods, and lets those that ask for the same share what comes of it.
+#[derive(Debug, Default)]
+pub struct Compiler {
+    demands: Interned<Demand>,
+    classes: Interned<Class>,
+    owners: Interned<Owner>,
+}
+
+impl Compiler {
+    pub fn compile(&mut self, pod: &Value) -> Pod {
+        let labels = Labels::of(pod);
+        let demand = demand(pod, &labels);
+        let class = Class {
+            namespace: object::namespace(pod).into(),
+            labels,
+            terminating: object::is_being_deleted(pod),
+        };
+        let owner = object::controller_of(pod).filter(|owner| is_known_owner(owner.api_version, owner.kind));
+        let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(Arc::from);
+        let seconds = |text: Option<&str>| time::parse(text?).ok().map(|time| time.seconds);
+        Pod {
+            name: object::name(pod).into(),
+            uid: object::uid(pod).into(),
+            class: self.classes.share(class),
+            demand: self.demands.share(demand),
+            owner: owner
+                .map(|owner| self.owners.share(Owner { kind: owner.kind.into(), name: owner.name.into() })),
+            node: text(&pod["spec"]["nodeName"]),
+            nominated_node: text(&pod["status"]["nominatedNodeName"]),
+            started: seconds(pod["status"]["startTime"].as_str()),
+            created: seconds(object::creation_timestamp(pod)).unwrap_or_default(),
+            is_preempted: object::is_being_deleted(pod) && is_disruption_by_scheduler(pod),
+        }
+    }
+}
+
+/// Whether the workload selects its Pods in a way that the scheduler looks at.
+fn is_known_owner(api_version: &str, kind: &str) -> bool {
+    matches!((api_version, kind), ("v1", "ReplicationController") | ("apps/v1", "ReplicaSet" | "StatefulSet"))
+}
+
+fn is_disruption_by_scheduler(pod: &Value) -> bool {
+    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions
+        .find(|condition| condition["type"] == "DisruptionTarget")
+        .is_some_and(|target| target["status"] == "True" && target["reason"] == "PreemptionByScheduler")
+}
+
+fn demand(pod: &Value, labels: &Labels) -> Demand {
+    let spec = &pod["spec"];
+    let mut missing = Amounts::default();
+    missing.set("cpu", Quantity::from_millis(DEFAULT_MILLI_CPU, Format::DecimalSi));
+    missing.set("memory", Quantity::new(DEFAULT_MEMORY, Format::BinarySi));
+    let list = |field: &str| spec[field].as_array().into_iter().flatten();
+    let keeps_running = list("initContainers").filter(|container| container["restartPolicy"] == "Always");
+    let ports = keeps_running
+        .chain(list("containers"))
+        .flat_map(|container| container["ports"].as_array().into_iter().flatten())
+        .filter_map(Port::of);
+    let name = object::name(pod);
+    let claims = list("volumes").filter_map(|volume| {
+        if let Some(claim) = volume["persistentVolumeClaim"].as_object() {
+            let name = claim.get("claimName").and_then(Value::as_str).unwrap_or_default();
+            return Some(ClaimReference { name: name.into(), is_ephemeral: false });
+        }
+        volume["ephemeral"].is_object().then(|| ClaimReference {
+            name: format!("{name}-{}", volume["name"].as_str().unwrap_or_default()).into(),
+            is_ephemeral: true,
+        })
+    });
+    Demand {
+        requests: Resources::of(&atoll_quota::requests(pod, &Amounts::default())),
+        assumed: Resources::of(&atoll_quota::requests(pod, &missing)),
+        priority: spec["priority"].as_i64().unwrap_or_default(),
+        never_preempts: spec["preemptionPolicy"] == "Never",
+        tolerations: Toleration::all_of(pod),
+        required_nodes: Required::of_pod(pod).map(Arc::new),
+        named_nodes: node_affinity::names(pod),
+        preferred_nodes: node_affinity::preferred(pod),
+        ports: ports.collect(),
+        has_constraints: spec["topologySpreadConstraints"].as_array().is_some_and(|list| !list.is_empty()),
+        constraints: Constraint::all_of(pod, labels),
+        affinity: PodAffinity::of(pod),
+        claims: claims.collect(),
+        gates: list("schedulingGates").filter_map(|gate| gate["name"].as_str()).map(Box::from).collect(),
+    }
+}
+
+/// Values of which each is kept once.
+#[derive(Debug)]
+struct Interned<T> {
+    known: HashSet<Arc<T>>,
+    /// How many may be there before the unused are thrown out.
+    limit: usize,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Interned { known: HashSet::new(), limit: 64 }
+    }
+}
+
+impl<T: Eq + Hash> Interned<T> {
+    fn share(&mut self, value: T) -> Arc<T> {
+        if let Some(known) = self.known.get(&value) {
+            return known.clone();
+        }
+        if self.known.len() >= self.limit {
+            self.known.retain(|known| Arc::strong_count(known) > 1);
+            self.limit = (self.known.len() * 2).max(64);
+        }
+        let value = Arc::new(value);
+        self.known.insert(value.clone());
+        value
+    }
+}

@@ -1,0 +1,115 @@
+//! Which other Pods a Pod wants near, and which not.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use atoll_meta::{LabelSelector, object};
+use serde_json::Value;
+
+use crate::labels::Labels;
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// The labels of namespaces, by name.
+pub type Namespaces = HashMap<Arc<str>, Labels>;
+
+/// What other Pods see of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Class {
+    pub namespace: Arc<str>,
+    pub labels: Labels,
+    /// Pods on their way out no longer count when Pods are spread.
+    pub terminating: bool,
+}
+
+/// Some Pods: in some namespaces, with some labels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Matcher {
+    /// Sorted.
+    namespaces: Vec<Arc<str>>,
+    namespace_selector: LabelSelector,
+    selector: LabelSelector,
+}
+
+impl Matcher {
+    /// The one or more namespaces that these Pods are in; nothing if labels of namespaces decide.
+    pub fn named_namespaces(&self) -> Option<&[Arc<str>]> {
+        self.namespace_selector.is_nothing().then_some(&self.namespaces)
+    }
+
+    pub fn matches(&self, class: &Class, namespaces: &Namespaces) -> bool {
+        self.is_in_scope(&class.namespace, namespaces) && class.labels.selected_by(&self.selector)
+    }
+
+    fn is_in_scope(&self, namespace: &Arc<str>, namespaces: &Namespaces) -> bool {
+        if self.namespaces.binary_search(namespace).is_ok() || self.namespace_selector.is_empty() {
+            return true;
+        }
+        if self.namespace_selector.is_nothing() {
+            return false;
+        }
+        let labels = namespaces.get(namespace);
+        labels.is_some_and(|labels| labels.selected_by(&self.namespace_selector))
+    }
+}
+
+/// Some Pods, and what counts as near to them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Term {
+    pub matcher: Arc<Matcher>,
+    pub topology: Arc<str>,
+}
+
+impl Term {
+    fn of(namespace: &str, term: &Value) -> Option<Self> {
+        let mut namespaces: Vec<Arc<str>> = term["namespaces"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(Arc::from)
+            .collect();
+        let namespace_selector = &term["namespaceSelector"];
+        if namespaces.is_empty() && namespace_selector.is_null() {
+            namespaces.push(namespace.into());
+        }
+        namespaces.sort();
+        let matcher = Matcher {
+            namespaces,
+            namespace_selector: LabelSelector::from_object(namespace_selector).ok()?,
+            selector: LabelSelector::from_object(&term["labelSelector"]).ok()?,
+        };
+        Some(Term { matcher: Arc::new(matcher), topology: term["topologyKey"].as_str()?.into() })
+    }
+}
+
+/// All that a Pod says of other Pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodAffinity {
+    pub near: Vec<Term>,
+    pub apart: Vec<Term>,
+    /// Weights below zero are for Pods that should rather be apart.
+    pub preferred: Vec<(i64, Term)>,
+}
+
+impl PodAffinity {
+    pub fn of(pod: &Value) -> Self {
+        let affinity = &pod["spec"]["affinity"];
+        let namespace = object::namespace(pod);
+        let list = |kind: &str, when: &str| affinity[kind][when].as_array().into_iter().flatten();
+        let required = |kind| list(kind, REQUIRED).filter_map(|term| Term::of(namespace, term)).collect();
+        let mut preferred = Vec::new();
+        for (kind, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
+            preferred.extend(list(kind, PREFERRED).filter_map(|weighted| {
+                let term = Term::of(namespace, &weighted["podAffinityTerm"])?;
+                Some((sign * weighted["weight"].as_i64()?, term))
+            }));
+        }
+        PodAffinity { near: required("podAffinity"), apart: required("podAntiAffinity"), preferred }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.near.is_empty() && self.apart.is_empty() && self.preferred.is_empty()
+    }
+}

@@ -1,0 +1,149 @@
+//! Who would have to go so that a Pod of higher priority fits.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::choose::Random;
+use crate::cycle::Cycle;
+use crate::pod::Pod;
+use crate::refusal::{Histogram, Refusal};
+
+/// At least so many nodes, and this part of all, are tried until one is chosen.
+const LEAST_CANDIDATES: usize = 100;
+const CANDIDATES_PERCENTAGE: usize = 10;
+
+/// The Pods that are to go, and the node that is kept for the one they go for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preemption {
+    pub node: Arc<str>,
+    /// The most important first.
+    pub victims: Vec<Arc<Pod>>,
+    /// Those of lower priority for whom the node was kept so far.
+    pub displaced: Vec<Arc<Pod>>,
+}
+
+/// Why nobody is sent away.
+#[derive(Debug)]
+pub struct Unhelpful {
+    pub message: String,
+    pub clears_nomination: bool,
+}
+
+struct Candidate {
+    slot: usize,
+    victims: Vec<Arc<Pod>>,
+    violations: usize,
+}
+
+pub fn preempt(
+    cycle: &Cycle<'_>,
+    refused: &[(usize, Refusal)],
+    random: Random<'_>,
+) -> Result<Preemption, Unhelpful> {
+    let (fleet, pod) = (cycle.fleet, cycle.pod);
+    if let Some(message) = ineligible(cycle, refused) {
+        return Err(Unhelpful { message: message.to_owned(), clears_nomination: false });
+    }
+    let slots: Vec<usize> =
+        refused.iter().filter(|(_, refusal)| refusal.is_resolvable()).map(|(slot, _)| *slot).collect();
+    let wanted = (slots.len() * CANDIDATES_PERCENTAGE / 100).max(LEAST_CANDIDATES).min(slots.len());
+    let offset = if slots.is_empty() { 0 } else { (random() % slots.len() as u64) as usize };
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut histogram = Histogram::default();
+    let mut refusals = 0;
+    for index in 0..slots.len() {
+        match select(cycle, slots[(offset + index) % slots.len()]) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(refusal) => {
+                histogram.count(&refusal);
+                refusals += 1;
+            }
+        }
+        if candidates.len() >= wanted && candidates.iter().any(|candidate| candidate.violations == 0) {
+            break;
+        }
+    }
+    let best = candidates.into_iter().min_by_key(cost);
+    let best = best.and_then(|best| Some((fleet.at(best.slot)?, best)));
+    let Some(((node, place), best)) = best else {
+        histogram.add("Preemption is not helpful for scheduling", fleet.len() - refusals);
+        return Err(Unhelpful { message: histogram.sentence(fleet.len()), clears_nomination: true });
+    };
+    let lower = |other: &&Arc<Pod>| other.demand.priority < pod.demand.priority;
+    Ok(Preemption {
+        node: node.name.clone(),
+        victims: best.victims,
+        displaced: place.nominated.iter().filter(lower).cloned().collect(),
+    })
+}
+
+/// Why the Pod may not send others away.
+fn ineligible(cycle: &Cycle<'_>, refused: &[(usize, Refusal)]) -> Option<&'static str> {
+    let pod = cycle.pod;
+    if pod.demand.never_preempts {
+        return Some("not eligible due to preemptionPolicy=Never.");
+    }
+    let slot = cycle.fleet.slot_of(pod.nominated_node.as_ref()?)?;
+    let refusal = refused.iter().find(|(refused, _)| *refused == slot);
+    if refusal.is_none_or(|(_, refusal)| !refusal.is_resolvable()) {
+        return None;
+    }
+    let (_, place) = cycle.fleet.at(slot)?;
+    let is_leaving = place
+        .pods
+        .iter()
+        .any(|placed| placed.pod.is_preempted && placed.pod.demand.priority < pod.demand.priority);
+    is_leaving.then_some("not eligible due to a terminating pod on the nominated node.")
+}
+
+/// The fewest and least important Pods that would have to leave a node.
+fn select(cycle: &Cycle<'_>, slot: usize) -> Result<Candidate, Refusal> {
+    let Some((node, place)) = cycle.fleet.at(slot) else { return Err(Refusal::NoVictims) };
+    let (mut cycle, mut usage) = (cycle.clone(), place.usage.clone());
+    let ours = cycle.pod.demand.priority;
+    let lower = place.pods.iter().map(|placed| &placed.pod).filter(|pod| pod.demand.priority < ours);
+    let mut pods: Vec<Arc<Pod>> = lower.cloned().collect();
+    if pods.is_empty() {
+        return Err(Refusal::NoVictims);
+    }
+    for pod in &pods {
+        usage.remove(pod);
+        cycle.pod_left(pod, slot);
+    }
+    cycle.check_with_nominated(slot, node, &usage, &place.nominated)?;
+    pods.sort_by_key(importance);
+    let violated = cycle.fleet.budgets.violated(&pods);
+    let mut victims = Vec::new();
+    let mut violations = 0;
+    // Whoever can stay stays: first those whose end would go against a budget.
+    for violates in [true, false] {
+        for (pod, _) in pods.iter().zip(&violated).filter(|(_, violated)| **violated == violates) {
+            usage.add(pod);
+            cycle.pod_came(pod, slot);
+            if cycle.check_with_nominated(slot, node, &usage, &place.nominated).is_err() {
+                usage.remove(pod);
+                cycle.pod_left(pod, slot);
+                violations += usize::from(violates);
+                victims.push(pod.clone());
+            }
+        }
+    }
+    victims.sort_by_key(importance);
+    if victims.is_empty() { Err(Refusal::NoVictims) } else { Ok(Candidate { slot, victims, violations }) }
+}
+
+/// Sorts the most important first: by priority, then by how long they have been running.
+fn importance(pod: &Arc<Pod>) -> (Reverse<i64>, i64) {
+    (Reverse(pod.demand.priority), pod.started.unwrap_or(i64::MAX))
+}
+
+/// What it would cost to take a node; the least is chosen.
+fn cost(candidate: &Candidate) -> (usize, i64, i64, usize, Reverse<i64>) {
+    let priorities = || candidate.victims.iter().map(|pod| pod.demand.priority);
+    let highest = priorities().max().unwrap_or(i64::MIN);
+    let most_important = candidate.victims.iter().filter(|pod| pod.demand.priority == highest);
+    let earliest = most_important.map(|pod| pod.started.unwrap_or(i64::MAX)).min();
+    // Weighing each with the lowest priority makes the sum grow with every victim.
+    let sum = priorities().map(|priority| priority + (i64::from(i32::MAX) + 1)).sum();
+    (candidate.violations, highest, sum, candidate.victims.len(), Reverse(earliest.unwrap_or(i64::MAX)))
+}

@@ -1,0 +1,238 @@
+//! Pods that wait for a node: those to be tried now, those to be tried again soon, and those that wait for a change.
+//!
+//! ```text
+//!   add ──► active ── pop ──► (somebody looks for a node) ──► done
+//!             ▲                        │ unschedulable    │ failed
+//!             │ after a while          ▼                  ▼
+//!             └──────── backing off ◄─ waiting for a change
+//!                                wake
+//! ```
+//!
+//! Times are since whenever the caller likes.
+
+mod events;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+pub use events::Event;
+
+use crate::fleet::PodKey;
+use crate::refusal::Plugin;
+
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LAST_BACKOFF: Duration = Duration::from_secs(10);
+/// After so long a Pod is tried again even if nothing has happened that could have helped.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// The order in which Pods are tried: by priority, then by when they came.
+type Rank = (Reverse<i64>, Duration, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Active,
+    /// Not before this time, unless there is nothing else to do; `false` if even then not.
+    BackingOff(Duration, bool),
+    /// Since this time.
+    Waiting(Duration),
+    /// Somebody is looking for a node for it.
+    Tried,
+}
+
+#[derive(Debug)]
+struct Entry {
+    rank: Rank,
+    place: Place,
+    /// How often in a row there was no node, or something went wrong.
+    refusals: u32,
+    failures: u32,
+    last_try: Duration,
+    /// Who refused; nobody in particular if empty.
+    plugins: BTreeSet<Plugin>,
+}
+
+/// The Pods of one cluster that have no node yet.
+#[derive(Debug, Default)]
+pub struct Queue {
+    entries: HashMap<PodKey, Entry>,
+    active: BTreeSet<(Rank, PodKey)>,
+    backing_off: BTreeSet<(Duration, Rank, PodKey)>,
+    waiting: BTreeSet<PodKey>,
+    count: u64,
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn contains(&self, key: &PodKey) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// A Pod wants a node, or what it asks for has changed so that it may get one.
+    pub fn add(&mut self, key: &PodKey, priority: i64, now: Duration) {
+        self.count += 1;
+        match self.entries.get_mut(key) {
+            None => {
+                let rank = (Reverse(priority), now, self.count);
+                let entry = Entry {
+                    rank,
+                    place: Place::Active,
+                    refusals: 0,
+                    failures: 0,
+                    last_try: now,
+                    plugins: BTreeSet::new(),
+                };
+                self.entries.insert(key.clone(), entry);
+                self.active.insert((rank, key.clone()));
+            }
+            Some(entry) if matches!(entry.place, Place::Waiting(_)) => {
+                entry.rank.0 = Reverse(priority);
+                self.try_again(key, now);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A Pod wants no node any longer: it has one, or it is gone.
+    pub fn remove(&mut self, key: &PodKey) {
+        self.take_out(key);
+        self.entries.remove(key);
+    }
+
+    /// The Pod to be tried next.
+    pub fn pop(&mut self, now: Duration) -> Option<PodKey> {
+        while let Some((until, rank, key)) = self.backing_off.first().cloned() {
+            if until > now {
+                break;
+            }
+            self.backing_off.pop_first();
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.place = Place::Active;
+            }
+            self.active.insert((rank, key));
+        }
+        let key = match self.active.pop_first() {
+            Some((_, key)) => key,
+            // With nothing else to do, there is no need to wait; but where something went wrong there is.
+            None => {
+                let eager = |key: &PodKey| {
+                    self.entries
+                        .get(key)
+                        .is_some_and(|entry| matches!(entry.place, Place::BackingOff(_, true)))
+                };
+                let candidates = self.backing_off.iter().filter(|(_, _, key)| eager(key));
+                let (_, _, key) = candidates.min_by_key(|(_, rank, _)| *rank)?.clone();
+                self.take_out(&key);
+                key
+            }
+        };
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.place = Place::Tried;
+            entry.last_try = now;
+        }
+        Some(key)
+    }
+
+    /// There was no node for a Pod; `plugins` refused.
+    pub fn unschedulable(&mut self, key: &PodKey, plugins: BTreeSet<Plugin>, now: Duration) {
+        self.take_out(key);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.refusals += 1;
+        entry.failures = 0;
+        entry.rank.1 = now;
+        entry.last_try = now;
+        entry.plugins = plugins;
+        entry.place = Place::Waiting(now);
+        self.waiting.insert(key.clone());
+    }
+
+    /// Something went wrong with a Pod.
+    pub fn failed(&mut self, key: &PodKey, now: Duration) {
+        self.take_out(key);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.failures += 1;
+        entry.rank.1 = now;
+        entry.last_try = now;
+        let until = now + backoff(entry.failures);
+        entry.place = Place::BackingOff(until, false);
+        self.backing_off.insert((until, entry.rank, key.clone()));
+    }
+
+    /// Something has happened: whom it may help is tried again.
+    pub fn wake(&mut self, event: Event, now: Duration) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let helped = |key: &&PodKey| {
+            let entry = self.entries.get(*key);
+            entry.is_some_and(|entry| {
+                entry.plugins.is_empty() || entry.plugins.iter().any(|plugin| event.may_help(*plugin))
+            })
+        };
+        let keys: Vec<PodKey> = self.waiting.iter().filter(helped).cloned().collect();
+        for key in keys {
+            self.try_again(&key, now);
+        }
+    }
+
+    /// Tries those again that have waited for very long, and says when to ask again at the latest.
+    pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
+        let since = |entry: &Entry| match entry.place {
+            Place::Waiting(since) => Some(since),
+            _ => None,
+        };
+        let long = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| since(entry).is_some_and(|since| now.saturating_sub(since) > LONGEST_WAIT));
+        for key in long.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.try_again(&key, now);
+        }
+        let soonest = self.backing_off.first().map(|(until, _, _)| *until);
+        let oldest = self.waiting.iter().filter_map(|key| since(self.entries.get(key)?)).min();
+        let oldest = oldest.map(|since| since + LONGEST_WAIT + Duration::from_secs(1));
+        soonest.into_iter().chain(oldest).min()
+    }
+
+    /// From waiting to being tried, now or after a while.
+    fn try_again(&mut self, key: &PodKey, now: Duration) {
+        self.take_out(key);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let until = entry.last_try + backoff(entry.refusals);
+        if until > now {
+            entry.place = Place::BackingOff(until, true);
+            self.backing_off.insert((until, entry.rank, key.clone()));
+        } else {
+            entry.place = Place::Active;
+            self.active.insert((entry.rank, key.clone()));
+        }
+    }
+
+    fn take_out(&mut self, key: &PodKey) {
+        let Some(entry) = self.entries.get(key) else { return };
+        match entry.place {
+            Place::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
+            Place::BackingOff(until, _) => drop(self.backing_off.remove(&(until, entry.rank, key.clone()))),
+            Place::Waiting(_) => drop(self.waiting.remove(key)),
+            Place::Tried => {}
+        }
+    }
+}
+
+/// One second, then twice as long each time, up to ten.
+fn backoff(count: u32) -> Duration {
+    match count {
+        0 => Duration::ZERO,
+        count => FIRST_BACKOFF.saturating_mul(1 << (count - 1).min(10)).min(LAST_BACKOFF),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Nodes near to Pods that are liked, and away from those that are not, are better.
+
+use super::MAX;
+use crate::cycle::{Cycle, Questions};
+use crate::fleet::{Feeling, Fleet, NO_DOMAIN, Topology};
+
+/// Points by domain of one topology.
+struct Points<'a> {
+    key: &'a str,
+    topology: &'a Topology,
+    by_domain: Vec<i64>,
+}
+
+/// The points of the candidates; none if nobody has any wishes.
+pub fn scores(cycle: &Cycle<'_>, questions: &Questions, slots: &[usize]) -> Vec<i64> {
+    let (pod, fleet) = (cycle.pod, cycle.fleet);
+    let mut all: Vec<Points<'_>> = Vec::new();
+    for ((weight, term), counted) in pod.demand.affinity.preferred.iter().zip(&questions.preferred) {
+        give(&mut all, fleet, &term.topology, fleet.tallies.counts(counted), *weight);
+    }
+    for (topology, feeling, counts) in fleet.neighbours.about(&pod.class, &fleet.namespaces) {
+        if let Feeling::Likes(weight) = feeling {
+            give(&mut all, fleet, topology, counts, weight);
+        }
+    }
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let sum = |slot: &usize| -> i64 {
+        let near =
+            all.iter().filter_map(|points| points.by_domain.get(points.topology.domain(*slot) as usize));
+        near.sum()
+    };
+    let mut points: Vec<i64> = slots.iter().map(sum).collect();
+    let least = points.iter().copied().min().unwrap_or_default();
+    let difference = points.iter().copied().max().unwrap_or_default() - least;
+    for points in &mut points {
+        *points = match difference {
+            0 => 0,
+            _ => (MAX as f64 * ((*points - least) as f64 / difference as f64)) as i64,
+        };
+    }
+    points
+}
+
+fn give<'a>(all: &mut Vec<Points<'a>>, fleet: &'a Fleet, key: &'a str, counts: &[u32], weight: i64) {
+    let index = match all.iter().position(|points| points.key == key) {
+        Some(index) => index,
+        None => {
+            let Some(topology) = fleet.topologies.get(key) else { return };
+            all.push(Points { key, topology, by_domain: vec![0; topology.len()] });
+            all.len() - 1
+        }
+    };
+    let points = &mut all[index];
+    for (count, domain) in counts.iter().zip(points.topology.domains()) {
+        if *count > 0 && *domain != NO_DOMAIN {
+            points.by_domain[*domain as usize] += weight * i64::from(*count);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Nodes with fewer Pods of the kind around are better.
+
+use super::MAX;
+use crate::cycle::{Cycle, counts_node, spread};
+use crate::fleet::{NO_DOMAIN, Topology};
+use crate::spread::{Constraint, HOSTNAME};
+
+struct Rule<'a> {
+    rule: &'a Constraint,
+    topology: &'a Topology,
+    by_slot: &'a [u32],
+    /// By domain; nothing where none of the candidates is. Of no use for hosts, which are counted one by one.
+    by_domain: Vec<Option<i64>>,
+    /// Rules with many domains would otherwise drown in those with few.
+    weight: f64,
+}
+
+/// The points of the candidates; none if there is nothing to be said.
+pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i64> {
+    let (pod, fleet) = (cycle.pod, cycle.fleet);
+    let mut rules: Vec<Rule<'_>> = Vec::with_capacity(soft.len());
+    for rule in soft {
+        let Some(topology) = fleet.topologies.get(&rule.topology) else { continue };
+        let by_slot = fleet.tallies.counts(&spread(pod, rule));
+        rules.push(Rule { rule, topology, by_slot, by_domain: vec![None; topology.len()], weight: 0.0 });
+    }
+    if rules.is_empty() {
+        return Vec::new();
+    }
+    // Rules for everybody do without labels where they are missing; a Pod's own leave such nodes out.
+    let is_ignored = |rules: &[Rule<'_>], slot: usize| {
+        pod.demand.has_constraints && rules.iter().any(|rule| rule.topology.domain(slot) == NO_DOMAIN)
+    };
+    let mut ignored = Vec::with_capacity(slots.len());
+    let mut unlabelled = vec![false; rules.len()];
+    for slot in slots {
+        let is_ignored = is_ignored(&rules, *slot);
+        ignored.push(is_ignored);
+        for (rule, unlabelled) in rules.iter_mut().zip(&mut unlabelled).filter(|_| !is_ignored) {
+            match rule.topology.domain(*slot) {
+                NO_DOMAIN => *unlabelled = true,
+                domain => drop(rule.by_domain[domain as usize].get_or_insert(0)),
+            }
+        }
+    }
+    let considered = ignored.iter().filter(|ignored| !**ignored).count();
+    for (rule, unlabelled) in rules.iter_mut().zip(unlabelled) {
+        let size = match &*rule.rule.topology {
+            HOSTNAME => considered,
+            _ => rule.by_domain.iter().flatten().count() + usize::from(unlabelled),
+        };
+        rule.weight = ((size + 2) as f64).ln();
+    }
+    for (slot, node) in fleet.all_nodes() {
+        if is_ignored(&rules, slot) {
+            continue;
+        }
+        for rule in rules.iter_mut().filter(|rule| &*rule.rule.topology != HOSTNAME) {
+            let count = rule.by_slot.get(slot).copied().unwrap_or_default();
+            let domain = rule.topology.domain(slot) as usize;
+            if let (1.., Some(Some(sum))) = (count, rule.by_domain.get_mut(domain)) {
+                if counts_node(rule.rule, pod, node) {
+                    *sum += i64::from(count);
+                }
+            }
+        }
+    }
+    let mut points: Vec<i64> = slots.iter().map(|slot| crowd(&rules, *slot)).collect();
+    let known = || points.iter().zip(&ignored).filter(|(_, ignored)| !**ignored).map(|(points, _)| *points);
+    let (least, most) = (known().min().unwrap_or(i64::MAX), known().max().unwrap_or_default());
+    for (points, ignored) in points.iter_mut().zip(ignored) {
+        *points = match (ignored, most) {
+            (true, _) => 0,
+            (false, 0) => MAX,
+            (false, _) => MAX * (most + least - *points) / most,
+        };
+    }
+    points
+}
+
+/// How many there are around a node, weighted.
+fn crowd(rules: &[Rule<'_>], slot: usize) -> i64 {
+    let mut sum = 0.0;
+    for rule in rules {
+        let domain = rule.topology.domain(slot);
+        if domain == NO_DOMAIN {
+            continue;
+        }
+        let count = match &*rule.rule.topology {
+            HOSTNAME => i64::from(rule.by_slot.get(slot).copied().unwrap_or_default()),
+            _ => rule.by_domain[domain as usize].unwrap_or_default(),
+        };
+        sum += count as f64 * rule.weight + (rule.rule.max_skew - 1) as f64;
+    }
+    sum.round() as i64
+}

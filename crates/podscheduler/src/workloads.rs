@@ -1,0 +1,123 @@
+//! Services and workloads, as far as they say which Pods belong together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use atoll_meta::{LabelSelector, object};
+use serde_json::Value;
+
+use crate::node_affinity::equals;
+use crate::pod::{Owner, Pod};
+use crate::pod_affinity::Class;
+
+/// So many answers are remembered.
+const LIMIT: usize = 4096;
+
+type Name = (Arc<str>, Arc<str>);
+
+/// How a workload says which Pods are its own.
+#[derive(Debug, PartialEq)]
+enum Selected {
+    Labels(BTreeMap<String, String>),
+    Selector(LabelSelector),
+}
+
+/// The Services, ReplicationControllers, ReplicaSets and StatefulSets of a cluster.
+#[derive(Debug, Default)]
+pub struct Workloads {
+    /// By namespace, then by name.
+    services: HashMap<Arc<str>, BTreeMap<Arc<str>, BTreeMap<String, String>>>,
+    owners: HashMap<(Arc<str>, Owner), Selected>,
+    remembered: HashMap<(Arc<Class>, Option<Arc<Owner>>), Option<Arc<LabelSelector>>>,
+}
+
+impl Workloads {
+    pub fn set_service(&mut self, service: &Value) {
+        let (namespace, name) = name_of(service);
+        let services = self.services.entry(namespace).or_default();
+        match service["spec"]["selector"].as_object() {
+            Some(_) => drop(services.insert(name, texts(&service["spec"]["selector"]))),
+            // A Service without a selector is about no Pods.
+            None => drop(services.remove(&name)),
+        }
+        self.remembered.clear();
+    }
+
+    pub fn remove_service(&mut self, namespace: &str, name: &str) {
+        if let Some(services) = self.services.get_mut(namespace) {
+            services.remove(name);
+            if services.is_empty() {
+                self.services.remove(namespace);
+            }
+        }
+        self.remembered.clear();
+    }
+
+    /// A workload of one of the three kinds was made or changed.
+    pub fn set_workload(&mut self, kind: &str, workload: &Value) {
+        let (namespace, name) = name_of(workload);
+        let selector = &workload["spec"]["selector"];
+        let selected = match kind {
+            "ReplicationController" => Some(Selected::Labels(texts(selector))),
+            _ => LabelSelector::from_object(selector).ok().map(Selected::Selector),
+        };
+        let key = (namespace, Owner { kind: kind.into(), name: (*name).into() });
+        // Workloads change all the time, but hardly ever in this.
+        if self.owners.get(&key) == selected.as_ref() {
+            return;
+        }
+        match selected {
+            Some(selected) => drop(self.owners.insert(key, selected)),
+            None => drop(self.owners.remove(&key)),
+        }
+        self.remembered.clear();
+    }
+
+    pub fn remove_workload(&mut self, kind: &str, namespace: &str, name: &str) {
+        self.owners.remove(&(namespace.into(), Owner { kind: kind.into(), name: name.into() }));
+        self.remembered.retain(|(_, owner), _| owner.as_ref().is_none_or(|owner| &*owner.name != name));
+    }
+
+    /// The Pods that belong with a Pod; nothing if nobody says.
+    pub fn companions(&mut self, pod: &Pod) -> Option<Arc<LabelSelector>> {
+        let key = (pod.class.clone(), pod.owner.clone());
+        if let Some(known) = self.remembered.get(&key) {
+            return known.clone();
+        }
+        let selector = Some(self.selector(pod)).filter(|selector| !selector.is_empty()).map(Arc::new);
+        if self.remembered.len() >= LIMIT {
+            self.remembered.clear();
+        }
+        self.remembered.insert(key, selector.clone());
+        selector
+    }
+
+    fn selector(&self, pod: &Pod) -> LabelSelector {
+        let labels = &pod.class.labels;
+        let mut wanted = BTreeMap::new();
+        for selector in self.services.get(pod.namespace()).into_iter().flat_map(BTreeMap::values) {
+            if selector.iter().all(|(key, value)| labels.get(key).is_some_and(|own| **own == **value)) {
+                wanted.extend(selector);
+            }
+        }
+        let owner = pod.owner.as_ref();
+        let owner = owner.and_then(|owner| self.owners.get(&(pod.namespace().clone(), (**owner).clone())));
+        if let Some(Selected::Labels(selector)) = owner {
+            wanted.extend(selector);
+        }
+        let mut requirements: Vec<_> = wanted.iter().filter_map(|(key, value)| equals(key, value)).collect();
+        if let Some(Selected::Selector(selector)) = owner {
+            requirements.extend(selector.requirements().iter().cloned());
+        }
+        LabelSelector::new(requirements)
+    }
+}
+
+fn name_of(object: &Value) -> Name {
+    (object::namespace(object).into(), object::name(object).into())
+}
+
+fn texts(map: &Value) -> BTreeMap<String, String> {
+    let entries = map.as_object().into_iter().flatten();
+    entries.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+}

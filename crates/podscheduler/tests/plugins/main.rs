@@ -1,0 +1,292 @@
+//! Each reason to refuse a node, with the words for it; and what makes one node better than another.
+
+mod pods;
+mod preemption;
+mod scores;
+mod volumes;
+
+use std::sync::Arc;
+
+use atoll_podscheduler::{Compiler, Fleet, Node, Pod, Unschedulable};
+use serde_json::{Value, json};
+
+/// A cluster in the making.
+#[derive(Default)]
+pub struct World {
+    pub fleet: Fleet,
+    pub compiler: Compiler,
+    made: usize,
+}
+
+impl World {
+    /// Nodes, each with a name and what is special about it.
+    pub fn of(nodes: &[(&str, Value)]) -> Self {
+        let mut world = World::default();
+        for (name, special) in nodes {
+            let mut node = json!({
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "spec": {},
+                "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+            });
+            merge(&mut node, special);
+            world.fleet.set_node(Node::of(&node));
+        }
+        world
+    }
+
+    pub fn pod(&mut self, special: &Value) -> Pod {
+        self.made += 1;
+        let name = format!("pod-{}", self.made);
+        let mut pod = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"containers": [{"name": "c"}]},
+        });
+        merge(&mut pod, special);
+        self.compiler.compile(&pod)
+    }
+
+    /// Puts a Pod on a node.
+    pub fn place(&mut self, node: &str, special: &Value) -> Arc<Pod> {
+        let mut pod = self.pod(special);
+        pod.node = Some(node.into());
+        let pod = Arc::new(pod);
+        self.fleet.set_pod(pod.clone());
+        pod
+    }
+
+    /// The nodes that would do, by name; or why none does.
+    pub fn nodes_for(&mut self, special: &Value) -> Result<String, String> {
+        let pod = self.pod(special);
+        match self.fleet.choose(&pod, &mut || 0) {
+            Ok(_) => {
+                let mut names: Vec<String> =
+                    self.fleet.rank(&pod).iter().map(|(node, _)| node.to_string()).collect();
+                names.sort();
+                Ok(names.join(" "))
+            }
+            Err(refusal) => Err(reasons(&refusal)),
+        }
+    }
+}
+
+/// The part of the message that is not about preemption.
+fn reasons(refusal: &Unschedulable) -> String {
+    let message = refusal.message.split(" no new claims").next().unwrap_or_default();
+    message.split_once(": ").map_or(message, |(_, rest)| rest).to_owned()
+}
+
+/// Puts what is special in.
+pub fn merge(into: &mut Value, special: &Value) {
+    match (into, special) {
+        (Value::Object(into), Value::Object(special)) => {
+            for (key, value) in special {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, special) => *into = special.clone(),
+    }
+}
+
+pub fn requests(amounts: Value) -> Value {
+    json!({"spec": {"containers": [{"name": "c", "resources": {"requests": amounts}}]}})
+}
+
+/// Runs a table of Pods over one cluster each: what is on it, the Pod, and the outcome.
+pub fn check(world: impl Fn() -> World, table: &[(&[(&str, Value)], Value, Result<&str, &str>)]) {
+    for (placed, pod, wanted) in table {
+        let mut world = world();
+        for (node, special) in *placed {
+            world.place(node, special);
+        }
+        let outcome = world.nodes_for(pod);
+        assert_eq!(outcome.as_deref().map_err(String::as_str), *wanted, "placed {placed:?}, {pod}");
+    }
+}
+
+#[test]
+fn nodes_that_take_no_more_pods() {
+    let world = || World::of(&[("a", json!({"spec": {"unschedulable": true}})), ("b", json!({}))]);
+    let tolerant =
+        json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
+    check(world, &[(&[], json!({}), Ok("b")), (&[], tolerant, Ok("a b"))]);
+    check(
+        || World::of(&[("a", json!({"spec": {"unschedulable": true}}))]),
+        &[(&[], json!({}), Err("1 node(s) were unschedulable."))],
+    );
+}
+
+#[test]
+fn taints() {
+    let tainted = |effect: &str| json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}});
+    let tolerating = |toleration: Value| json!({"spec": {"tolerations": [toleration]}});
+    let world = || {
+        World::of(&[
+            ("a", tainted("NoSchedule")),
+            ("b", tainted("NoExecute")),
+            ("c", tainted("PreferNoSchedule")),
+        ])
+    };
+    check(
+        world,
+        &[
+            (&[], json!({}), Ok("c")),
+            (&[], tolerating(json!({"operator": "Exists"})), Ok("a b c")),
+            (&[], tolerating(json!({"key": "k", "value": "v"})), Ok("a b c")),
+            (&[], tolerating(json!({"key": "k", "value": "w"})), Ok("c")),
+            (&[], tolerating(json!({"key": "k", "operator": "Exists", "effect": "NoSchedule"})), Ok("a c")),
+            // Comparisons are not for this version.
+            (&[], tolerating(json!({"key": "k", "operator": "Lt", "value": "5"})), Ok("c")),
+        ],
+    );
+    check(
+        || World::of(&[("a", tainted("NoSchedule"))]),
+        &[(&[], json!({}), Err("1 node(s) had untolerated taint(s)."))],
+    );
+}
+
+#[test]
+fn labels_and_names_of_nodes() {
+    let labelled = |labels: Value| json!({"metadata": {"labels": labels}});
+    let world = || {
+        World::of(&[
+            ("a", labelled(json!({"disk": "ssd", "size": "3"}))),
+            ("b", labelled(json!({"disk": "hdd"}))),
+        ])
+    };
+    let required = |terms: Value| {
+        let required =
+            json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+        json!({"spec": {"affinity": {"nodeAffinity": required}}})
+    };
+    let expression = |operator: &str, key: &str, values: Value| json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]);
+    let named =
+        |name: &str| json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]);
+    check(
+        world,
+        &[
+            (&[], json!({"spec": {"nodeSelector": {"disk": "ssd"}}}), Ok("a")),
+            (
+                &[],
+                json!({"spec": {"nodeSelector": {"disk": "tape"}}}),
+                Err("2 node(s) didn't match Pod's node affinity/selector."),
+            ),
+            (&[], required(expression("In", "disk", json!(["hdd", "tape"]))), Ok("b")),
+            (&[], required(expression("NotIn", "disk", json!(["hdd"]))), Ok("a")),
+            (&[], required(expression("Exists", "size", json!([]))), Ok("a")),
+            (&[], required(expression("DoesNotExist", "size", json!([]))), Ok("b")),
+            (&[], required(expression("Gt", "size", json!(["2"]))), Ok("a")),
+            (
+                &[],
+                required(expression("Lt", "size", json!(["3"]))),
+                Err("2 node(s) didn't match Pod's node affinity/selector."),
+            ),
+            (&[], required(named("b")), Ok("b")),
+            (&[], required(named("c")), Err("2 node(s) didn't satisfy plugin(s) [NodeAffinity].")),
+            // One of the terms is enough, but an empty one is for nobody.
+            (
+                &[],
+                required(json!([{}, {"matchExpressions": [{"key": "size", "operator": "Exists"}]}])),
+                Ok("a"),
+            ),
+            (&[], required(json!([{}])), Err("2 node(s) didn't match Pod's node affinity/selector.")),
+            (
+                &[],
+                required(json!([{"matchFields": [
+                    {"key": "metadata.name", "operator": "In", "values": ["a"]},
+                    {"key": "metadata.name", "operator": "In", "values": ["b"]},
+                ]}])),
+                Err("pod affinity terms conflict. not found"),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn ports_of_nodes() {
+    let port = |number: u16, address: &str, protocol: &str| {
+        let port = json!({"hostPort": number, "hostIP": address, "protocol": protocol});
+        json!({"spec": {"containers": [{"name": "c", "ports": [port]}]}})
+    };
+    let world = || World::of(&[("a", json!({}))]);
+    let taken = Err("1 node(s) didn't have free ports for the requested pod ports.");
+    let any = &[("a", port(80, "", "TCP"))][..];
+    let one = &[("a", port(80, "127.0.0.1", "TCP"))][..];
+    check(
+        world,
+        &[
+            (any, port(80, "", "TCP"), taken),
+            (any, port(80, "127.0.0.1", "TCP"), taken),
+            (any, port(80, "", "UDP"), Ok("a")),
+            (any, port(81, "", "TCP"), Ok("a")),
+            (any, port(0, "", "TCP"), Ok("a")),
+            (one, port(80, "127.0.0.1", "TCP"), taken),
+            (one, port(80, "127.0.0.2", "TCP"), Ok("a")),
+            (one, port(80, "0.0.0.0", "TCP"), taken),
+        ],
+    );
+}
+
+#[test]
+fn resources() {
+    let world = || {
+        let status = json!({"status": {"allocatable": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi",
+            "pods": "2", "example.com/gpu": "1", "hugepages-2Mi": "4Mi"}}});
+        World::of(&[("a", status)])
+    };
+    let half = &[("a", requests(json!({"cpu": "500m", "memory": "512Mi", "example.com/gpu": "1"})))][..];
+    let full = &[("a", json!({})), ("a", json!({}))][..];
+    let first = |amounts: Value, policy: Value| {
+        json!({"spec": {
+            "initContainers": [{"name": "i", "restartPolicy": policy, "resources": {"requests": amounts}}],
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "600m"}}}],
+        }})
+    };
+    check(
+        world,
+        &[
+            (&[], requests(json!({"cpu": "1", "memory": "1Gi"})), Ok("a")),
+            (&[], requests(json!({"cpu": "1001m"})), Err("1 Insufficient cpu.")),
+            (half, requests(json!({"cpu": "500m"})), Ok("a")),
+            (
+                half,
+                requests(json!({"cpu": "501m", "memory": "513Mi"})),
+                Err("1 Insufficient cpu, 1 Insufficient memory."),
+            ),
+            (half, requests(json!({"example.com/gpu": "1"})), Err("1 Insufficient example.com/gpu.")),
+            (&[], requests(json!({"example.com/fpga": "1"})), Err("1 Insufficient example.com/fpga.")),
+            (&[], requests(json!({"example.com/fpga": "0"})), Ok("a")),
+            (&[], requests(json!({"hugepages-2Mi": "6Mi"})), Err("1 Insufficient hugepages-2Mi.")),
+            (&[], requests(json!({"ephemeral-storage": "2Gi"})), Err("1 Insufficient ephemeral-storage.")),
+            (full, json!({}), Err("1 Too many pods.")),
+            (full, requests(json!({"cpu": "2"})), Err("1 Insufficient cpu, 1 Too many pods.")),
+            // What runs before needs its share alone, what runs beside needs it as well.
+            (&[], first(json!({"cpu": "1"}), json!(null)), Ok("a")),
+            (&[], first(json!({"cpu": "500m"}), json!("Always")), Err("1 Insufficient cpu.")),
+            (&[], json!({"spec": {"overhead": {"cpu": "2"}}}), Err("1 Insufficient cpu.")),
+            (&[], json!({"spec": {"resources": {"requests": {"cpu": "2"}}}}), Err("1 Insufficient cpu.")),
+        ],
+    );
+}
+
+#[test]
+fn pods_free_what_they_had_when_they_go() {
+    let mut world = World::of(&[("a", json!({}))]);
+    let all = requests(json!({"cpu": "2"}));
+    let pod = world.place("a", &all);
+    assert_eq!(world.nodes_for(&all), Err("1 Insufficient cpu.".to_owned()));
+    // The same Pod again takes nothing more.
+    world.fleet.set_pod(pod.clone());
+    world.fleet.remove_pod(pod.namespace(), &pod.name);
+    assert_eq!(world.nodes_for(&all), Ok("a".to_owned()));
+}
+
+#[test]
+fn without_nodes_there_is_nothing_to_choose_from() {
+    let mut world = World::default();
+    let pod = world.pod(&json!({}));
+    let refusal = world.fleet.choose(&pod, &mut || 0).unwrap_err();
+    assert_eq!(refusal.message, "no nodes available to schedule pods");
+    // Pods may be known before their node is.
+    world.place("a", &json!({}));
+    assert!(world.fleet.choose(&pod, &mut || 0).is_err());
+}

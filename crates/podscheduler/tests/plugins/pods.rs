@@ -1,0 +1,199 @@
+//! What Pods mean to each other: spreading, affinity, anti-affinity.
+
+use serde_json::{Value, json};
+
+use super::{World, check};
+
+fn zones() -> World {
+    let zone = |zone: &str| json!({"metadata": {"labels": {"zone": zone}}});
+    World::of(&[("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("none", json!({}))])
+}
+
+fn app(name: &str) -> Value {
+    json!({"metadata": {"labels": {"app": name}}})
+}
+
+fn with(spec: Value) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
+}
+
+fn rule(special: Value) -> Value {
+    let mut rule = json!({
+        "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    });
+    super::merge(&mut rule, &special);
+    with(json!({"topologySpreadConstraints": [rule]}))
+}
+
+#[test]
+fn pods_are_spread() {
+    let one = &[("a1", app("web"))][..];
+    let two = &[("a1", app("web")), ("b1", app("web"))][..];
+    let leaving = &[(
+        "a1",
+        json!({"metadata": {"labels": {"app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    )][..];
+    let elsewhere = &[("a1", json!({"metadata": {"labels": {"app": "web"}, "namespace": "other"}}))][..];
+    check(
+        zones,
+        &[
+            (&[], rule(json!({})), Ok("a1 a2 b1")),
+            (one, rule(json!({})), Ok("b1")),
+            (two, rule(json!({})), Ok("a1 a2 b1")),
+            (leaving, rule(json!({})), Ok("a1 a2 b1")),
+            (elsewhere, rule(json!({})), Ok("a1 a2 b1")),
+            (one, rule(json!({"maxSkew": 2})), Ok("a1 a2 b1")),
+            (one, rule(json!({"whenUnsatisfiable": "ScheduleAnyway"})), Ok("a1 a2 b1 none")),
+            (one, rule(json!({"labelSelector": {"matchLabels": {"app": "other"}}})), Ok("a1 a2 b1")),
+            // With too few zones every zone has to be as empty as the ones that are missing.
+            (
+                two,
+                rule(json!({"minDomains": 3})),
+                Err("1 node(s) didn't match pod topology spread constraints (missing required label), \
+             3 node(s) didn't match pod topology spread constraints."),
+            ),
+            (one, rule(json!({"topologyKey": "kubernetes.io/hostname"})), Ok("a2 b1 none")),
+        ],
+    );
+    // The zone that the Pod cannot be in does not count, unless it is told to.
+    let selecting = |policy: &str| {
+        let mut pod = rule(json!({"nodeAffinityPolicy": policy}));
+        pod["spec"]["nodeSelector"] = json!({"zone": "a"});
+        pod
+    };
+    check(
+        zones,
+        &[
+            (one, selecting("Honor"), Ok("a1 a2")),
+            (
+                one,
+                selecting("Ignore"),
+                Err(
+                    "2 node(s) didn't match Pod's node affinity/selector, 2 node(s) didn't match pod topology spread constraints.",
+                ),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn keys_of_labels_narrow_who_is_counted() {
+    let version = |version: &str| json!({"metadata": {"labels": {"app": "web", "version": version}}});
+    let mut pod = rule(json!({"matchLabelKeys": ["version", "missing"]}));
+    pod["metadata"]["labels"]["version"] = "2".into();
+    check(
+        zones,
+        &[(&[("a1", version("1"))], pod.clone(), Ok("a1 a2 b1")), (&[("a1", version("2"))], pod, Ok("b1"))],
+    );
+}
+
+fn affinity(kind: &str, special: Value) -> Value {
+    let mut term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}});
+    super::merge(&mut term, &special);
+    with(json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}))
+}
+
+#[test]
+fn pods_are_near_others() {
+    let near = |special| affinity("podAffinity", special);
+    let nowhere = Err("4 node(s) didn't match pod affinity rules.");
+    let elsewhere = json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}});
+    check(
+        zones,
+        &[
+            (&[], near(json!({})), nowhere),
+            (&[("a1", app("db"))], near(json!({})), Ok("a1 a2")),
+            (&[("none", app("db"))], near(json!({})), nowhere),
+            (&[("a1", elsewhere.clone())], near(json!({})), nowhere),
+            (&[("a1", elsewhere.clone())], near(json!({"namespaces": ["other"]})), Ok("a1 a2")),
+            (&[("a1", elsewhere.clone())], near(json!({"namespaceSelector": {}})), Ok("a1 a2")),
+            (
+                &[("a1", elsewhere.clone())],
+                near(json!({"namespaceSelector": {"matchLabels": {"team": "x"}}})),
+                nowhere,
+            ),
+            // The first of a kind may be anywhere with such a label.
+            (&[], near(json!({"labelSelector": {"matchLabels": {"app": "web"}}})), Ok("a1 a2 b1")),
+            (
+                &[("b1", app("web"))],
+                near(json!({"labelSelector": {"matchLabels": {"app": "web"}}})),
+                Ok("b1"),
+            ),
+        ],
+    );
+    let labelled = || {
+        let mut world = zones();
+        world.fleet.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
+        world
+    };
+    check(
+        labelled,
+        &[(
+            &[("a1", elsewhere)],
+            near(json!({"namespaceSelector": {"matchLabels": {"team": "x"}}})),
+            Ok("a1 a2"),
+        )],
+    );
+}
+
+#[test]
+fn the_labels_of_a_namespace_may_change() {
+    let mut world = zones();
+    world.place("a1", &json!({"metadata": {"labels": {"app": "db"}, "namespace": "other"}}));
+    let near = affinity("podAffinity", json!({"namespaceSelector": {"matchLabels": {"team": "x"}}}));
+    assert!(world.nodes_for(&near).is_err());
+    world.fleet.set_namespace(&json!({"metadata": {"name": "other", "labels": {"team": "x"}}}));
+    assert_eq!(world.nodes_for(&near), Ok("a1 a2".to_owned()));
+    world.fleet.remove_namespace("other");
+    assert!(world.nodes_for(&near).is_err());
+}
+
+#[test]
+fn pods_are_apart_from_others_and_others_from_them() {
+    let apart = |special| affinity("podAntiAffinity", special);
+    let mut hostile = apart(json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
+    hostile["metadata"]["labels"]["app"] = "db".into();
+    let everywhere: Vec<_> = ["a1", "b1", "none"].map(|node| (node, app("db"))).into();
+    let rejected: Vec<_> = ["a1", "b1"].map(|node| (node, hostile.clone())).into();
+    check(
+        zones,
+        &[
+            (&[], apart(json!({})), Ok("a1 a2 b1 none")),
+            (&[("a1", app("db"))], apart(json!({})), Ok("b1 none")),
+            (&[("a1", app("db"))], apart(json!({"topologyKey": "kubernetes.io/hostname"})), Ok("a2 b1 none")),
+            (&everywhere, apart(json!({"topologyKey": "kubernetes.io/hostname"})), Ok("a2")),
+            (&[("a1", hostile.clone())], app("web"), Ok("b1 none")),
+            (&[("a1", hostile.clone())], app("other"), Ok("a1 a2 b1 none")),
+            (
+                &rejected,
+                with(json!({"nodeSelector": {"zone": "a"}})),
+                Err(
+                    "2 node(s) didn't match Pod's node affinity/selector, 2 node(s) didn't satisfy existing pods anti-affinity rules.",
+                ),
+            ),
+            (
+                &[("a1", app("db")), ("b1", app("db"))],
+                {
+                    let mut pod = apart(json!({}));
+                    pod["spec"]["nodeSelector"] = json!({"zone": "b"});
+                    pod
+                },
+                Err(
+                    "1 node(s) didn't match pod anti-affinity rules, 3 node(s) didn't match Pod's node affinity/selector.",
+                ),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn wishes_leave_with_those_who_had_them() {
+    let mut world = zones();
+    let mut hostile = affinity("podAntiAffinity", json!({"labelSelector": {"matchLabels": {"app": "web"}}}));
+    hostile["metadata"]["labels"]["app"] = "db".into();
+    let pod = world.place("a1", &hostile);
+    assert_eq!(world.nodes_for(&app("web")), Ok("b1 none".to_owned()));
+    world.fleet.remove_pod(pod.namespace(), &pod.name);
+    assert_eq!(world.nodes_for(&app("web")), Ok("a1 a2 b1 none".to_owned()));
+}

@@ -1,0 +1,125 @@
+//! Who has to go for whom.
+
+use serde_json::{Value, json};
+
+use super::{World, requests};
+
+fn pod(priority: i64, cpu: &str) -> Value {
+    let mut pod = requests(json!({"cpu": cpu}));
+    pod["spec"]["priority"] = priority.into();
+    pod
+}
+
+/// The node that is kept for a Pod and who has to leave it, or why nobody has to.
+fn preempt(world: &mut World, special: &Value) -> Result<(String, Vec<String>), String> {
+    let pod = world.pod(special);
+    let refusal = world.fleet.choose(&pod, &mut || 0).expect_err("there is no room");
+    match refusal.preemption {
+        Some(preemption) => {
+            let mut victims: Vec<String> =
+                preemption.victims.iter().map(|pod| pod.name.to_string()).collect();
+            victims.sort();
+            Ok((preemption.node.to_string(), victims))
+        }
+        None => Err(refusal.message.split("preemption: ").nth(1).unwrap_or_default().to_owned()),
+    }
+}
+
+#[test]
+fn the_least_important_and_the_fewest_have_to_go() {
+    let nodes = [("a", json!({})), ("b", json!({}))];
+    let none = || Err("0/2 nodes are available: 2 No preemption victims found for incoming pod.".to_owned());
+    let gone = |node: &str, pods: &[usize]| {
+        Ok((node.to_owned(), pods.iter().map(|pod| format!("pod-{pod}")).collect()))
+    };
+    // Who is where with which priority and how much, the Pod, and who goes.
+    let table: [(&[(&str, i64, &str)], Value, Result<(String, Vec<String>), String>); 7] = [
+        (&[("a", 5, "2"), ("b", 1, "2")], pod(10, "1"), gone("b", &[2])),
+        (&[("a", 5, "2"), ("b", 10, "2")], pod(10, "1"), gone("a", &[1])),
+        (&[("a", 10, "2"), ("b", 10, "2")], pod(10, "1"), none()),
+        // One is enough, and the less important one of the two.
+        (&[("a", 1, "1"), ("a", 2, "1"), ("b", 10, "2")], pod(10, "1"), gone("a", &[1])),
+        (&[("a", 1, "1"), ("a", 2, "1"), ("b", 3, "2")], pod(10, "2"), gone("a", &[1, 2])),
+        // The same priorities: fewer.
+        (&[("a", 1, "1"), ("a", 1, "1"), ("b", 1, "2")], pod(10, "2"), gone("b", &[3])),
+        (
+            &[("a", 1, "1"), ("b", 1, "1")],
+            pod(10, "3"),
+            Err("0/2 nodes are available: 2 Preemption is not helpful for scheduling.".to_owned()),
+        ),
+    ];
+    for (placed, special, wanted) in table {
+        let mut world = World::of(&nodes);
+        for (node, priority, cpu) in placed {
+            world.place(node, &pod(*priority, cpu));
+        }
+        assert_eq!(preempt(&mut world, &special), wanted, "{placed:?} {special}");
+    }
+}
+
+#[test]
+fn some_do_not_preempt() {
+    let mut world = World::of(&[("a", json!({}))]);
+    world.place("a", &pod(1, "2"));
+    let mut polite = pod(10, "1");
+    polite["spec"]["preemptionPolicy"] = "Never".into();
+    let refused = Err("not eligible due to preemptionPolicy=Never.".to_owned());
+    assert_eq!(preempt(&mut world, &polite), refused);
+    let mut patient = pod(10, "1");
+    patient["status"]["nominatedNodeName"] = "a".into();
+    assert!(preempt(&mut world, &patient).is_ok());
+    let mut leaving = pod(1, "0");
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    leaving["status"]["conditions"] =
+        json!([{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]);
+    world.place("a", &leaving);
+    let refused = Err("not eligible due to a terminating pod on the nominated node.".to_owned());
+    assert_eq!(preempt(&mut world, &patient), refused);
+}
+
+#[test]
+fn budgets_are_kept_where_possible() {
+    let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
+    let mut guarded = pod(1, "2");
+    guarded["metadata"]["labels"] = json!({"app": "guarded"});
+    world.place("a", &guarded);
+    // More important, but not guarded.
+    world.place("b", &pod(5, "2"));
+    let budget = |allowed: i64| {
+        json!({
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "guarded"}}},
+            "status": {"disruptionsAllowed": allowed},
+        })
+    };
+    world.fleet.budgets.set(&budget(0));
+    assert_eq!(preempt(&mut world, &pod(10, "1")), Ok(("b".to_owned(), vec!["pod-2".to_owned()])));
+    world.fleet.budgets.set(&budget(1));
+    assert_eq!(preempt(&mut world, &pod(10, "1")), Ok(("a".to_owned(), vec!["pod-1".to_owned()])));
+}
+
+#[test]
+fn what_was_made_free_for_one_is_not_taken_by_another() {
+    let mut world = World::of(&[("a", json!({}))]);
+    let nominated = std::sync::Arc::new(world.pod(&pod(10, "2")));
+    world.fleet.nominate(&nominated, Some(&"a".into()));
+    assert_eq!(world.nodes_for(&pod(5, "1")), Err("1 Insufficient cpu.".to_owned()));
+    assert_eq!(world.nodes_for(&pod(11, "1")), Ok("a".to_owned()), "nobody yields to the less important");
+    assert!(world.fleet.choose(&nominated, &mut || 0).is_ok(), "nobody is in their own way");
+    world.fleet.nominate(&nominated, None);
+    assert_eq!(world.nodes_for(&pod(5, "1")), Ok("a".to_owned()));
+}
+
+#[test]
+fn anti_affinity_is_solved_by_sending_away_those_it_is_about() {
+    let mut world = World::of(&[("a", json!({})), ("b", json!({}))]);
+    let mut enemy = pod(1, "100m");
+    enemy["metadata"]["labels"] = json!({"app": "enemy"});
+    for node in ["a", "b"] {
+        world.place(node, &enemy);
+        world.place(node, &pod(1, "100m"));
+    }
+    let mut proud = pod(10, "100m");
+    proud["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "enemy"}}}]);
+    assert_eq!(preempt(&mut world, &proud), Ok(("a".to_owned(), vec!["pod-1".to_owned()])));
+}

@@ -1,0 +1,34 @@
+//! What all parts of a simulated cluster share.
+
+use std::sync::Arc;
+
+use atoll_informer::{Clock, Informers, World};
+use tokio::time::Instant;
+
+use crate::pod::Moment;
+use crate::{Faults, Settings};
+
+pub struct Cluster {
+    pub settings: Settings,
+    pub faults: Arc<Faults>,
+    pub informers: Arc<Informers>,
+    /// Where the kubelets listen, if they do.
+    pub kubelet_port: Option<u16>,
+    clock: Arc<dyn Clock>,
+    began: Instant,
+}
+
+impl Cluster {
+    pub fn new(world: World, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) -> Cluster {
+        let informers = Informers::new(world);
+        Cluster { settings, faults, informers, kubelet_port: None, clock, began: Instant::now() }
+    }
+
+    pub fn world(&self) -> &World {
+        self.informers.world()
+    }
+
+    pub fn now(&self) -> Moment {
+        Moment { millis: self.began.elapsed().as_millis() as u64, seconds: self.clock.now().seconds }
+    }
+}

@@ -1,0 +1,92 @@
+//! The server in a simulated container: it answers every request with who it is and how many it has answered.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::cluster::Cluster;
+use crate::kubelet::Running;
+
+/// Connections to one port at once.
+const CONNECTIONS: usize = 64;
+
+/// Whom a server speaks for.
+pub struct About {
+    pub cluster: String,
+    pub running: Weak<Running>,
+    /// The position of the container in its pod.
+    pub container: usize,
+    pub cluster_clock: Arc<Cluster>,
+}
+
+/// Listens at `address`, or at some other port where that one is not allowed, until the handle is aborted.
+pub async fn serve(address: SocketAddr, about: About) -> io::Result<(SocketAddr, AbortHandle)> {
+    let listener = match TcpListener::bind(address).await {
+        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AddrInUse) => {
+            TcpListener::bind(SocketAddr::new(address.ip(), 0)).await?
+        }
+        other => other?,
+    };
+    let served = listener.local_addr()?;
+    let task = tokio::spawn(accept(listener, Arc::new(about), Arc::new(AtomicU64::new(0))));
+    Ok((served, task.abort_handle()))
+}
+
+async fn accept(listener: TcpListener, about: Arc<About>, count: Arc<AtomicU64>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    // Its connections end with it.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        while connections.try_join_next().is_some() {}
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (about, count) = (about.clone(), count.clone());
+        connections.spawn(async move {
+            let service = service_fn(|request: Request<Incoming>| {
+                let answer = answer(&about, &count, &request);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            // Whoever goes away in the middle of something does no harm.
+            let _ = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+            drop(place);
+        });
+    }
+}
+
+fn answer(about: &About, count: &AtomicU64, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let count = count.fetch_add(1, Ordering::Relaxed) + 1;
+    let Some(running) = about.running.upgrade() else {
+        return Response::new(Full::new(Bytes::new()));
+    };
+    let line = format!("{} {}", request.method(), request.uri());
+    running.pod().say(about.container, about.cluster_clock.now(), line);
+    let body = json!({
+        "cluster": about.cluster,
+        "node": running.node,
+        "namespace": *running.key.namespace,
+        "pod": *running.key.name,
+        "path": request.uri().path(),
+        "count": count,
+    });
+    let mut response = Response::new(Full::new(Bytes::from(format!("{body}\n"))));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}

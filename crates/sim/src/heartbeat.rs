@@ -1,0 +1,135 @@
+//! Nodes that live: their leases renewed in time, their status true.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use atoll_informer::{Key, resources};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::cluster::Cluster;
+use crate::node::{self, Health, LEASE_SECONDS, SIMULATED};
+
+/// Nodes that are made or looked after together.
+const AT_ONCE: usize = 32;
+/// A lease is renewed four times before it is over.
+const RENEW: u64 = LEASE_SECONDS.cast_unsigned() * 1000 / 4;
+const TICK: Duration = Duration::from_millis(250);
+
+/// Makes the nodes that are missing, and keeps all simulated ones alive for as long as it is polled.
+pub async fn run(cluster: Arc<Cluster>) {
+    let nodes = cluster.informers.of(&resources::NODES);
+    nodes.synced().await;
+    let known: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
+    let (hearing, changed) = (known.clone(), Arc::new(tokio::sync::Notify::new()));
+    let calling = changed.clone();
+    nodes.listen(move |change| {
+        let mut known = hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &change.new {
+            Some(node) if object::annotation(node, SIMULATED).is_some() => {
+                let due = known.entry(change.key.name.to_string()).or_insert(0);
+                // Somebody says that it is not well, or its size has changed.
+                if !is_ready(node) {
+                    *due = 0;
+                }
+            }
+            _ => drop(known.remove(&*change.key.name)),
+        }
+        calling.notify_one();
+    });
+    register(&cluster).await;
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut faults = cluster.faults.follow();
+    loop {
+        let now = cluster.now();
+        let due: Vec<String> = {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = known.iter_mut().filter(|(_, due)| **due <= now.millis);
+            due.map(|(name, due)| {
+                *due = now.millis + RENEW;
+                name.clone()
+            })
+            .collect()
+        };
+        for name in due {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let (cluster, known) = (cluster.clone(), known.clone());
+            tokio::spawn(async move {
+                let faults = cluster.faults.now();
+                if faults.is_dead(&name) || faults.cuts_node(&name) {
+                    return;
+                }
+                if let Err(status) = beat(&cluster, &name, faults.is_full(&name)).await {
+                    tracing::debug!(%status, node = name, "a heartbeat failed; trying again");
+                    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                    known.entry(name).and_modify(|due| *due = now.millis + RENEW / 8);
+                }
+                drop(place);
+            });
+        }
+        tokio::select! {
+            () = tokio::time::sleep(TICK) => {}
+            () = changed.notified() => {}
+            Ok(()) = faults.changed() => {
+                for due in known.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
+                    *due = 0;
+                }
+            }
+        }
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Makes the nodes that the settings ask for.
+async fn register(cluster: &Arc<Cluster>) {
+    let nodes = cluster.informers.of(&resources::NODES);
+    let mut making = tokio::task::JoinSet::new();
+    for position in 0..cluster.settings.nodes {
+        if nodes.get(&Key::new("", "", &cluster.settings.node(position))).is_some() {
+            continue;
+        }
+        if making.len() >= AT_ONCE {
+            making.join_next().await;
+        }
+        let (cluster, nodes) = (cluster.clone(), nodes.clone());
+        making.spawn(async move {
+            let node = node::object(&cluster.settings, position);
+            match cluster.world().create(&resources::NODES, "", "", &node).await {
+                Ok(made) => nodes.wrote(&made),
+                Err(status) if status.reason() == "AlreadyExists" => {}
+                Err(status) => tracing::warn!(%status, node = object::name(&node), "a node was not made"),
+            }
+        });
+    }
+    while making.join_next().await.is_some() {}
+}
+
+/// One node's lease and, if it has changed, its status.
+async fn beat(cluster: &Cluster, name: &str, is_full: bool) -> Result<(), Status> {
+    let nodes = cluster.informers.of(&resources::NODES);
+    let key = Key::new("", "", name);
+    let Some(node) = nodes.get(&key) else { return Ok(()) };
+    let (world, now) = (cluster.world(), cluster.now());
+    let lease = node::lease(&node, now);
+    let lease_key = Key::new("", "kube-node-lease", name);
+    let renewal = json!({"spec": lease["spec"]});
+    match world.patch(&resources::LEASES, &lease_key, "", &renewal).await {
+        Err(status) if status.reason() == "NotFound" => {
+            world.create(&resources::LEASES, "", "kube-node-lease", &lease).await?;
+        }
+        other => drop(other?),
+    }
+    let health = Health { is_full, kubelet_port: cluster.kubelet_port };
+    if let Some(status) = node::status(&node, &cluster.settings, health, now) {
+        let patch =
+            json!({"metadata": {"resourceVersion": object::resource_version(&node)}, "status": status});
+        nodes.wrote(&world.patch(&resources::NODES, &key, "status", &patch).await?);
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Pods that were assigned to simulated nodes: started, kept, stopped, and their status written.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, resources};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+use tokio::task::AbortHandle;
+
+use crate::addresses::{Addresses, loopback};
+use crate::cluster::Cluster;
+use crate::echo;
+use crate::faults::FaultSet;
+use crate::node::SIMULATED;
+use crate::pod::{Pod, Step, Surroundings};
+
+/// Pods whose status is written together.
+const AT_ONCE: usize = 64;
+const HOST: &str = "127.0.0.1";
+const FULL: (&str, &str) = ("Evicted", "The node had condition: [DiskPressure]. ");
+
+/// All that runs on the nodes of a cluster.
+pub struct Kubelet {
+    cluster: Arc<Cluster>,
+    pods: Arc<Cache>,
+    nodes: Arc<Cache>,
+    addresses: Mutex<Addresses>,
+    running: Mutex<HashMap<Key, Arc<Running>>>,
+}
+
+/// A pod that runs, or is about to.
+pub struct Running {
+    pub key: Key,
+    pub node: String,
+    uid: String,
+    pub address: Option<Ipv4Addr>,
+    pub pod: Mutex<Pod>,
+    servers: Mutex<Servers>,
+}
+
+/// Who answers at the ports of a pod.
+#[derive(Default)]
+struct Servers {
+    started: bool,
+    tasks: Vec<AbortHandle>,
+    /// From the ports of containers to where they are really served.
+    ports: HashMap<u16, SocketAddr>,
+}
+
+impl Running {
+    pub fn pod(&self) -> MutexGuard<'_, Pod> {
+        self.pod.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn servers(&self) -> MutexGuard<'_, Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a port of the pod is served.
+    pub fn port(&self, port: u16) -> Option<SocketAddr> {
+        self.servers().ports.get(&port).copied()
+    }
+
+    fn stop_serving(&self) {
+        let mut servers = self.servers();
+        for task in servers.tasks.drain(..) {
+            task.abort();
+        }
+        servers.ports.clear();
+        servers.started = false;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop_serving();
+    }
+}
+
+impl Kubelet {
+    pub fn new(cluster: Arc<Cluster>) -> Kubelet {
+        let (pods, nodes) = (cluster.informers.of(&resources::PODS), cluster.informers.of(&resources::NODES));
+        let addresses = Mutex::new(Addresses::new(&cluster.settings.name));
+        Kubelet { cluster, pods, nodes, addresses, running: Mutex::default() }
+    }
+
+    /// The pod of a name, if it runs here.
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Running>> {
+        self.all().get(&Key::new("", namespace, name)).cloned()
+    }
+
+    /// Looks after pods for as long as it is polled.
+    pub async fn run(self: Arc<Self>) {
+        self.pods.synced().await;
+        self.nodes.synced().await;
+        let queue = Queue::new();
+        let adding = queue.clone();
+        self.pods.listen(move |change| {
+            if change.object()["spec"]["nodeName"].is_string() {
+                adding.add(change.key.clone());
+            }
+        });
+        let (this, adding) = (self.clone(), queue.clone());
+        let mut faults = self.cluster.faults.follow();
+        let following = async move {
+            while faults.changed().await.is_ok() {
+                for pod in this.pods.all() {
+                    if pod["spec"]["nodeName"].is_string() {
+                        adding.add(Key::of(&pod));
+                    }
+                }
+            }
+        };
+        let working = queue.work("simulated kubelets", AT_ONCE, |key| {
+            let this = self.clone();
+            async move { this.look(key).await }
+        });
+        tokio::join!(following, working);
+    }
+
+    async fn look(&self, key: Key) -> Result<Next, Status> {
+        let Some(object) = self.pods.get(&key) else {
+            self.forget(&key);
+            return Ok(Next::Done);
+        };
+        let node = object["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !self.is_ours(node) {
+            return Ok(Next::Done);
+        }
+        let faults = self.cluster.faults.now();
+        let running = self.running(&key, &object, node);
+        if faults.is_dead(node) {
+            running.pod().lose_power(self.cluster.now());
+            running.stop_serving();
+            return Ok(Next::Done);
+        }
+        let (step, serves) = self.step(&running, &object, node, &faults);
+        match serves {
+            true => self.serve(&running, &object).await,
+            false => running.stop_serving(),
+        }
+        // What runs goes on, but nobody hears of it.
+        if faults.cuts_node(node) {
+            return Ok(Next::Done);
+        }
+        self.tell(&key, &object, step).await
+    }
+
+    fn step(&self, running: &Running, object: &Value, node: &str, faults: &FaultSet) -> (Step, bool) {
+        let address = running.address.map(|address| address.to_string()).unwrap_or_default();
+        let around = Surroundings {
+            start_delay: self.cluster.settings.pod_start_delay.as_millis() as u64,
+            address: &address,
+            host: HOST,
+            refuses: faults.is_full(node).then_some(FULL),
+            crashes: &|image| faults.crashes(image),
+        };
+        let mut pod = running.pod();
+        (pod.step(object, self.cluster.now(), &around), pod.is_serving())
+    }
+
+    /// Writes what has become of a pod.
+    async fn tell(&self, key: &Key, object: &Value, step: Step) -> Result<Next, Status> {
+        let world = self.cluster.world();
+        if let Some(status) = step.status {
+            let version = object::resource_version(object);
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+            match world.patch(&resources::PODS, key, "status", &patch).await {
+                Ok(written) => self.pods.wrote(&written),
+                Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
+                Err(status) => return Err(status),
+            }
+        }
+        if step.remove {
+            let uid = object::uid(object);
+            let options =
+                DeleteOptions { grace_period_seconds: Some(0), uid: Some(uid), ..DeleteOptions::default() };
+            match world.delete(&resources::PODS, key, options).await {
+                Err(status) if !matches!(status.reason(), "NotFound" | "Conflict") => return Err(status),
+                _ => self.pods.deleting(key, uid),
+            }
+        }
+        Ok(step.again.map_or(Next::Done, |millis| Next::After(Duration::from_millis(millis))))
+    }
+
+    fn is_ours(&self, node: &str) -> bool {
+        let node = self.nodes.get(&Key::new("", "", node));
+        node.is_some_and(|node| object::annotation(&node, SIMULATED).is_some())
+    }
+
+    /// The pod as it runs here; one of the same name that went before is let go.
+    fn running(&self, key: &Key, object: &Value, node: &str) -> Arc<Running> {
+        if let Some(known) = self.all().get(key).filter(|known| known.uid == object::uid(object)) {
+            return known.clone();
+        }
+        self.forget(key);
+        let running = Arc::new(Running {
+            key: key.clone(),
+            node: node.into(),
+            uid: object::uid(object).into(),
+            address: self.address(object),
+            pod: Mutex::new(Pod::new(object, self.cluster.now())),
+            servers: Mutex::default(),
+        });
+        self.all().insert(key.clone(), running.clone());
+        running
+    }
+
+    /// The address that a pod has already, or a new one.
+    fn address(&self, object: &Value) -> Option<Ipv4Addr> {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let had = object["status"]["podIP"].as_str().and_then(|address| address.parse().ok());
+        had.filter(|address| addresses.keep(*address)).or_else(|| addresses.take())
+    }
+
+    fn forget(&self, key: &Key) {
+        let Some(gone) = self.all().remove(key) else { return };
+        gone.stop_serving();
+        if let Some(address) = gone.address {
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(address);
+        }
+    }
+
+    /// Answers at the ports of a pod, once.
+    async fn serve(&self, running: &Arc<Running>, object: &Value) {
+        if std::mem::replace(&mut running.servers().started, true) {
+            return;
+        }
+        let Some(address) = running.address else { return };
+        for (container, port) in ports(object) {
+            let about = echo::About {
+                cluster: self.cluster.settings.name.clone(),
+                running: Arc::downgrade(running),
+                container,
+                cluster_clock: self.cluster.clone(),
+            };
+            match echo::serve(SocketAddr::new(loopback(address).into(), port), about).await {
+                Ok((served, task)) => {
+                    let mut servers = running.servers();
+                    servers.ports.insert(port, served);
+                    servers.tasks.push(task);
+                }
+                Err(error) => tracing::debug!(%error, pod = %running.key, port, "a port is not served"),
+            }
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Key, Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The TCP ports of a pod's containers, with the position of the container.
+fn ports(pod: &Value) -> Vec<(usize, u16)> {
+    let mut found: Vec<(usize, u16)> = Vec::new();
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten().enumerate();
+    for (position, container) in containers {
+        for port in container["ports"].as_array().into_iter().flatten() {
+            let number = port["containerPort"].as_u64().and_then(|number| u16::try_from(number).ok());
+            let is_tcp = port["protocol"].as_str().unwrap_or("TCP") == "TCP";
+            if let Some(number) =
+                number.filter(|number| is_tcp && found.iter().all(|(_, known)| known != number))
+            {
+                found.push((position, number));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,289 @@
+//! One pod on a simulated node, from its start to its end.
+//!
+//! Pure: the time and what goes wrong come from outside, and what comes out is a status, when to look again, and
+//! whether the pod may go.
+
+mod container;
+mod log;
+mod probe;
+mod status;
+
+use atoll_meta::object;
+use serde_json::Value;
+
+pub use self::container::Findings;
+use self::container::{Container, State};
+pub use self::log::Log;
+use crate::program::milliseconds;
+
+/// Annotations of a pod that say what its probes find (`fail`) and how long its containers take to stop.
+const PROBES: [&str; 3] =
+    ["sim.atoll.dev/startup-probe", "sim.atoll.dev/readiness-probe", "sim.atoll.dev/liveness-probe"];
+const STOP_AFTER: &str = "sim.atoll.dev/stop-after";
+
+/// A point in time: milliseconds of a clock that only goes on, and seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub millis: u64,
+    pub seconds: i64,
+}
+
+/// What the node is like.
+pub struct Surroundings<'a> {
+    /// Milliseconds from when a pod comes until its containers begin.
+    pub start_delay: u64,
+    pub address: &'a str,
+    pub host: &'a str,
+    /// Why the node takes no more pods.
+    pub refuses: Option<(&'static str, &'static str)>,
+    pub crashes: &'a dyn Fn(&str) -> bool,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Its status, if that has changed.
+    pub status: Option<Value>,
+    /// Milliseconds until it has to be looked at again.
+    pub again: Option<u64>,
+    /// Nothing of it is left: it may go.
+    pub remove: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Pod {
+    uid: String,
+    came: u64,
+    /// When its end was asked for.
+    asked_to_end: Option<u64>,
+    refused: Option<(&'static str, &'static str)>,
+    inits: Vec<Container>,
+    containers: Vec<Container>,
+}
+
+impl Pod {
+    /// A pod that has come to the node, or was there before this process was.
+    pub fn new(pod: &Value, now: Moment) -> Pod {
+        let containers = |field: &str, statuses: &str| -> Vec<Container> {
+            let known = pod["status"][statuses].as_array().map_or(&[][..], Vec::as_slice);
+            let specs = pod["spec"][field].as_array().into_iter().flatten();
+            specs
+                .map(|spec| {
+                    let mut container = Container::new(spec, pod);
+                    if let Some(status) = known.iter().find(|status| status["name"] == spec["name"]) {
+                        container.resume(spec, status, now);
+                    }
+                    container
+                })
+                .collect()
+        };
+        Pod {
+            uid: object::uid(pod).into(),
+            came: now.millis,
+            asked_to_end: None,
+            refused: None,
+            inits: containers("initContainers", "initContainerStatuses"),
+            containers: containers("containers", "containerStatuses"),
+        }
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The container of a name; without one, the first.
+    pub fn log(&self, container: &str) -> Option<&Log> {
+        let mut all = self.containers.iter().chain(&self.inits);
+        all.find(|known| container.is_empty() || known.name == container).map(|known| &known.log)
+    }
+
+    pub fn say(&mut self, container: usize, now: Moment, line: String) {
+        if let Some(container) = self.containers.get_mut(container) {
+            container.log.say(now, line);
+        }
+    }
+
+    pub fn is_serving(&self) -> bool {
+        self.containers.iter().any(Container::is_running)
+    }
+
+    /// The node has stopped and everything on it with it.
+    pub fn lose_power(&mut self, now: Moment) {
+        for container in self.inits.iter_mut().chain(&mut self.containers) {
+            if container.is_running() {
+                container.end(255, "Unknown", now);
+            }
+        }
+    }
+
+    pub fn step(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        let is_over = matches!(phase, "Succeeded" | "Failed");
+        let mut again = None;
+        if object::is_being_deleted(pod) {
+            if is_over || self.stopped(pod, now, &mut again) {
+                return self.ending(pod, now, around);
+            }
+        } else if is_over {
+            return Step::default();
+        } else {
+            self.refused = self.refused.or(around.refuses.filter(|_| self.is_new()));
+            if self.refused.is_none() {
+                self.progress(pod, now, around, &mut again);
+            }
+        }
+        Step {
+            status: status::changed(pod, self, now, around),
+            again: again.map(|time: u64| time.saturating_sub(now.millis)),
+            remove: false,
+        }
+    }
+
+    fn is_new(&self) -> bool {
+        self.inits.iter().chain(&self.containers).all(|container| container.state == State::Waiting)
+    }
+
+    /// Whether all has stopped, at the latest when the grace period is over.
+    fn stopped(&mut self, pod: &Value, now: Moment, again: &mut Option<u64>) -> bool {
+        let asked = *self.asked_to_end.get_or_insert(now.millis);
+        let grace = object::deletion_grace_period_seconds(pod).unwrap_or(30).max(0).cast_unsigned() * 1000;
+        let takes =
+            object::annotation(pod, STOP_AFTER).and_then(milliseconds).unwrap_or(0).max(pre_stop(pod));
+        let due = asked + takes.min(grace);
+        if now.millis < due && self.is_serving() {
+            *again = Some(due);
+            return false;
+        }
+        let code = if takes > grace { 137 } else { 0 };
+        for container in self.inits.iter_mut().chain(&mut self.containers) {
+            if container.is_running() {
+                container.end(code, if code == 0 { "Completed" } else { "Error" }, now);
+            }
+        }
+        true
+    }
+
+    /// The last step of one that is being deleted. Who waits for how it ended is told before it goes.
+    fn ending(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>) -> Step {
+        let somebody_waits = object::finalizers(pod).next().is_some();
+        let status = if somebody_waits { status::changed(pod, self, now, around) } else { None };
+        Step { status, again: None, remove: true }
+    }
+
+    fn progress(&mut self, pod: &Value, now: Moment, around: &Surroundings<'_>, again: &mut Option<u64>) {
+        let mut soon = |time: u64| *again = Some(again.map_or(time, |again: u64| again.min(time)));
+        let starts = self.came + around.start_delay;
+        if self.is_new() && now.millis < starts {
+            return soon(starts);
+        }
+        let deadline = pod["spec"]["activeDeadlineSeconds"]
+            .as_i64()
+            .map(|seconds| self.came.saturating_add(seconds.max(0).cast_unsigned().saturating_mul(1000)));
+        if let Some(deadline) = deadline {
+            if now.millis >= deadline {
+                self.refused = Some((
+                    "DeadlineExceeded",
+                    "Pod was active on the node longer than the specified deadline",
+                ));
+                return self.lose_power(now);
+            }
+            soon(deadline);
+        }
+        let findings = findings(pod);
+        let specs = |field: &str| pod["spec"][field].as_array().map_or(&[][..], Vec::as_slice);
+        let policy = pod["spec"]["restartPolicy"].as_str().unwrap_or("Always");
+        let mut initialized = true;
+        for (container, spec) in self.inits.iter_mut().zip(specs("initContainers")) {
+            if !initialized {
+                break;
+            }
+            let is_sidecar = spec["restartPolicy"] == "Always";
+            // An init container that failed is tried again unless the pod says never.
+            let policy = match (is_sidecar, policy) {
+                (true, _) => "Always",
+                (false, "Never") => "Never",
+                (false, _) => "OnFailure",
+            };
+            advance(container, spec, policy, now, around, findings).into_iter().for_each(&mut soon);
+            initialized = match is_sidecar {
+                true => container.started,
+                false => container.exit_code() == Some(0),
+            };
+            if !is_sidecar && initialized {
+                container.ready = true;
+            }
+        }
+        if !initialized {
+            return;
+        }
+        for (container, spec) in self.containers.iter_mut().zip(specs("containers")) {
+            advance(container, spec, policy, now, around, findings).into_iter().for_each(&mut soon);
+        }
+        if self.containers.iter().all(|container| container.exit_code().is_some()) {
+            for container in &mut self.inits {
+                if container.is_running() {
+                    container.end(0, "Completed", now);
+                }
+            }
+        }
+    }
+}
+
+/// One container: it begins, goes on or begins again. Returns when to look again.
+fn advance(
+    container: &mut Container,
+    spec: &Value,
+    policy: &str,
+    now: Moment,
+    around: &Surroundings<'_>,
+    findings: Findings,
+) -> Option<u64> {
+    match container.state {
+        State::Waiting => container.start(spec, now, false),
+        State::Backoff { until } if now.millis >= until => container.start(spec, now, true),
+        State::Backoff { until } => return Some(until),
+        State::Running { .. } | State::Ended(_) => {}
+    }
+    let crashes = (around.crashes)(spec["image"].as_str().unwrap_or_default());
+    let next = container.run(now, crashes, findings);
+    let code = container.exit_code();
+    if code.is_some_and(|code| begins_again(spec, policy, code)) {
+        container.back_off(now);
+        if let State::Backoff { until } = container.state {
+            return Some(until);
+        }
+    }
+    next
+}
+
+/// Whether a container that ended with `code` is to begin again.
+fn begins_again(spec: &Value, policy: &str, code: i32) -> bool {
+    let rules = spec["restartPolicyRules"].as_array().into_iter().flatten();
+    for rule in rules.filter(|rule| rule["action"] == "Restart") {
+        let listed = rule["exitCodes"]["values"].as_array().into_iter().flatten().any(|value| *value == code);
+        if listed == (rule["exitCodes"]["operator"] == "In") {
+            return true;
+        }
+    }
+    match spec["restartPolicy"].as_str().unwrap_or(policy) {
+        "Always" => true,
+        "OnFailure" => code != 0,
+        _ => false,
+    }
+}
+
+fn findings(pod: &Value) -> Findings {
+    let passes = |annotation: &str| object::annotation(pod, annotation) != Some("fail");
+    let [startup, readiness, liveness] = PROBES.map(passes);
+    Findings { startup, readiness, liveness }
+}
+
+/// The longest that a container sleeps before it stops.
+fn pre_stop(pod: &Value) -> u64 {
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let seconds = containers.filter_map(|spec| spec["lifecycle"]["preStop"]["sleep"]["seconds"].as_i64());
+    seconds.max().unwrap_or(0).max(0).cast_unsigned() * 1000
+}
+
+#[cfg(test)]
+mod tests;

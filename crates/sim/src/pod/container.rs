@@ -1,0 +1,257 @@
+//! A container as a kubelet sees it: it waits, runs, ends, and begins again.
+
+use serde_json::{Value, json};
+
+use super::Moment;
+use super::probe::Probe;
+use crate::program::{self, Program};
+
+const FIRST_BACKOFF: u64 = 10_000;
+const LAST_BACKOFF: u64 = 300_000;
+/// After as long as this without trouble, trouble is forgotten.
+const FORGET: u64 = 2 * LAST_BACKOFF;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has not begun yet.
+    Waiting,
+    /// It has ended and begins again at a time.
+    Backoff {
+        until: u64,
+    },
+    Running {
+        since: u64,
+        at: i64,
+    },
+    Ended(Ended),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub code: i32,
+    pub reason: &'static str,
+    pub began: i64,
+    pub at: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Container {
+    pub name: String,
+    pub state: State,
+    pub last: Option<Ended>,
+    pub restarts: i64,
+    /// Of its startup probe, if it has one.
+    pub started: bool,
+    pub ready: bool,
+    program: Program,
+    backoff: u64,
+    startup: Option<Probe>,
+    readiness: Option<Probe>,
+    liveness: Option<Probe>,
+    /// What it has said, with times.
+    pub log: super::log::Log,
+}
+
+/// What the probes of a pod find just now.
+#[derive(Clone, Copy, Debug)]
+pub struct Findings {
+    pub startup: bool,
+    pub readiness: bool,
+    pub liveness: bool,
+}
+
+impl Container {
+    pub fn new(spec: &Value, pod: &Value) -> Container {
+        Container {
+            name: spec["name"].as_str().unwrap_or_default().into(),
+            state: State::Waiting,
+            last: None,
+            restarts: 0,
+            started: false,
+            ready: false,
+            program: program::of(spec, pod),
+            backoff: FIRST_BACKOFF,
+            startup: None,
+            readiness: None,
+            liveness: None,
+            log: super::log::Log::default(),
+        }
+    }
+
+    /// Takes up what a status says of one that ran before this process did.
+    pub fn resume(&mut self, spec: &Value, status: &Value, now: Moment) {
+        let seconds = |time: &Value| {
+            time.as_str().and_then(|time| atoll_meta::time::parse(time).ok()).map_or(0, |time| time.seconds)
+        };
+        let ended = |state: &Value| {
+            let state = state.get("terminated")?;
+            Some(Ended {
+                code: state["exitCode"].as_i64().and_then(|code| code.try_into().ok()).unwrap_or(0),
+                reason: if state["exitCode"] == 0 { "Completed" } else { "Error" },
+                began: seconds(&state["startedAt"]),
+                at: seconds(&state["finishedAt"]),
+            })
+        };
+        self.restarts = status["restartCount"].as_i64().unwrap_or(0);
+        self.last = ended(&status["lastState"]);
+        if let Some(running) = status["state"].get("running") {
+            self.start(spec, now, false);
+            self.state = State::Running { since: now.millis, at: seconds(&running["startedAt"]) };
+            self.started = status["started"].as_bool().unwrap_or(false);
+            self.ready = status["ready"].as_bool().unwrap_or(false);
+        } else if let Some(ended) = ended(&status["state"]) {
+            self.ready = status["ready"].as_bool().unwrap_or(false);
+            self.state = State::Ended(ended);
+        } else if self.last.is_some() {
+            self.state = State::Backoff { until: now.millis + FIRST_BACKOFF };
+        }
+    }
+
+    pub fn start(&mut self, spec: &Value, now: Moment, again: bool) {
+        if again {
+            self.restarts += 1;
+        }
+        self.state = State::Running { since: now.millis, at: now.seconds };
+        self.startup = Probe::new(spec, "startupProbe", now.millis);
+        self.readiness = Probe::new(spec, "readinessProbe", now.millis);
+        self.liveness = Probe::new(spec, "livenessProbe", now.millis);
+        self.started = self.startup.is_none();
+        self.ready = self.started && self.readiness.is_none();
+        for line in &self.program.says {
+            self.log.say(now, line.clone());
+        }
+    }
+
+    pub fn end(&mut self, code: i32, reason: &'static str, now: Moment) {
+        let began = if let State::Running { at, .. } = self.state { at } else { now.seconds };
+        self.state = State::Ended(Ended { code, reason, began, at: now.seconds });
+        self.started = false;
+        self.ready = false;
+    }
+
+    /// It has ended and is to begin again, at once after a long quiet run, else later and later.
+    pub fn back_off(&mut self, now: Moment) {
+        let State::Ended(ended) = &self.state else { return };
+        let ran = ended.at.saturating_sub(ended.began).max(0).cast_unsigned() * 1000;
+        if ran > FORGET {
+            self.backoff = FIRST_BACKOFF;
+        }
+        self.last = Some(ended.clone());
+        self.state = State::Backoff { until: now.millis + self.backoff };
+        self.backoff = (self.backoff * 2).min(LAST_BACKOFF);
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    pub fn exit_code(&self) -> Option<i32> {
+        if let State::Ended(ended) = &self.state { Some(ended.code) } else { None }
+    }
+
+    /// What happens to one that runs: it ends by itself, crashes, or its probes find something. Returns when to look
+    /// again.
+    pub fn run(&mut self, now: Moment, crashes: bool, findings: Findings) -> Option<u64> {
+        let State::Running { since, .. } = self.state else { return None };
+        if crashes {
+            self.log.say(now, "crashing, as it was told to".into());
+            self.end(1, "Error", now);
+            return None;
+        }
+        let mut next = None;
+        if let Some(end) = self.program.ends {
+            if now.millis >= since + end.after {
+                self.end(end.code, if end.code == 0 { "Completed" } else { "Error" }, now);
+                return None;
+            }
+            next = Some(since + end.after);
+        }
+        let mut soon = |time: u64| next = Some(next.map_or(time, |next: u64| next.min(time)));
+        if !self.started {
+            let Some(startup) = &mut self.startup else { return next };
+            startup.tick(now.millis, findings.startup);
+            match startup.passed {
+                Some(false) => {
+                    self.end(137, "Error", now);
+                    return None;
+                }
+                Some(true) => {
+                    self.started = true;
+                    for probe in [&mut self.readiness, &mut self.liveness].into_iter().flatten() {
+                        probe.begin(now.millis);
+                    }
+                }
+                None => {
+                    soon(startup.next());
+                    return next;
+                }
+            }
+        }
+        match &mut self.readiness {
+            None => self.ready = true,
+            Some(readiness) => {
+                readiness.tick(now.millis, findings.readiness);
+                self.ready = readiness.passed == Some(true);
+                // Nobody looks again and again at what will be found as it was.
+                if self.ready != findings.readiness {
+                    soon(readiness.next());
+                }
+            }
+        }
+        if let Some(liveness) = &mut self.liveness {
+            liveness.tick(now.millis, findings.liveness);
+            if liveness.passed == Some(false) {
+                self.log.say(now, "stopped: its liveness probe failed".into());
+                self.end(137, "Error", now);
+                return None;
+            }
+            if !findings.liveness {
+                soon(liveness.next());
+            }
+        }
+        next
+    }
+
+    /// Its entry in the status of its pod. `waits_for` says what one that has not begun waits for.
+    pub fn status(&self, spec: &Value, uid: &str, waits_for: &str) -> Value {
+        let id = |restarts: i64| format!("sim://{uid}/{}/{restarts}", self.name);
+        let ended = |ended: &Ended, id: String| {
+            json!({"terminated": {
+                "exitCode": ended.code,
+                "reason": ended.reason,
+                "startedAt": atoll_meta::time::format(ended.began),
+                "finishedAt": atoll_meta::time::format(ended.at),
+                "containerID": id,
+            }})
+        };
+        let state = match &self.state {
+            State::Waiting => json!({"waiting": {"reason": waits_for}}),
+            State::Backoff { .. } => json!({"waiting": {
+                "reason": "CrashLoopBackOff",
+                "message": format!("back-off restarting failed container={}", self.name),
+            }}),
+            State::Running { at, .. } => json!({"running": {"startedAt": atoll_meta::time::format(*at)}}),
+            State::Ended(end) => ended(end, id(self.restarts)),
+        };
+        let last = self
+            .last
+            .as_ref()
+            .map_or(json!({}), |last| ended(last, id(self.restarts - i64::from(self.is_running()))));
+        let image = spec["image"].as_str().unwrap_or_default();
+        let has_begun = self.state != State::Waiting;
+        let mut status = json!({
+            "name": self.name,
+            "state": state,
+            "lastState": last,
+            "ready": self.ready,
+            "restartCount": self.restarts,
+            "image": image,
+            "imageID": if has_begun { format!("sim://{image}") } else { String::new() },
+            "started": self.started,
+        });
+        if has_begun {
+            status["containerID"] = id(self.restarts).into();
+        }
+        status
+    }
+}

@@ -1,0 +1,44 @@
+//! What a container has said: the last of it.
+
+use std::collections::VecDeque;
+
+use super::Moment;
+
+const LINES: usize = 200;
+
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    lines: VecDeque<(i64, String)>,
+    /// How many lines there ever were.
+    said: u64,
+}
+
+impl Log {
+    pub fn say(&mut self, now: Moment, line: String) {
+        if self.lines.len() == LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back((now.seconds, line));
+        self.said += 1;
+    }
+
+    /// Lines from the one with number `from`, counted from the first ever said, and the number of the next.
+    pub fn since(&self, from: u64) -> (impl Iterator<Item = &(i64, String)>, u64) {
+        let first = self.said - self.lines.len() as u64;
+        let skip = from.saturating_sub(first).min(self.lines.len() as u64) as usize;
+        (self.lines.iter().skip(skip), self.said)
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn the_last_lines_are_kept_and_counted() {
+    let mut log = Log::default();
+    for number in 0..LINES as u64 + 5 {
+        log.say(Moment { millis: 0, seconds: number as i64 }, number.to_string());
+    }
+    let (lines, next) = log.since(0);
+    assert_eq!((lines.map(|(_, line)| line.as_str()).next(), next), (Some("5"), 205));
+    assert_eq!(log.since(204).0.count(), 1);
+    assert_eq!(log.since(9999).0.count(), 0);
+}

@@ -1,0 +1,188 @@
+//! What a simulated container does: a few well-known commands are understood, everything else serves.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+/// Annotations of a pod that say what its containers do.
+pub const EXIT_AFTER: &str = "sim.atoll.dev/exit-after";
+pub const EXIT_CODE: &str = "sim.atoll.dev/exit-code";
+
+/// What a container does once it has started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// What it says at the beginning.
+    pub says: Vec<String>,
+    /// When and how it ends; one that does not serves until it is stopped.
+    pub ends: Option<End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Milliseconds after its start.
+    pub after: u64,
+    pub code: i32,
+}
+
+/// The program of a container of `pod`.
+pub fn of(container: &Value, pod: &Value) -> Program {
+    if let Some(after) = object::annotation(pod, EXIT_AFTER).and_then(milliseconds) {
+        let code = object::annotation(pod, EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
+        return Program { says: Vec::new(), ends: Some(End { after, code }) };
+    }
+    let words: Vec<&str> = ["command", "args"]
+        .iter()
+        .flat_map(|field| container[field].as_array().into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect();
+    match words.split_first() {
+        // Nobody waits for what an image of its own does in a Job: it is done.
+        None if object::controller_of(pod).is_some_and(|owner| owner.kind == "Job") => {
+            Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) }
+        }
+        None => Program::default(),
+        Some((command, rest)) => run(command, rest),
+    }
+}
+
+fn run(command: &str, rest: &[&str]) -> Program {
+    let name = command.rsplit('/').next().unwrap_or(command);
+    match (name, rest) {
+        ("sh" | "bash" | "ash", [flag, script, ..]) if flag.starts_with('-') && flag.ends_with('c') => {
+            shell(script)
+        }
+        _ => {
+            let mut words = vec![name];
+            words.extend(rest);
+            let mut program = Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
+            simple(&words, &mut program);
+            program
+        }
+    }
+}
+
+/// A script of simple commands, one after the other.
+fn shell(script: &str) -> Program {
+    let mut program = Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
+    let joined = script.replace("&&", ";");
+    for line in joined.split([';', '\n']) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.is_empty() {
+            continue;
+        }
+        if simple(&words, &mut program) {
+            break;
+        }
+    }
+    program
+}
+
+/// Carries out one command; whether it is the last.
+fn simple(words: &[&str], program: &mut Program) -> bool {
+    let Some(end) = &mut program.ends else { return true };
+    match words {
+        ["sleep", "infinity" | "inf"] => program.ends = None,
+        ["sleep", time] => match milliseconds(time) {
+            Some(time) => end.after = end.after.saturating_add(time),
+            None => end.code = 1,
+        },
+        ["true" | ":"] => end.code = 0,
+        ["false"] => end.code = 1,
+        ["exit"] => return true,
+        ["exit", code] => {
+            end.code = code.parse().unwrap_or(2);
+            return true;
+        }
+        ["echo", said @ ..] => {
+            end.code = 0;
+            program.says.push(said.join(" ").trim_matches(['"', '\'']).to_string());
+        }
+        // What is not understood is taken for something that serves.
+        _ => program.ends = None,
+    }
+    program.ends.is_none()
+}
+
+/// `3`, `1.5s`, `2m`, `100ms`, `1h` or a sequence of such, in milliseconds.
+pub fn milliseconds(text: &str) -> Option<u64> {
+    let mut rest = text.trim();
+    let mut sum = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|character: char| !character.is_ascii_digit() && character != '.');
+        let (number, unit) = rest.split_at(digits.unwrap_or(rest.len()));
+        let number: f64 = number.parse().ok()?;
+        let (factor, length) = match unit {
+            unit if unit.starts_with("ms") => (1.0, 2),
+            unit if unit.starts_with('s') => (1e3, 1),
+            unit if unit.starts_with('m') => (6e4, 1),
+            unit if unit.starts_with('h') => (3.6e6, 1),
+            "" => (1e3, 0),
+            _ => return None,
+        };
+        sum += number * factor;
+        rest = &unit[length..];
+    }
+    // A year is as good as for ever, and sums stay far from the end of numbers.
+    Some(sum.min(3.2e10) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn program(words: &[&str]) -> Program {
+        of(&json!({"name": "c", "command": words}), &json!({"metadata": {"name": "p"}}))
+    }
+
+    #[test]
+    fn commands_that_are_understood() {
+        let ends = |after, code| Some(End { after, code });
+        for (words, wanted) in [
+            (&["sleep", "3"][..], ends(3000, 0)),
+            (&["sleep", "infinity"], None),
+            (&["/bin/true"], ends(0, 0)),
+            (&["false"], ends(0, 1)),
+            (&["sh", "-c", "exit 3"], ends(0, 3)),
+            (&["/bin/sh", "-c", "sleep 1.5; exit 1"], ends(1500, 1)),
+            (&["bash", "-ec", "echo hello && sleep 2m"], ends(120_000, 0)),
+            (&["sh", "-c", "nginx -g 'daemon off;'"], None),
+            (&["sh", "-c", "while true; do sleep 1; done"], None),
+            (&["nginx"], None),
+            (&["sleep", "soon"], ends(0, 1)),
+        ] {
+            assert_eq!(program(words).ends, wanted, "{words:?}");
+        }
+        assert_eq!(program(&["sh", "-c", "echo \"hello there\"; false"]).says, ["hello there"]);
+    }
+
+    #[test]
+    fn annotations_and_owners_say_the_rest() {
+        let plain = json!({"name": "c", "image": "nginx"});
+        let owner = json!([{"kind": "Job", "name": "j", "uid": "u", "controller": true}]);
+        let of_job = json!({"metadata": {"name": "p", "ownerReferences": owner}});
+        assert_eq!(of(&plain, &of_job).ends, Some(End { after: 0, code: 0 }));
+        let annotations = json!({EXIT_AFTER: "200ms", EXIT_CODE: "7"});
+        let told = json!({"metadata": {"name": "p", "annotations": annotations}});
+        assert_eq!(of(&plain, &told).ends, Some(End { after: 200, code: 7 }));
+        assert_eq!(of(&plain, &json!({})).ends, None);
+    }
+
+    #[test]
+    fn times() {
+        for (text, wanted) in [
+            ("3", Some(3000)),
+            ("1m30s", Some(90_000)),
+            ("10ms", Some(10)),
+            ("", None),
+            ("x", None),
+            ("-1", None),
+        ] {
+            assert_eq!(milliseconds(text), wanted, "{text}");
+        }
+        assert!(milliseconds("99999999999999999999999h").is_some());
+    }
+}

@@ -1,0 +1,103 @@
+//! The size of the client's terminal, whenever it changes.
+
+use serde_json::Value;
+
+use crate::pipe::Input;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    pub width: u16,
+    pub height: u16,
+}
+
+impl TerminalSize {
+    /// A line, as clients send it.
+    pub fn encode(self) -> String {
+        format!("{{\"Width\":{},\"Height\":{}}}\n", self.width, self.height)
+    }
+}
+
+/// Sizes as they come, one JSON object after the other.
+#[derive(Debug)]
+pub struct Resizes {
+    input: Input,
+    left: Vec<u8>,
+}
+
+/// More than any size takes.
+const LARGEST: usize = 4096;
+
+impl Resizes {
+    pub(crate) fn new(input: Input) -> Self {
+        Resizes { input, left: Vec::new() }
+    }
+
+    /// The next size; nothing once the client is gone or says something else.
+    pub async fn next(&mut self) -> Option<TerminalSize> {
+        loop {
+            match take(&mut self.left) {
+                Taken::Size(size) => return Some(size),
+                Taken::Nothing => {}
+                Taken::Garbage => return None,
+            }
+            self.left.extend_from_slice(&self.input.next().await?);
+            if self.left.len() > LARGEST + crate::pipe::PIECE {
+                return None;
+            }
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Taken {
+    Size(TerminalSize),
+    Nothing,
+    Garbage,
+}
+
+/// The first size in `bytes`, which loses it.
+fn take(bytes: &mut Vec<u8>) -> Taken {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<Value>();
+    let next = values.next();
+    let used = values.byte_offset();
+    match next {
+        None => Taken::Nothing,
+        Some(Err(error)) if error.is_eof() && bytes.len() <= LARGEST => Taken::Nothing,
+        Some(Err(_)) => Taken::Garbage,
+        Some(Ok(value)) => {
+            bytes.drain(..used);
+            let field = |name: &str| {
+                let fields = value.as_object()?;
+                let found = fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+                found.map_or(Some(0), |(_, value)| value.as_u64().and_then(|size| size.try_into().ok()))
+            };
+            match (field("width"), field("height")) {
+                (Some(width), Some(height)) => Taken::Size(TerminalSize { width, height }),
+                _ => Taken::Garbage,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_taken_one_by_one() {
+        let mut bytes = br#"{"Width":80,"Height":24}
+{"width":1}{"Wid"#
+            .to_vec();
+        assert_eq!(take(&mut bytes), Taken::Size(TerminalSize { width: 80, height: 24 }));
+        assert_eq!(take(&mut bytes), Taken::Size(TerminalSize { width: 1, height: 0 }));
+        assert_eq!(take(&mut bytes), Taken::Nothing);
+        bytes.extend_from_slice(br#"th":2,"Height":3}"#);
+        assert_eq!(take(&mut bytes), Taken::Size(TerminalSize { width: 2, height: 3 }));
+        assert_eq!(take(&mut bytes), Taken::Nothing);
+        for garbage in [&b"x"[..], b"[]", b"1 ", br#"{"Width":"a"}"#, br#"{"Width":70000}"#] {
+            assert_eq!(take(&mut garbage.to_vec()), Taken::Garbage, "{garbage:?}");
+        }
+        let size = TerminalSize { width: 80, height: 24 };
+        assert_eq!(take(&mut size.encode().into_bytes()), Taken::Size(size));
+    }
+}

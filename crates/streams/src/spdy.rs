@@ -1,0 +1,19 @@
+//! SPDY/3.1 as Kubernetes uses it: many streams on one connection, opened by the client, each with a few headers.
+//!
+//! ```text
+//!   Stream { headers, input, output }
+//!      ▲ data          │ frames
+//!   reading ◄── I/O ◄── writing ◄── Outbox
+//! ```
+
+mod connection;
+mod frame;
+mod headers;
+
+pub(crate) use connection::Streams;
+pub use connection::{Connection, Role, Stream};
+pub use frame::{Frame, HEAD, Head, LARGEST_CONTROL, Malformed, reset};
+pub use headers::{Headers, Packer, Unpacker};
+
+/// What an upgrade to it is called.
+pub const PROTOCOL: &str = "SPDY/3.1";

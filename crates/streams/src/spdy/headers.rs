@@ -1,0 +1,301 @@
+//! Headers of SPDY streams: names and values with their lengths, compressed with a dictionary that both sides know.
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+
+use super::frame::Malformed;
+
+/// What a block may come to when it is unpacked.
+const LARGEST_BLOCK: usize = 64 << 10;
+const MOST_HEADERS: usize = 100;
+
+/// Words that begin the dictionary, each with its length before it.
+const WORDS: [&str; 65] = [
+    "options",
+    "head",
+    "post",
+    "put",
+    "delete",
+    "trace",
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "accept-ranges",
+    "age",
+    "allow",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-base",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-location",
+    "content-md5",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "from",
+    "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "last-modified",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "range",
+    "referer",
+    "retry-after",
+    "server",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+    "method",
+    "get",
+    "status",
+    "200 OK",
+    "version",
+    "HTTP/1.1",
+    "url",
+    "public",
+    "set-cookie",
+    "keep-alive",
+    "origin",
+];
+
+/// What follows the words, with no lengths.
+const REST: &str = concat!(
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505",
+    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized",
+    "403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable",
+    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMT",
+    "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,",
+    "text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.",
+);
+
+fn dictionary() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for word in WORDS {
+        put(word.as_bytes(), &mut bytes);
+    }
+    bytes.extend_from_slice(REST.as_bytes());
+    bytes
+}
+
+fn put(text: &[u8], into: &mut Vec<u8>) {
+    into.extend_from_slice(&(text.len() as u32).to_be_bytes());
+    into.extend_from_slice(text);
+}
+
+/// The headers that a stream begins with. Names are in lower case on the wire and compared without regard to case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    pub fn new<const N: usize>(headers: [(&str, &str); N]) -> Self {
+        Headers(headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_string())).into())
+    }
+
+    /// The first value of a header.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.split('\0').next().unwrap_or_default())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = (self.0.len() as u32).to_be_bytes().to_vec();
+        for (name, value) in &self.0 {
+            put(name.as_bytes(), &mut bytes);
+            put(value.as_bytes(), &mut bytes);
+        }
+        bytes
+    }
+
+    fn parse(mut block: &[u8]) -> Result<Self, Malformed> {
+        let count = take_length(&mut block)?;
+        if count > MOST_HEADERS {
+            return Err(Malformed::Headers);
+        }
+        let mut headers = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut text = || -> Result<String, Malformed> {
+                let length = take_length(&mut block)?;
+                let (text, rest) = block.split_at_checked(length).ok_or(Malformed::Headers)?;
+                block = rest;
+                String::from_utf8(text.to_vec()).map_err(|_| Malformed::Headers)
+            };
+            headers.push((text()?.to_ascii_lowercase(), text()?));
+        }
+        Ok(Headers(headers))
+    }
+}
+
+fn take_length(block: &mut &[u8]) -> Result<usize, Malformed> {
+    let (length, rest) = block.split_first_chunk::<4>().ok_or(Malformed::Headers)?;
+    *block = rest;
+    Ok(u32::from_be_bytes(*length) as usize)
+}
+
+/// Packs the headers of one direction of a connection; each block builds on those before it.
+pub struct Packer(Compress);
+
+impl Default for Packer {
+    fn default() -> Self {
+        let mut compress = Compress::new(Compression::best(), true);
+        // It can only be refused after something was compressed.
+        let set = compress.set_dictionary(&dictionary());
+        debug_assert!(set.is_ok());
+        Packer(compress)
+    }
+}
+
+impl Packer {
+    pub fn pack(&mut self, headers: &Headers) -> Vec<u8> {
+        let block = headers.encode();
+        // So much more than what goes in never comes out.
+        let mut packed = Vec::with_capacity(block.len() + block.len() / 8 + 64);
+        let (start, mut done) = (self.0.total_in(), 0);
+        loop {
+            let outcome = self.0.compress_vec(&block[done..], &mut packed, FlushCompress::Sync);
+            done = (self.0.total_in() - start) as usize;
+            let complete = done == block.len() && packed.len() < packed.capacity();
+            if complete || outcome.is_err() {
+                return packed;
+            }
+            packed.reserve(64);
+        }
+    }
+}
+
+/// Unpacks the headers of the other direction.
+pub struct Unpacker(Decompress);
+
+impl Default for Unpacker {
+    fn default() -> Self {
+        Unpacker(Decompress::new(true))
+    }
+}
+
+impl Unpacker {
+    pub fn unpack(&mut self, packed: &[u8]) -> Result<Headers, Malformed> {
+        let mut block = Vec::with_capacity(1024);
+        let (start, mut done) = (self.0.total_in(), 0);
+        while done < packed.len() {
+            if block.len() == block.capacity() {
+                block.reserve(1024);
+            }
+            if block.len() > LARGEST_BLOCK {
+                return Err(Malformed::Headers);
+            }
+            let before = (done, block.len());
+            let outcome = self.0.decompress_vec(&packed[done..], &mut block, FlushDecompress::Sync);
+            done = (self.0.total_in() - start) as usize;
+            match outcome {
+                Ok(Status::StreamEnd) => return Err(Malformed::Headers),
+                Ok(_) if before == (done, block.len()) && block.len() < block.capacity() => {
+                    return Err(Malformed::Headers);
+                }
+                Ok(_) => {}
+                Err(error) if error.needs_dictionary().is_some() => {
+                    self.0.set_dictionary(&dictionary()).map_err(|_| Malformed::Headers)?;
+                }
+                Err(_) => return Err(Malformed::Headers),
+            }
+        }
+        self.drain(&mut block)?;
+        Headers::parse(&block)
+    }
+
+    /// What was taken in but did not fit into the block yet.
+    fn drain(&mut self, block: &mut Vec<u8>) -> Result<(), Malformed> {
+        loop {
+            if block.len() > LARGEST_BLOCK {
+                return Err(Malformed::Headers);
+            }
+            if block.len() < block.capacity() {
+                return Ok(());
+            }
+            block.reserve(1024);
+            // Nothing left is an error to the library, and the end of it to us.
+            if self.0.decompress_vec(&[], block, FlushDecompress::Sync).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dictionary_is_the_one_that_everybody_has() {
+        let bytes = dictionary();
+        assert_eq!(bytes.len(), 1423);
+        // Its checksum stands at the beginning of whatever is compressed with it.
+        let packed = Packer::default().pack(&Headers::default());
+        assert_eq!(packed[2..6], [0xe3, 0xc6, 0xa7, 0xc2]);
+    }
+
+    #[test]
+    fn blocks_build_on_each_other() {
+        let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+        let long = "x".repeat(40_000);
+        let all = [
+            Headers::new([("streamType", "stdin"), ("port", "80")]),
+            Headers::new([("streamType", "stdin"), ("requestID", "1")]),
+            Headers::default(),
+            Headers::new([("long", &long)]),
+            Headers::new([("a", "b\0c")]),
+        ];
+        for headers in &all {
+            let packed = packer.pack(headers);
+            assert_eq!(unpacker.unpack(&packed).as_ref(), Ok(headers));
+        }
+        assert_eq!(all[0].get("STREAMTYPE"), Some("stdin"));
+        assert_eq!((all[4].get("a"), all[4].get("b")), (Some("b"), None));
+    }
+
+    #[test]
+    fn blocks_that_are_no_headers_are_refused() {
+        let pack = |block: &[u8]| {
+            let mut compress = Compress::new(Compression::best(), true);
+            compress.set_dictionary(&dictionary()).unwrap();
+            let mut packed = Vec::with_capacity(block.len() + 1024);
+            compress.compress_vec(block, &mut packed, FlushCompress::Sync).unwrap();
+            packed
+        };
+        let cases: [&[u8]; 8] = [
+            b"",
+            b"\0\0",
+            b"\0\0\0\x01",
+            b"\0\0\0\x01\0\0\0\x05ab",
+            b"\xff\xff\xff\xff",
+            b"\0\0\0\x01\xff\xff\xff\xff",
+            b"\0\0\0\x01\0\0\0\x01\xff\0\0\0\0",
+            &[0; 100_000],
+        ];
+        for case in cases {
+            let seen = Unpacker::default().unpack(&pack(case));
+            // A block of nothing but zeroes has no headers, and too much behind them.
+            assert_eq!(seen, Err(Malformed::Headers), "{:?}", &case[..case.len().min(20)]);
+        }
+        for garbage in [&b"garbage"[..], b"\x78\x9c", b"\x78\xbb\0\0\0\0\0", &[]] {
+            assert!(Unpacker::default().unpack(garbage).is_err());
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Several streams on one WebSocket: each message begins with the number of the channel that it belongs to.
+
+use std::io;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::frame::{Message, Opcode, Role};
+use super::reader::{Event, Reader};
+use super::{CLOSE_NORMAL, CLOSE_PROTOCOL_ERROR};
+use crate::outbox::Outbox;
+use crate::pipe::{Carrier, Input, Output, input};
+
+/// Instead of a channel: the next byte is a channel that closes.
+const CLOSES: u8 = 255;
+/// How long a client may take to say goodbye once we have.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Binary,
+    /// A digit and base64, as text.
+    Base64,
+}
+
+impl Encoding {
+    pub(crate) fn message(self, channel: u8, bytes: &[u8]) -> Message {
+        match self {
+            Encoding::Binary => Message::binary([&[channel], bytes].concat()),
+            Encoding::Base64 => {
+                let mut text = String::with_capacity(1 + bytes.len() * 4 / 3 + 4);
+                text.push(char::from(b'0' + channel));
+                STANDARD.encode_string(bytes, &mut text);
+                Message { opcode: Opcode::Text, payload: text.into() }
+            }
+        }
+    }
+}
+
+/// A server's side of such a connection.
+pub struct Channels {
+    outbox: Outbox<Message>,
+    encoding: Encoding,
+    inputs: Vec<Option<Input>>,
+    alive: watch::Receiver<()>,
+    tasks: Tasks,
+}
+
+struct Tasks {
+    reading: JoinHandle<()>,
+    writing: JoinHandle<()>,
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.reading.abort();
+        self.writing.abort();
+    }
+}
+
+impl Channels {
+    /// With as many channels as there are `reads`, each saying whether anybody reads it. `can_close`: whether clients close
+    /// channels one by one.
+    pub fn new<S>(stream: S, encoding: Encoding, can_close: bool, reads: &[bool]) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (reader, writer) = tokio::io::split(stream);
+        let (outbox, line) = Outbox::new();
+        let (keep, alive) = watch::channel(());
+        let (senders, inputs) = reads.iter().map(|read| read.then(|| input(None)).unzip()).unzip();
+        let reading = Reading {
+            outbox: outbox.clone(),
+            encoding,
+            can_close,
+            channels: senders,
+            current: Current::Ignored,
+            _alive: keep,
+        };
+        let reading = tokio::spawn(reading.run(Reader::new(reader, Role::Server)));
+        let writing = tokio::spawn(async move {
+            // Whatever ended it, it has ended.
+            let _ = line.write(writer, |message: Message, into| message.encode(into)).await;
+        });
+        Channels { outbox, encoding, inputs, alive, tasks: Tasks { reading, writing } }
+    }
+
+    /// What clients send on a channel, for the one who reads it.
+    pub fn input(&mut self, channel: u8) -> Option<Input> {
+        self.inputs.get_mut(usize::from(channel))?.take()
+    }
+
+    pub fn output(&self, channel: u8) -> Output {
+        let carrier = Carrier::Channel { outbox: self.outbox.clone(), encoding: self.encoding, channel };
+        Output::new(carrier, self.alive.clone())
+    }
+
+    /// A message with nothing in it, which tells clients that the connection is there.
+    pub fn greet(&self, channel: u8) {
+        self.outbox.push(self.encoding.message(channel, &[]));
+    }
+
+    /// Returns once the client is gone.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut alive = self.alive.clone();
+        async move {
+            let _ = alive.changed().await;
+        }
+    }
+
+    /// Sends what waits, says goodbye, and gives the client a moment to do so too.
+    pub async fn close(mut self) {
+        self.outbox.push(Message::close(CLOSE_NORMAL));
+        self.outbox.end();
+        self.inputs.clear();
+        let goodbye = async {
+            let _ = (&mut self.tasks.writing).await;
+            let _ = (&mut self.tasks.reading).await;
+        };
+        let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+    }
+}
+
+struct Reading {
+    outbox: Outbox<Message>,
+    encoding: Encoding,
+    can_close: bool,
+    channels: Vec<Option<mpsc::Sender<Bytes>>>,
+    current: Current,
+    /// Dropped at the end: nobody listens any more.
+    _alive: watch::Sender<()>,
+}
+
+/// What the rest of a message is.
+enum Current {
+    Ignored,
+    /// The number of a channel that closes.
+    Closing,
+    /// Data of a channel, and what is left of base64 that did not come out even.
+    Data {
+        channel: usize,
+        left: Vec<u8>,
+    },
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // Nobody would hear what comes after what is in line.
+        self.outbox.end();
+    }
+}
+
+impl Reading {
+    async fn run<R: AsyncRead + Unpin>(mut self, mut reader: Reader<R>) {
+        loop {
+            let outcome = match reader.next().await {
+                Ok(event) => self.take(event).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    if error.kind() == io::ErrorKind::InvalidData {
+                        self.outbox.push(Message::close(CLOSE_PROTOCOL_ERROR));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether there is more to come.
+    async fn take(&mut self, event: Event) -> io::Result<bool> {
+        match event {
+            Event::Ping(payload) => self.outbox.answer(Message { opcode: Opcode::Pong, payload }).await?,
+            Event::Pong => {}
+            Event::Close(_) => {
+                self.outbox.push(Message::close(CLOSE_NORMAL));
+                return Ok(false);
+            }
+            Event::Data { mut bytes, is_first, is_last, .. } => {
+                if is_first && bytes.is_empty() && !is_last {
+                    // The channel is in a later piece, which nobody sends.
+                    self.current = Current::Ignored;
+                } else if is_first && !bytes.is_empty() {
+                    self.current = self.begin(bytes[0]);
+                    bytes = bytes.slice(1..);
+                }
+                self.go_on(bytes, is_last).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn begin(&self, first: u8) -> Current {
+        if first == CLOSES && self.can_close {
+            return Current::Closing;
+        }
+        let channel = match self.encoding {
+            Encoding::Binary => first,
+            Encoding::Base64 => first.wrapping_sub(b'0'),
+        };
+        match self.channels.get(usize::from(channel)) {
+            Some(Some(_)) => Current::Data { channel: channel.into(), left: Vec::new() },
+            _ => Current::Ignored,
+        }
+    }
+
+    async fn go_on(&mut self, bytes: Bytes, is_last: bool) -> io::Result<()> {
+        match &mut self.current {
+            Current::Ignored => {}
+            Current::Closing => match bytes[..] {
+                [] if !is_last => return Ok(()),
+                [channel] if is_last && usize::from(channel) < self.channels.len() => {
+                    self.channels[usize::from(channel)] = None;
+                }
+                _ => return Err(io::ErrorKind::InvalidData.into()),
+            },
+            Current::Data { channel, left } => {
+                let channel = *channel;
+                let data = match self.encoding {
+                    Encoding::Binary => bytes,
+                    Encoding::Base64 => {
+                        let mut text = std::mem::take(left);
+                        text.extend_from_slice(&bytes);
+                        let even = if is_last { text.len() } else { text.len() / 4 * 4 };
+                        *left = text.split_off(even);
+                        match STANDARD.decode(&text) {
+                            Ok(data) => data.into(),
+                            // As upstream: what cannot be read is passed over.
+                            Err(_) => Bytes::new(),
+                        }
+                    }
+                };
+                if !data.is_empty()
+                    && let Some(reader) = &self.channels[channel]
+                    && reader.send(data).await.is_err()
+                {
+                    self.channels[channel] = None;
+                    self.current = Current::Ignored;
+                }
+            }
+        }
+        if is_last {
+            self.current = Current::Ignored;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn send(stream: &mut tokio::io::DuplexStream, opcode: Opcode, payload: &[u8]) {
+        let mut bytes = Vec::new();
+        Message { opcode, payload: Bytes::copy_from_slice(payload) }
+            .encode_masked(Some([1, 2, 3, 4]), &mut bytes);
+        stream.write_all(&bytes).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn messages_go_to_their_channels() {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let mut channels = Channels::new(server, Encoding::Binary, true, &[true, false, false, false, true]);
+        let (mut stdin, mut resize) = (channels.input(0).unwrap(), channels.input(4).unwrap());
+        assert!(channels.input(1).is_none() && channels.input(0).is_none());
+        send(&mut client, Opcode::Binary, b"\0hello").await;
+        send(&mut client, Opcode::Binary, b"").await;
+        send(&mut client, Opcode::Binary, b"\x01ignored").await;
+        send(&mut client, Opcode::Binary, b"\x09ignored").await;
+        send(&mut client, Opcode::Binary, b"\x04size").await;
+        send(&mut client, Opcode::Binary, b"\xff\0").await;
+        send(&mut client, Opcode::Binary, b"\0late").await;
+        send(&mut client, Opcode::Ping, b"p").await;
+        assert_eq!(stdin.read_to_end(100).await, b"hello");
+        assert_eq!(resize.next().await.unwrap(), "size");
+        let mut pong = [0; 3];
+        client.read_exact(&mut pong).await.unwrap();
+        assert_eq!(&pong, b"\x8a\x01p");
+        let mut stdout = channels.output(1);
+        stdout.write("out").await.unwrap();
+        let closing = tokio::spawn(channels.close());
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"\x82\x04\x01out\x88\x02\x03\xe8");
+        drop(client);
+        closing.await.unwrap();
+        assert!(stdout.write("more").await.is_err());
+        assert_eq!(resize.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn base64_is_text_with_a_digit() {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let mut channels = Channels::new(server, Encoding::Base64, false, &[true]);
+        let mut stdin = channels.input(0).unwrap();
+        send(&mut client, Opcode::Text, b"0Zm9v").await;
+        send(&mut client, Opcode::Text, b"0???").await;
+        send(&mut client, Opcode::Text, b"0YmFyIQ==").await;
+        send(&mut client, Opcode::Close, b"").await;
+        assert_eq!(stdin.read_to_end(100).await, b"foobar!");
+        channels.closed().await;
+        let mut answer = [0; 4];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"\x88\x02\x03\xe8");
+        assert_eq!(Encoding::Base64.message(1, b"hi").payload, "1aGk=");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_breaks_the_protocol_is_told_so() {
+        for bytes in [&b"\x83\x80\0\0\0\0"[..], b"\x82\x01\0", b"\x82\x82\0\0\0\0\xff\x09"] {
+            let (mut client, server) = tokio::io::duplex(1 << 20);
+            let channels = Channels::new(server, Encoding::Binary, true, &[true]);
+            client.write_all(bytes).await.unwrap();
+            channels.closed().await;
+            let mut answer = [0; 4];
+            client.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"\x88\x02\x03\xea", "{bytes:x?}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Frames: a head of 2 to 14 bytes, and a payload that clients mask.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+/// Control frames are no longer than this.
+pub const LARGEST_CONTROL: u64 = 125;
+pub const LARGEST_HEAD: usize = 14;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Client,
+    Server,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opcode {
+    Continuation,
+    Text,
+    Binary,
+    Close,
+    Ping,
+    Pong,
+}
+
+impl Opcode {
+    fn parse(bits: u8) -> Option<Opcode> {
+        Some(match bits {
+            0 => Opcode::Continuation,
+            1 => Opcode::Text,
+            2 => Opcode::Binary,
+            8 => Opcode::Close,
+            9 => Opcode::Ping,
+            10 => Opcode::Pong,
+            _ => return None,
+        })
+    }
+
+    fn bits(self) -> u8 {
+        match self {
+            Opcode::Continuation => 0,
+            Opcode::Text => 1,
+            Opcode::Binary => 2,
+            Opcode::Close => 8,
+            Opcode::Ping => 9,
+            Opcode::Pong => 10,
+        }
+    }
+
+    pub fn is_control(self) -> bool {
+        matches!(self, Opcode::Close | Opcode::Ping | Opcode::Pong)
+    }
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Extensions that were not agreed on.
+    Reserved,
+    Opcode,
+    /// A control frame in parts or too long, or a length beyond all measure.
+    Length,
+    /// Clients mask what they send, servers do not.
+    Mask,
+    /// A part of nothing, or a message within a message.
+    Order,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Malformed::Reserved => "a frame with an extension that was not agreed on",
+            Malformed::Opcode => "a frame of an unknown kind",
+            Malformed::Length => "a frame of a length that it cannot have",
+            Malformed::Mask => "a frame that is masked and should not be, or the other way round",
+            Malformed::Order => "a frame that does not follow on the one before",
+        })
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Malformed> for std::io::Error {
+    fn from(malformed: Malformed) -> Self {
+        std::io::Error::new(std::io::ErrorKind::InvalidData, malformed)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub opcode: Opcode,
+    /// Whether the message ends with this frame.
+    pub fin: bool,
+    pub mask: Option<[u8; 4]>,
+    pub length: u64,
+}
+
+impl Head {
+    /// The head at the beginning of `bytes` and how long it is; nothing if more bytes are needed to tell. `role` is the
+    /// reader's.
+    pub fn parse(bytes: &[u8], role: Role) -> Result<Option<(Head, usize)>, Malformed> {
+        let [first, second, rest @ ..] = bytes else { return Ok(None) };
+        if first & 0x70 != 0 {
+            return Err(Malformed::Reserved);
+        }
+        let opcode = Opcode::parse(first & 0x0f).ok_or(Malformed::Opcode)?;
+        let (fin, masked) = (first & 0x80 != 0, second & 0x80 != 0);
+        if masked != (role == Role::Server) {
+            return Err(Malformed::Mask);
+        }
+        let (length, rest) = match second & 0x7f {
+            126 => {
+                let Some((length, rest)) = rest.split_first_chunk() else { return Ok(None) };
+                (u64::from(u16::from_be_bytes(*length)), rest)
+            }
+            127 => {
+                let Some((length, rest)) = rest.split_first_chunk() else { return Ok(None) };
+                (u64::from_be_bytes(*length), rest)
+            }
+            short => (u64::from(short), rest),
+        };
+        if length >> 63 != 0 || (opcode.is_control() && (!fin || length > LARGEST_CONTROL)) {
+            return Err(Malformed::Length);
+        }
+        let (mask, rest) = match masked {
+            true => {
+                let Some((mask, rest)) = rest.split_first_chunk() else { return Ok(None) };
+                (Some(*mask), rest)
+            }
+            false => (None, rest),
+        };
+        Ok(Some((Head { opcode, fin, mask, length }, bytes.len() - rest.len())))
+    }
+}
+
+/// Takes the mask off a piece of a payload, or puts it on. `position` is where in the payload the piece begins.
+pub fn mask(piece: &mut [u8], mask: [u8; 4], position: u64) {
+    for (index, byte) in piece.iter_mut().enumerate() {
+        *byte ^= mask[(position as usize + index) % 4];
+    }
+}
+
+/// A message in one frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub opcode: Opcode,
+    pub payload: Bytes,
+}
+
+impl Message {
+    pub fn binary(payload: impl Into<Bytes>) -> Self {
+        Message { opcode: Opcode::Binary, payload: payload.into() }
+    }
+
+    pub fn close(code: u16) -> Self {
+        Message { opcode: Opcode::Close, payload: Bytes::copy_from_slice(&code.to_be_bytes()) }
+    }
+
+    /// As servers send it.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        self.encode_masked(None, into);
+    }
+
+    /// As clients send it, with a mask.
+    pub fn encode_masked(&self, key: Option<[u8; 4]>, into: &mut Vec<u8>) {
+        let masked = if key.is_some() { 0x80 } else { 0 };
+        into.push(0x80 | self.opcode.bits());
+        match self.payload.len() {
+            length @ 0..126 => into.push(masked | length as u8),
+            length @ 126..0x1_0000 => {
+                into.push(masked | 126);
+                into.extend_from_slice(&(length as u16).to_be_bytes());
+            }
+            length => {
+                into.push(masked | 127);
+                into.extend_from_slice(&(length as u64).to_be_bytes());
+            }
+        }
+        into.extend(key.iter().flatten());
+        let start = into.len();
+        into.extend_from_slice(&self.payload);
+        if let Some(key) = key {
+            mask(&mut into[start..], key, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_as_soon_as_they_are_whole() {
+        let cases: [(&[u8], Head, usize); 5] = [
+            (b"\x82\x03abc", Head { opcode: Opcode::Binary, fin: true, mask: None, length: 3 }, 2),
+            (b"\x01\x00", Head { opcode: Opcode::Text, fin: false, mask: None, length: 0 }, 2),
+            (
+                b"\x80\x7e\x01\x00",
+                Head { opcode: Opcode::Continuation, fin: true, mask: None, length: 256 },
+                4,
+            ),
+            (
+                b"\x82\x7f\0\0\0\x01\0\0\0\0",
+                Head { opcode: Opcode::Binary, fin: true, mask: None, length: 1 << 32 },
+                10,
+            ),
+            (b"\x89\x7d", Head { opcode: Opcode::Ping, fin: true, mask: None, length: 125 }, 2),
+        ];
+        for (bytes, head, length) in cases {
+            assert_eq!(Head::parse(bytes, Role::Client), Ok(Some((head, length))), "{bytes:x?}");
+            for short in 0..length {
+                assert_eq!(Head::parse(&bytes[..short], Role::Client), Ok(None), "{bytes:x?} to {short}");
+            }
+        }
+        let masked = Head { opcode: Opcode::Text, fin: true, mask: Some([1, 2, 3, 4]), length: 5 };
+        assert_eq!(Head::parse(b"\x81\x85\x01\x02\x03\x04", Role::Server), Ok(Some((masked, 6))));
+        assert_eq!(Head::parse(b"\x81\x85\x01\x02\x03", Role::Server), Ok(None));
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        let cases: [(&[u8], Malformed); 7] = [
+            (b"\xc2\x00", Malformed::Reserved),
+            (b"\x83\x00", Malformed::Opcode),
+            (b"\x8f\x00", Malformed::Opcode),
+            (b"\x82\x80\0\0\0\0", Malformed::Mask),
+            (b"\x09\x00", Malformed::Length),
+            (b"\x88\x7e\x00\x7e", Malformed::Length),
+            (b"\x82\x7f\xff\0\0\0\0\0\0\0", Malformed::Length),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(Head::parse(bytes, Role::Client), Err(expected), "{bytes:x?}");
+        }
+        assert_eq!(Head::parse(b"\x82\x00", Role::Server), Err(Malformed::Mask));
+    }
+
+    #[test]
+    fn messages_survive_the_wire() {
+        for length in [0, 1, 125, 126, 65_535, 65_536] {
+            for key in [None, Some([0xff, 0, 0x12, 7])] {
+                let message = Message::binary(vec![7; length]);
+                let mut bytes = Vec::new();
+                message.encode_masked(key, &mut bytes);
+                let role = if key.is_some() { Role::Server } else { Role::Client };
+                let (head, start) = Head::parse(&bytes, role).unwrap().unwrap();
+                assert_eq!((head.length, head.mask), (length as u64, key));
+                if let Some(key) = key {
+                    // In pieces, as it is read.
+                    let middle = start + length / 3;
+                    mask(&mut bytes[start..middle], key, 0);
+                    mask(&mut bytes[middle..], key, (length / 3) as u64);
+                }
+                assert_eq!(bytes[start..], message.payload);
+            }
+        }
+    }
+}
