@@ -138,7 +138,7 @@ impl Client {
 }
 
 /// A connection to the server at `origin`.
-pub async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
+async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
     let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
     let port = uri.port_u16().unwrap_or(443);
@@ -173,7 +173,7 @@ fn unreachable(origin: &str, problem: &str) -> Failure {
 }
 
 /// Who we are, and whom we trust.
-pub fn tls(context: &Context) -> Result<ClientConfig, String> {
+fn tls(context: &Context) -> Result<ClientConfig, String> {
     if context.insecure {
         return Err("this context skips TLS verification; give it certificate-authority-data instead".into());
     }

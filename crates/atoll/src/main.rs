@@ -12,7 +12,6 @@ mod output;
 mod plane;
 mod playground;
 mod process;
-mod remote;
 mod sim;
 mod snapshot;
 mod start;

@@ -135,6 +135,7 @@ pub struct Plane {
     /// The administrator's.
     pub kubeconfig: PathBuf,
     pub authority_pem: String,
+    pub authority: Arc<Authority>,
     pub identity: Identity,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
@@ -224,6 +225,7 @@ impl Plane {
             control: control_address,
             kubeconfig,
             authority_pem,
+            authority: authority.clone(),
             identity,
             simulation: settings.simulation,
             tasks,
@@ -341,7 +343,7 @@ async fn registry(
         endpoint,
         network: &settings.network,
         authority: &authority.certificate_pem,
-        belongings: settings.controllers.any(),
+        belongings: belongings(&settings.controllers),
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
@@ -356,6 +358,12 @@ async fn registry(
     let (network, naming) = (settings.network.clone(), tokio::sync::Mutex::default());
     let registry = Registry { store, cache, catalog, clock, network, naming };
     Ok((Arc::new(registry), policies))
+}
+
+/// Whether workspaces are born with what controllers would otherwise have to give them.
+fn belongings(choice: &Choice) -> bool {
+    let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
+    givers.iter().all(|alias| choice.includes_own(alias))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

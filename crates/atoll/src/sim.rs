@@ -1,5 +1,6 @@
 //! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
 
+mod door;
 mod fault;
 mod nodes;
 mod simulation;
@@ -51,7 +52,15 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
 /// Gives a plane its nodes, and somebody who assigns Pods to them.
 pub fn populate(plane: &mut Plane, simulation: &Simulation, nodes: atoll_sim::Settings, scheduler: bool) {
     let client = plane.client("system:node-simulator");
-    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), simulation.precise_clock()));
+    let door = match door::open(&plane.authority) {
+        Ok(door) => Some(door),
+        Err(error) => {
+            tracing::warn!(error, "logs, exec and port-forward will not work: kubelets cannot listen");
+            None
+        }
+    };
+    let (faults, clock) = (simulation.faults.clone(), simulation.precise_clock());
+    plane.run(atoll_sim::run(client, nodes, faults, clock, door));
     let _ = scheduler;
 }
 

@@ -1,27 +1,37 @@
 //! TLS for the load generator, with as few copies as rustls allows: what comes in is decrypted where it lies. The load
 //! generator shares the cores with the server that it measures, so what it saves is not measured as the server's.
 
-use std::ops::Range;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 
 use rustls::ClientConfig;
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::unbuffered::{AppDataRecord, ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Room for what comes in: many records at once, and never less than one.
+/// Room for what comes in: many records at once.
 const INCOMING: usize = 256 << 10;
+/// Room before it for what a connection holds back: less than a record, which is 16 KiB and a little.
+const HELD: usize = 32 << 10;
 /// Room that a record needs beside what it carries.
 const RECORD: usize = 256;
+
+thread_local! {
+    /// The connections of a thread take turns, and what has come for one is done with before the next has its turn. Were
+    /// there a place for each, what comes in would always be written where the core has not been for long.
+    static PLACE: RefCell<Box<[u8]>> = RefCell::new(vec![0; HELD + INCOMING].into_boxed_slice());
+}
 
 pub struct Secure {
     socket: TcpStream,
     session: UnbufferedClientConnection,
-    incoming: Box<[u8]>,
-    /// What of `incoming` has come and is not done with.
-    held: Range<usize>,
+    /// The beginning of a record whose rest is still to come.
+    held: Vec<u8>,
     outgoing: Vec<u8>,
 }
 
@@ -32,9 +42,12 @@ impl Secure {
         name: ServerName<'static>,
     ) -> Result<Self, String> {
         let session = UnbufferedClientConnection::new(config, name).map_err(|error| error.to_string())?;
-        let incoming = vec![0; INCOMING].into_boxed_slice();
-        let mut secure = Secure { socket, session, incoming, held: 0..0, outgoing: Vec::new() };
-        while secure.step(&mut |_| ()).await? != Step::Ready {}
+        let mut secure = Secure { socket, session, held: Vec::new(), outgoing: Vec::new() };
+        let mut step = secure.process(&mut [], &mut |_| ())?;
+        secure.transmit().await?;
+        while step == Step::Handshake {
+            step = secure.receive(&mut |_| ()).await?;
+        }
         Ok(secure)
     }
 
@@ -44,8 +57,7 @@ impl Secure {
     }
 
     pub async fn write(&mut self, plain: &[u8]) -> Result<(), String> {
-        let UnbufferedStatus { discard, state, .. } =
-            self.session.process_tls_records(&mut self.incoming[self.held.clone()]);
+        let UnbufferedStatus { discard, state, .. } = self.session.process_tls_records(&mut self.held);
         match state.map_err(|error| error.to_string())? {
             ConnectionState::WriteTraffic(mut traffic) => {
                 self.outgoing.resize(plain.len() + RECORD * (1 + plain.len() / (16 << 10)), 0);
@@ -59,112 +71,107 @@ impl Secure {
             }
             _ => return Err("the server speaks out of turn".into()),
         }
-        self.discard(discard);
+        self.held.drain(..discard);
         self.transmit().await
     }
 
     /// Waits for what comes next and shows it to `piece`, record by record; false at the end.
     pub async fn read(&mut self, mut piece: impl FnMut(&[u8])) -> Result<bool, String> {
         let mut seen = false;
-        loop {
-            let mut show = |bytes: &[u8]| {
-                seen = true;
-                piece(bytes);
-            };
-            match self.step(&mut show).await? {
-                Step::Closed => return Ok(false),
-                // Whatever had come was shown; only then is there more to wait for.
-                Step::Ready if seen => return Ok(true),
-                Step::Ready => self.receive().await?,
-                Step::On => {}
-            }
-        }
-    }
-
-    /// Does the next thing that the session asks for.
-    async fn step(&mut self, show: &mut impl FnMut(&[u8])) -> Result<Step, String> {
-        let UnbufferedStatus { mut discard, state, .. } =
-            self.session.process_tls_records(&mut self.incoming[self.held.clone()]);
-        let wanted = match state.map_err(|error| error.to_string())? {
-            ConnectionState::ReadTraffic(mut traffic) => {
-                while let Some(record) = traffic.next_record() {
-                    let AppDataRecord { discard: done, payload, .. } =
-                        record.map_err(|error| error.to_string())?;
-                    discard += done;
-                    show(payload);
-                }
-                Wanted::Nothing(Step::On)
-            }
-            ConnectionState::EncodeTlsData(mut data) => {
-                let start = self.outgoing.len();
-                let mut encoded = data.encode(&mut []);
-                if let Err(EncodeError::InsufficientSize(needed)) = &encoded {
-                    self.outgoing.resize(start + needed.required_size, 0);
-                    encoded = data.encode(&mut self.outgoing[start..]);
-                }
-                let written = encoded.map_err(|error| error.to_string())?;
-                self.outgoing.truncate(start + written);
-                Wanted::Nothing(Step::On)
-            }
-            ConnectionState::TransmitTlsData(data) => {
-                data.done();
-                Wanted::Transmission
-            }
-            ConnectionState::BlockedHandshake => Wanted::Bytes,
-            ConnectionState::WriteTraffic(_) => Wanted::Nothing(Step::Ready),
-            ConnectionState::PeerClosed | ConnectionState::Closed => Wanted::Nothing(Step::Closed),
-            _ => return Err("TLS came to a state that is not known here".into()),
+        let mut show = |bytes: &[u8]| {
+            seen = true;
+            piece(bytes);
         };
-        self.discard(discard);
-        match wanted {
-            Wanted::Nothing(step) => return Ok(step),
-            Wanted::Transmission => self.transmit().await?,
-            Wanted::Bytes => self.receive().await?,
+        while self.receive(&mut show).await? != Step::Closed {
+            if seen {
+                return Ok(true);
+            }
         }
-        Ok(Step::On)
+        Ok(false)
     }
 
-    fn discard(&mut self, done: usize) {
-        self.held.start += done;
-        if self.held.is_empty() {
-            self.held = 0..0;
+    /// Waits until something has come, and does with it what the session asks for.
+    async fn receive(&mut self, show: &mut impl FnMut(&[u8])) -> Result<Step, String> {
+        let received = poll_fn(|context| {
+            PLACE.with_borrow_mut(|place| {
+                let mut room = ReadBuf::new(&mut place[HELD..]);
+                let read = ready!(Pin::new(&mut self.socket).poll_read(context, &mut room));
+                let count = room.filled().len();
+                Poll::Ready(match read {
+                    Err(error) => Err(error.to_string()),
+                    Ok(()) if count == 0 => Err("the server closed it".into()),
+                    Ok(()) if self.held.len() > HELD => Err("a record is longer than any can be".into()),
+                    Ok(()) => {
+                        let start = HELD - self.held.len();
+                        place[start..HELD].copy_from_slice(&self.held);
+                        self.process(&mut place[start..HELD + count], show)
+                    }
+                })
+            })
+        });
+        let step = received.await?;
+        self.transmit().await?;
+        Ok(step)
+    }
+
+    /// Does what the session asks for, until all that has come is done with. What is to be sent waits in `outgoing`.
+    fn process(&mut self, incoming: &mut [u8], show: &mut impl FnMut(&[u8])) -> Result<Step, String> {
+        let mut done = 0;
+        loop {
+            let UnbufferedStatus { discard, state, .. } =
+                self.session.process_tls_records(&mut incoming[done..]);
+            done += discard;
+            let step = match state.map_err(|error| error.to_string())? {
+                ConnectionState::ReadTraffic(mut traffic) => {
+                    while let Some(record) = traffic.next_record() {
+                        let AppDataRecord { discard, payload, .. } =
+                            record.map_err(|error| error.to_string())?;
+                        done += discard;
+                        show(payload);
+                    }
+                    continue;
+                }
+                ConnectionState::EncodeTlsData(mut data) => {
+                    let start = self.outgoing.len();
+                    let mut encoded = data.encode(&mut []);
+                    if let Err(EncodeError::InsufficientSize(needed)) = &encoded {
+                        self.outgoing.resize(start + needed.required_size, 0);
+                        encoded = data.encode(&mut self.outgoing[start..]);
+                    }
+                    let written = encoded.map_err(|error| error.to_string())?;
+                    self.outgoing.truncate(start + written);
+                    continue;
+                }
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    continue;
+                }
+                ConnectionState::BlockedHandshake => Step::Handshake,
+                ConnectionState::WriteTraffic(_) => Step::Ready,
+                ConnectionState::PeerClosed | ConnectionState::Closed => Step::Closed,
+                _ => return Err("TLS came to a state that is not known here".into()),
+            };
+            self.held.clear();
+            self.held.extend_from_slice(&incoming[done..]);
+            return Ok(step);
         }
     }
 
     async fn transmit(&mut self) -> Result<(), String> {
-        self.socket.write_all(&self.outgoing).await.map_err(|error| error.to_string())?;
-        self.outgoing.clear();
+        if !self.outgoing.is_empty() {
+            self.socket.write_all(&self.outgoing).await.map_err(|error| error.to_string())?;
+            self.outgoing.clear();
+        }
         Ok(())
     }
-
-    async fn receive(&mut self) -> Result<(), String> {
-        // The beginning of a record is moved to where the rest of it has room.
-        if self.held.start > 0 {
-            self.incoming.copy_within(self.held.clone(), 0);
-            self.held = 0..self.held.len();
-        }
-        let read = self.socket.read(&mut self.incoming[self.held.end..]).await;
-        match read.map_err(|error| error.to_string())? {
-            0 => Err("the server closed it".into()),
-            count => {
-                self.held.end += count;
-                Ok(())
-            }
-        }
-    }
 }
 
-/// What came of a step.
+/// What is to be done when all that has come is done with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    On,
-    /// Nothing is left to do but to send or to wait.
+    /// To wait for more of the handshake.
+    Handshake,
+    /// To send, or to wait for what the server sends.
     Ready,
     Closed,
-}
-
-enum Wanted {
-    Nothing(Step),
-    Transmission,
-    Bytes,
 }

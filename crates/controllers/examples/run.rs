@@ -1,13 +1,15 @@
 //! Runs controllers against any API server: `cargo run -p atoll-controllers --example run -- --kubeconfig FILE
-//! [--controllers deployment,replicaset]`.
+//! [--controllers deployment,replicaset] [--node-monitor-period SECONDS] …`.
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::catalog::{CONTROLLERS, Choice};
+use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::{Acts, Context};
+use atoll_controllers::settings::Settings;
 use atoll_informer::{SystemClock, World};
 use base64::Engine;
 use serde_json::Value;
@@ -15,22 +17,30 @@ use serde_json::Value;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_env_filter("info").init();
-    let (mut kubeconfig, mut words) = (String::new(), vec!["*".to_string()]);
+    let (mut kubeconfig, mut choice, mut settings) = (String::new(), Choice::default(), Settings::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().ok_or("each option has a value")?;
         match argument.as_str() {
             "--kubeconfig" => kubeconfig = value,
-            "--controllers" => words = value.split(',').map(String::from).collect(),
+            "--controllers" => choice = value.parse()?,
+            "--node-monitor-period" => settings.node_monitor_period = seconds(&value)?,
+            "--node-monitor-grace-period" => settings.node_monitor_grace_period = seconds(&value)?,
+            "--horizontal-pod-autoscaler-sync-period" => {
+                settings.horizontal_pod_autoscaler_sync_period = seconds(&value)?;
+            }
             other => return Err(format!("no option {other}").into()),
         }
     }
-    let known: Vec<&str> = CONTROLLERS.iter().flat_map(|row| [row.name, row.alias]).collect();
-    let choice = Choice::new(words, &known)?;
     let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
-    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
+    let context =
+        Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere).with_settings(settings);
     atoll_controllers::run_chosen(context, &choice).await;
     Ok(())
+}
+
+fn seconds(text: &str) -> Result<Duration, Box<dyn Error>> {
+    Ok(Duration::from_secs(text.parse()?))
 }
 
 /// The first cluster and user of a kubeconfig.

@@ -23,8 +23,18 @@ struct Target {
     namespace: String,
 }
 
-pub async fn run(client: Client, tree: Arc<Tree>, authority: String) {
-    let shared = Arc::new(Shared { client: client.clone(), tree, authority });
+/// What of it is provided here.
+#[derive(Clone, Copy)]
+pub struct Provided {
+    pub account: bool,
+    pub trust: bool,
+}
+
+pub async fn run(client: Client, tree: Arc<Tree>, authority: String, provided: Provided) {
+    if !provided.account && !provided.trust {
+        return;
+    }
+    let shared = Arc::new(Shared { client: client.clone(), tree, authority, provided });
     let queue = Queue::start(AT_ONCE, move |target: Target| {
         let shared = shared.clone();
         async move { shared.provide(&target).await }
@@ -62,6 +72,7 @@ struct Shared {
     client: Client,
     tree: Arc<Tree>,
     authority: String,
+    provided: Provided,
 }
 
 impl Shared {
@@ -85,6 +96,9 @@ impl Shared {
     }
 
     async fn account(&self, namespace: &str) -> Result<(), Status> {
+        if !self.provided.account {
+            return Ok(());
+        }
         let path = format!("{namespace}/serviceaccounts");
         match self.client.get(&format!("{path}/{ACCOUNT}")).await {
             Err(status) if status.reason() == "NotFound" => {
@@ -95,6 +109,9 @@ impl Shared {
     }
 
     async fn trust(&self, namespace: &str) -> Result<(), Status> {
+        if !self.provided.trust {
+            return Ok(());
+        }
         let path = format!("{namespace}/configmaps");
         let data = json!({ "ca.crt": self.authority });
         match self.client.get(&format!("{path}/{TRUST}")).await {

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use crate::context::Context;
 use crate::{
-    deployment, disruption, endpoint_slice, endpoints, node_lifecycle, replica_set, stateful_set,
-    taint_eviction,
+    deployment, disruption, endpoint_slice, endpoints, job, node_lifecycle, replica_set, stateful_set,
+    taint_eviction, volume_binding,
 };
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -36,7 +36,9 @@ controllers! {
     "disruption-controller" "disruption" disruption::run;
     "endpoints-controller" "endpoint" endpoints::run;
     "endpointslice-controller" "endpointslice" endpoint_slice::run;
+    "job-controller" "job" job::run;
     "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
+    "persistentvolume-binder-controller" "persistentvolume-binder" volume_binding::run;
     "replicaset-controller" "replicaset" replica_set::run;
     "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
     "statefulset-controller" "statefulset" stateful_set::run;
@@ -45,13 +47,19 @@ controllers! {
 
 /// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.
 pub const OWN: &[(&str, &str)] = &[
-    ("namespace-controller", "namespace"),
-    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
-    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
-    ("serviceaccount-controller", "serviceaccount"),
+    ("certificatesigningrequest-approving-controller", "csrapproving"),
+    ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
     ("certificatesigningrequest-signing-controller", "csrsigning"),
+    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
+    ("namespace-controller", "namespace"),
+    ("persistentvolume-protection-controller", "pv-protection"),
+    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
     ("resourcequota-controller", "resourcequota"),
+    ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
+    ("serviceaccount-controller", "serviceaccount"),
     ("serviceaccount-token-controller", "serviceaccount-token"),
+    ("volumeattributesclass-protection-controller", "vac-protection"),
+    ("workspace-controller", "workspace"),
 ];
 
 /// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
@@ -81,7 +89,7 @@ impl Choice {
     }
 
     /// Whether one of Atoll's own runs, by the name it had before.
-    pub(crate) fn includes_own(&self, alias: &str) -> bool {
+    pub fn includes_own(&self, alias: &str) -> bool {
         OWN.iter().any(|(name, known)| *known == alias && self.includes(name, alias))
     }
 

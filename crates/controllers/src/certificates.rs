@@ -7,7 +7,7 @@ mod age;
 mod recognize;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use atoll_authn::authority::Authority;
 use atoll_authn::request::{CertificateRequest, Terms};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::retry::{Outcome, Queue};
 use crate::{WORKSPACE, watching};
-use atoll_informer::Tree;
+use atoll_informer::{Clock, Tree};
 
 const GROUP: &str = "/apis/certificates.k8s.io/v1";
 const RESOURCE: &str = "certificatesigningrequests";
@@ -38,12 +38,26 @@ struct Target {
     name: String,
 }
 
-pub async fn run(client: Client, tree: Arc<Tree>, authority: Arc<Authority>) {
+/// What of it is done here.
+#[derive(Clone, Copy)]
+pub struct Duties {
+    pub approve: bool,
+    pub sign: bool,
+    pub clean: bool,
+}
+
+pub async fn run(
+    client: Client,
+    tree: Arc<Tree>,
+    authority: Arc<Authority>,
+    clock: Arc<dyn Clock>,
+    duties: Duties,
+) {
     // Not every server has them.
     if client.get(GROUP).await.is_err_and(|status| status.reason() == "NotFound") {
         return;
     }
-    let shared = Arc::new(Shared { client: client.clone(), tree, authority });
+    let shared = Arc::new(Shared { client: client.clone(), tree, authority, clock, duties });
     let cleaning = shared.clone();
     let queue = Queue::start(AT_ONCE, move |target: Target| {
         let shared = shared.clone();
@@ -59,7 +73,7 @@ pub async fn run(client: Client, tree: Arc<Tree>, authority: Arc<Authority>) {
     });
     tokio::select! {
         () = requests => {}
-        () = cleaning.clean() => {}
+        () = cleaning.clean(), if duties.clean => {}
     }
 }
 
@@ -67,6 +81,8 @@ struct Shared {
     client: Client,
     tree: Arc<Tree>,
     authority: Arc<Authority>,
+    clock: Arc<dyn Clock>,
+    duties: Duties,
 }
 
 impl Shared {
@@ -96,11 +112,14 @@ impl Shared {
         let Ok(wanted) = CertificateRequest::from_pem(&text) else { return Ok(Outcome::Done) };
         let has = |kind: &str| age::conditions(&request).any(|condition| condition["type"] == kind);
         if !has("Approved") && !has("Denied") {
-            return self.approve(workspace, &path, request, &wanted).await;
+            return match self.duties.approve {
+                true => self.approve(workspace, &path, request, &wanted).await,
+                false => Ok(Outcome::Done),
+            };
         }
         let is_true =
             |kind: &str| age::conditions(&request).any(|own| own["type"] == kind && own["status"] == "True");
-        if !has("Approved") || has("Denied") || is_true("Failed") {
+        if !has("Approved") || has("Denied") || is_true("Failed") || !self.duties.sign {
             return Ok(Outcome::Done);
         }
         self.sign(id, &path, request, &wanted).await
@@ -148,7 +167,7 @@ impl Shared {
         wanted: &CertificateRequest,
     ) -> Result<Outcome, Status> {
         let spec = &request["spec"];
-        let now = now();
+        let now = self.clock.now().seconds;
         match recognize::signable(spec, wanted) {
             // Another signer's.
             None => return Ok(Outcome::Done),
@@ -184,7 +203,10 @@ impl Shared {
             let all = all.map(|mut list| list["items"].take()).unwrap_or_default();
             for request in all.as_array().into_iter().flatten() {
                 let workspace = object::annotation(request, WORKSPACE).and_then(|id| self.tree.path(id));
-                let (Some(workspace), true) = (workspace, age::is_past(request, now())) else { continue };
+                let (Some(workspace), true) = (workspace, age::is_past(request, self.clock.now().seconds))
+                else {
+                    continue;
+                };
                 let path = format!("/clusters/{workspace}{GROUP}/{RESOURCE}/{}", object::name(request));
                 if let Err(status) = self.client.delete(&path).await {
                     tracing::debug!(%status, path, "an old request for a certificate is still there");
@@ -200,9 +222,4 @@ fn add_condition(request: &mut Value, condition: Value) {
         Some(conditions) => conditions.push(condition),
         None => request["status"]["conditions"] = json!([condition]),
     }
-}
-
-/// Seconds since 1970.
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed())
 }

@@ -27,6 +27,7 @@ mod endpoint_slice;
 mod endpoints;
 mod go_hash;
 mod history;
+mod job;
 mod namespace;
 mod node_lifecycle;
 mod nodes;
@@ -44,6 +45,7 @@ mod stateful_set;
 mod status;
 mod taint_eviction;
 mod tokens;
+mod volume_binding;
 mod wake;
 mod watching;
 mod workspace;
@@ -92,19 +94,26 @@ pub async fn run(setup: Setup) {
         Acts::Everywhere => World::one(client.clone()),
         Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
     };
-    let context = Context::new(world, clock, acts).with_settings(settings);
+    let context = Context::new(world, clock.clone(), acts).with_settings(settings);
+    let own = |alias: &str| choice.includes_own(alias);
+    let provided =
+        belongings::Provided { account: own("serviceaccount"), trust: own("root-ca-cert-publisher") };
+    let duties = certificates::Duties {
+        approve: own("csrapproving"),
+        sign: own("csrsigning"),
+        clean: own("csrcleaner"),
+    };
+    let protected = [own("pv-protection"), own("pvc-protection"), own("vac-protection")];
     tokio::join!(
-        workspace::run(client.clone(), tree.clone()),
-        on(choice.includes_own("namespace"), namespace::run(client.clone(), tree.clone())),
-        on(choice.includes_own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
-        on(choice.includes_own("pvc-protection"), protection::run(client.clone(), tree.clone())),
-        on(
-            choice.includes_own("serviceaccount"),
-            belongings::run(client.clone(), tree.clone(), trusted.clone())
-        ),
-        on(choice.includes_own("csrsigning"), certificates::run(client.clone(), tree.clone(), authority)),
-        on(choice.includes_own("resourcequota"), quota::run(client.clone(), tree.clone())),
-        on(choice.includes_own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
+        // All others need to know which workspaces there are.
+        workspace::run(client.clone(), tree.clone(), own("workspace")),
+        on(own("namespace"), namespace::run(client.clone(), tree.clone())),
+        on(own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
+        protection::run(client.clone(), tree.clone(), protected),
+        belongings::run(client.clone(), tree.clone(), trusted.clone(), provided),
+        certificates::run(client.clone(), tree.clone(), authority, clock.clone(), duties),
+        on(own("resourcequota"), quota::run(client.clone(), tree.clone(), clock)),
+        on(own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
         run_chosen(context, &choice),
     );
 }

@@ -44,7 +44,8 @@ struct Target {
     name: String,
 }
 
-pub async fn run(client: Client, tree: Arc<Tree>) {
+/// Looks after those kinds that are `chosen`.
+pub async fn run(client: Client, tree: Arc<Tree>, chosen: [bool; 3]) {
     // Not every profile has volumes.
     if let Err(status) = client.get("/api/v1/persistentvolumes?limit=1").await
         && status.reason() == "NotFound"
@@ -77,7 +78,10 @@ pub async fn run(client: Client, tree: Arc<Tree>) {
             .await;
         }
     };
-    let [volumes, claims, attributes] = KINDS.map(watch);
+    let [volumes, claims, attributes] = std::array::from_fn(|position| {
+        let (kind, is_chosen) = (KINDS[position], chosen[position]);
+        crate::on(is_chosen, watch(kind))
+    });
     tokio::join!(volumes, claims, attributes);
 }
 

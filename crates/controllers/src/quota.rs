@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::retry::{Outcome, Queue};
 use crate::{WORKSPACE, watching};
-use atoll_informer::Tree;
+use atoll_informer::{Clock, Tree};
 use count::Counter;
 use interests::{Interests, Target};
 use replenish::Watches;
@@ -34,9 +34,9 @@ const AT_ONCE: usize = 8;
 /// How often everything is counted again, should something have been missed.
 const ROUND: Duration = Duration::from_secs(300);
 
-pub async fn run(client: Client, tree: Arc<Tree>) {
+pub async fn run(client: Client, tree: Arc<Tree>, clock: Arc<dyn Clock>) {
     let interests = Arc::new(Interests::default());
-    let counter = Arc::new(Counter::new(client.clone(), tree));
+    let counter = Arc::new(Counter::new(client.clone(), tree, clock));
     let queue = {
         let (counter, interests) = (counter.clone(), interests.clone());
         Queue::start(AT_ONCE, move |target: Target| {

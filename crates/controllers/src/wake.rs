@@ -1,6 +1,7 @@
 //! Whose turn it is when something has changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_informer::{Cache, Key, Queue};
 use atoll_meta::{LabelSelector, object};
@@ -10,12 +11,21 @@ use crate::claim::{manager, selects};
 
 /// Wakes the owners of `children` whenever one comes, changes or goes; and, when one is nobody's, all that would have it.
 pub fn owners(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
+    owners_after(children, owners, queue, Duration::ZERO);
+}
+
+/// The same, after a while in which more may happen.
+pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay: Duration) {
     let (owners, queue) = (owners.clone(), queue.clone());
+    let wake = move |key: Key| match delay.is_zero() {
+        true => queue.add(key),
+        false => queue.add_after(key, delay),
+    };
     children.listen(move |change| {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         for child in [old, new].into_iter().flatten() {
             if let Some(key) = manager(&owners, &owners.resource, child) {
-                queue.add(key);
+                wake(key);
             }
         }
         let Some(orphan) = new.filter(|new| object::controller_of(new).is_none()) else { return };
@@ -25,7 +35,7 @@ pub fn owners(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
         });
         if is_news {
             for key in who_select(&owners, orphan) {
-                queue.add(key);
+                wake(key);
             }
         }
     });

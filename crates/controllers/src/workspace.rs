@@ -26,7 +26,8 @@ struct Target {
     name: String,
 }
 
-pub async fn run(client: Client, tree: Arc<Tree>) {
+/// Keeps the tree up to date, and empties what is being deleted if that `is_on`.
+pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
     let shared = Arc::new(Shared { client: client.clone(), tree: tree.clone(), served: Served::default() });
     let queue = Queue::start(AT_ONCE, move |target: Target| {
         let shared = shared.clone();
@@ -38,7 +39,7 @@ pub async fn run(client: Client, tree: Arc<Tree>) {
         WatchEvent::Added(workspace) | WatchEvent::Modified(workspace) => {
             let Some(target) = target(&workspace) else { return };
             tree.insert(&target.id, &target.parent, &target.name);
-            if object::is_being_deleted(&workspace) {
+            if is_on && object::is_being_deleted(&workspace) {
                 deleting.insert(target.id.clone(), target.clone());
                 queue.add(target);
             }

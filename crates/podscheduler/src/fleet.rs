@@ -105,6 +105,16 @@ impl Fleet {
         self.nodes == 0
     }
 
+    /// Whether no Pod is anywhere.
+    pub fn has_no_pods(&self) -> bool {
+        self.placed.is_empty()
+    }
+
+    /// A node, by name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.slots[*self.by_name.get(name)?].as_ref()?.node.as_ref()
+    }
+
     /// A node was added or has changed.
     pub fn set_node(&mut self, node: Node) {
         let index = self.slot(&node.name);
@@ -252,20 +262,20 @@ impl Fleet {
         if self.order.is_some() {
             return;
         }
-        let mut zones: Vec<((Option<&str>, Option<&str>), Vec<usize>)> = Vec::new();
+        let mut zones: Vec<Vec<usize>> = Vec::new();
         let mut known = HashMap::new();
         for (index, node) in self.all_nodes() {
             let place = node.place();
             let zone = *known.entry(place).or_insert_with(|| {
-                zones.push((place, Vec::new()));
+                zones.push(Vec::new());
                 zones.len() - 1
             });
-            zones[zone].1.push(index);
+            zones[zone].push(index);
         }
-        let longest = zones.iter().map(|(_, slots)| slots.len()).max().unwrap_or_default();
+        let longest = zones.iter().map(Vec::len).max().unwrap_or_default();
         let mut order = Vec::with_capacity(self.nodes);
         for turn in 0..longest {
-            order.extend(zones.iter().filter_map(|(_, slots)| slots.get(turn)));
+            order.extend(zones.iter().filter_map(|slots| slots.get(turn)));
         }
         self.order = Some(order);
     }

@@ -63,8 +63,11 @@ impl Bindings {
 
 impl Storage {
     pub fn set_claim(&mut self, claim: &Value) {
-        let (namespace, name, claim) = Claim::of(claim);
-        self.claims.insert((namespace, name), claim);
+        let (namespace, name, mut claim) = Claim::of(claim);
+        let key = (namespace, name);
+        claim.was_selected =
+            claim.selected_node.is_some() || self.claims.get(&key).is_some_and(|old| old.was_selected);
+        self.claims.insert(key, claim);
     }
 
     pub fn remove_claim(&mut self, namespace: &str, name: &str) {
@@ -107,9 +110,22 @@ impl Storage {
         }
     }
 
-    /// Whether all volumes of a claim are there.
-    pub fn is_bound(&self, namespace: &Arc<str>, name: &str) -> bool {
-        self.claims.get(&(namespace.clone(), name.into())).is_some_and(|claim| claim.is_bound)
+    /// Whether a claim has its volume.
+    ///
+    /// # Errors
+    ///
+    /// If it will not get one for this node any more.
+    pub fn is_ready(&self, namespace: &Arc<str>, name: &str, node: &str) -> Result<bool, String> {
+        let Some(claim) = self.claims.get(&(namespace.clone(), name.into())) else {
+            return Err(format!("binding volumes: {}", not_found(name)));
+        };
+        let is_given_up = !claim.is_bound
+            && claim.was_selected
+            && claim.selected_node.as_ref().is_none_or(|selected| **selected != *node);
+        match is_given_up {
+            true => Err(format!("binding volumes: provisioning failed for PVC \"{name}\"")),
+            false => Ok(claim.is_bound),
+        }
     }
 
     /// Looks at the claims of a Pod before any node is looked at.
@@ -119,7 +135,7 @@ impl Storage {
             return Ok(found);
         }
         let unready = |plugin, message| Err(Unready { plugin, message });
-        let key = |name: &Box<str>| (pod.namespace().clone(), name.clone());
+        let key = |name: &str| (pod.namespace().clone(), name.into());
         for reference in pod.demand.claims.iter().filter(|reference| !reference.is_ephemeral) {
             let key = key(&reference.name);
             let Some(claim) = self.claims.get(&key) else {
@@ -214,7 +230,7 @@ impl Storage {
                 }
             } else if let Some(volume) = self.matching_volume(key, claim, node, &chosen) {
                 chosen.insert(volume);
-                bindings.given.push((key.1.clone(), volume.clone()));
+                bindings.given.push((key.1.clone(), volume.into()));
                 continue;
             }
             if !self.classes.get(&claim.class).is_some_and(|class| class.can_make_volume_at(node)) {
@@ -231,10 +247,10 @@ impl Storage {
         key: &Name,
         claim: &Claim,
         node: &Node,
-        chosen: &HashSet<&Box<str>>,
-    ) -> Option<&Box<str>> {
-        let mut smallest: Option<(&Box<str>, &Volume)> = None;
-        for (name, volume) in &self.volumes {
+        chosen: &HashSet<&str>,
+    ) -> Option<&str> {
+        let mut smallest: Option<(&str, &Volume)> = None;
+        for (name, volume) in self.volumes.iter().map(|(name, volume)| (&**name, volume)) {
             let is_mine = volume.claim.as_ref().is_some_and(|owner| owner.is(&key.0, &key.1, &claim.uid));
             let fits = volume.class == claim.class
                 && volume.capacity >= claim.size
@@ -255,7 +271,7 @@ impl Storage {
                 && claim.selector.as_ref().is_none_or(|selector| volume.labels.selected_by(selector))
                 && claim.access_modes.iter().all(|mode| volume.access_modes.contains(mode));
             let is_smaller =
-                |other: &(&Box<str>, &Volume)| (&volume.capacity, name) < (&other.1.capacity, other.0);
+                |other: &(&str, &Volume)| (&volume.capacity, name) < (&other.1.capacity, other.0);
             if fits && smallest.as_ref().is_none_or(is_smaller) {
                 smallest = Some((name, volume));
             }

@@ -14,11 +14,14 @@ use crate::pod_affinity::Class;
 const LIMIT: usize = 4096;
 
 type Name = (Arc<str>, Arc<str>);
+type Pairs = BTreeMap<String, String>;
+/// What an answer depends on.
+type Asked = (Arc<Class>, Option<Arc<Owner>>);
 
 /// How a workload says which Pods are its own.
 #[derive(Debug, PartialEq)]
 enum Selected {
-    Labels(BTreeMap<String, String>),
+    Labels(Pairs),
     Selector(LabelSelector),
 }
 
@@ -26,9 +29,9 @@ enum Selected {
 #[derive(Debug, Default)]
 pub struct Workloads {
     /// By namespace, then by name.
-    services: HashMap<Arc<str>, BTreeMap<Arc<str>, BTreeMap<String, String>>>,
+    services: HashMap<Arc<str>, BTreeMap<Arc<str>, Pairs>>,
     owners: HashMap<(Arc<str>, Owner), Selected>,
-    remembered: HashMap<(Arc<Class>, Option<Arc<Owner>>), Option<Arc<LabelSelector>>>,
+    remembered: HashMap<Asked, Option<Arc<LabelSelector>>>,
 }
 
 impl Workloads {
@@ -117,7 +120,7 @@ fn name_of(object: &Value) -> Name {
     (object::namespace(object).into(), object::name(object).into())
 }
 
-fn texts(map: &Value) -> BTreeMap<String, String> {
+fn texts(map: &Value) -> Pairs {
     let entries = map.as_object().into_iter().flatten();
     entries.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }

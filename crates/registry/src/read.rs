@@ -1,10 +1,11 @@
 //! Get and list: from memory, without parsing anything.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use atoll_meta::{FieldSelector, LabelSelector, Status};
 use atoll_store::Revision;
-use atoll_watch::{Object, Scope, Snapshot};
+use atoll_watch::{Object, Scope, Snapshot, Stretch};
 
 use crate::Registry;
 use crate::row::{Place, Row};
@@ -18,7 +19,7 @@ pub struct Selection {
 
 /// One page of a list.
 pub struct Listing {
-    pub objects: Vec<Arc<Object>>,
+    pub objects: Stretch,
     /// The revision that the list shows.
     pub revision: Revision,
     /// Where the next page begins: behind this, counted from the scope's prefix. `None` if this was the last.
@@ -68,23 +69,25 @@ impl Registry {
         limit: usize,
     ) -> Listing {
         let everything = selection.is_everything();
-        let wanted = |object: &Arc<Object>| everything || selection.matches_in(row, object);
-        let mut found = snapshot.list(scope, after).filter(wanted);
+        let most = if limit == 0 { usize::MAX } else { limit };
+        let objects = everything.then(|| Stretch::within(snapshot, scope, after, most)).flatten();
+        let objects = objects.unwrap_or_else(|| {
+            let wanted = |object: &Cow<'_, Arc<Object>>| everything || selection.matches_in(row, object);
+            let found = snapshot.look(scope, after).filter(wanted).take(most);
+            found.map(Cow::into_owned).collect::<Vec<_>>().into()
+        });
         let revision = snapshot.revision;
         if limit == 0 {
-            return Listing { objects: found.collect(), revision, next: None, remaining: None };
+            return Listing { objects, revision, next: None, remaining: None };
         }
-        let objects: Vec<_> = found.by_ref().take(limit).collect();
-        drop(found);
-        let last = objects.last().filter(|_| objects.len() == limit).map(|last| scope.relative(&last.key));
+        let last = objects.iter().nth(limit - 1).map(|last| scope.relative(&last.key).to_string());
         // Whether what follows is selected is only seen when it is asked for, as upstream has it.
-        let mut rest = last.map(|last| snapshot.list(scope, Some(last)));
+        let mut rest = last.as_deref().map(|last| snapshot.look(scope, Some(last)));
         let more = rest.as_mut().is_some_and(|rest| rest.next().is_some());
-        let next = last.filter(|_| more).map(str::to_string);
         let remaining = rest.filter(|_| more && everything).map(|rest| rest.count() + 1);
         if more {
             self.cache.pin(snapshot);
         }
-        Listing { objects, revision, next, remaining }
+        Listing { objects, revision, next: last.filter(|_| more), remaining }
     }
 }

@@ -51,14 +51,18 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match self.get_mut() {
             Body::Full(bytes) => bytes.take(),
-            Body::List(list) => list.next_chunk(),
+            Body::List(list) => std::task::ready!(list.poll_chunk(context)),
             Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Full(None))
+        match self {
+            Body::Full(bytes) => bytes.is_none(),
+            Body::List(list) => list.is_done(),
+            Body::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::echo;
 use crate::faults::FaultSet;
 use crate::node::SIMULATED;
-use crate::pod::{Pod, Step, Surroundings};
+use crate::pod::{Moment, Pod, Step, Surroundings};
 
 /// Pods whose status is written together.
 const AT_ONCE: usize = 64;
@@ -39,6 +39,8 @@ pub struct Running {
     pub address: Option<Ipv4Addr>,
     pub pod: Mutex<Pod>,
     servers: Mutex<Servers>,
+    /// What its containers are, with what they are told.
+    containers: Vec<Value>,
 }
 
 /// Who answers at the ports of a pod.
@@ -62,6 +64,18 @@ impl Running {
     /// Where a port of the pod is served.
     pub fn port(&self, port: u16) -> Option<SocketAddr> {
         self.servers().ports.get(&port).copied()
+    }
+
+    /// What a container is told by names; values from elsewhere are left out.
+    pub fn environment(&self, container: &str) -> Vec<(String, String)> {
+        let mut all = self.containers.iter();
+        let found = all.find(|known| container.is_empty() || known["name"] == container);
+        let told = found.and_then(|found| found["env"].as_array()).into_iter().flatten();
+        let mut environment = vec![("HOSTNAME".to_string(), self.key.name.to_string())];
+        environment.extend(told.filter_map(|entry| {
+            Some((entry["name"].as_str()?.to_string(), entry["value"].as_str()?.to_string()))
+        }));
+        environment
     }
 
     fn stop_serving(&self) {
@@ -90,6 +104,21 @@ impl Kubelet {
     /// The pod of a name, if it runs here.
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Running>> {
         self.all().get(&Key::new("", namespace, name)).cloned()
+    }
+
+    /// Whether a pod that was found still runs here.
+    pub fn has(&self, running: &Arc<Running>) -> bool {
+        self.all().get(&running.key).is_some_and(|known| Arc::ptr_eq(known, running))
+    }
+
+    /// Whether a node can neither hear nor be heard.
+    pub fn is_cut_off(&self, node: &str) -> bool {
+        let faults = self.cluster.faults.now();
+        faults.is_dead(node) || faults.cuts_node(node)
+    }
+
+    pub fn now(&self) -> Moment {
+        self.cluster.now()
     }
 
     /// Looks after pods for as long as it is polled.
@@ -204,6 +233,7 @@ impl Kubelet {
             address: self.address(object),
             pod: Mutex::new(Pod::new(object, self.cluster.now())),
             servers: Mutex::default(),
+            containers: object["spec"]["containers"].as_array().cloned().unwrap_or_default(),
         });
         self.all().insert(key.clone(), running.clone());
         running

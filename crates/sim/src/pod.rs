@@ -87,10 +87,6 @@ impl Pod {
         }
     }
 
-    pub fn uid(&self) -> &str {
-        &self.uid
-    }
-
     /// The container of a name; without one, the first.
     pub fn log(&self, container: &str) -> Option<&Log> {
         let mut all = self.containers.iter().chain(&self.inits);

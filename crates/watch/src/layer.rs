@@ -69,6 +69,12 @@ impl Layer {
         Some(template.in_workspace(key.clone()))
     }
 
+    /// Whether anything lies under `prefix`.
+    pub(crate) fn has(&self, prefix: &str) -> bool {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        self.objects.range::<str, _>(from).next().is_some_and(|(path, _)| path.starts_with(prefix))
+    }
+
     /// What the layer has under `prefix`, as objects of `workspace`, from behind the key `after` on.
     pub(crate) fn list(
         &self,

@@ -17,6 +17,7 @@ mod history;
 pub mod layer;
 pub mod object;
 pub mod snapshot;
+mod stretch;
 mod watcher;
 
 use std::ops::ControlFlow;
@@ -31,6 +32,7 @@ pub use history::Limits;
 pub use layer::Layer;
 pub use object::{Decode, Facts, Further, Object, Observer};
 pub use snapshot::{Scope, Snapshot};
+pub use stretch::Stretch;
 pub use watcher::{Expired, Watcher};
 
 use crate::fanout::{Index, Waker};

@@ -1,5 +1,6 @@
 //! Everything at one revision, immutable.
 
+use std::borrow::Cow;
 use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -59,14 +60,14 @@ impl Scope {
         key.strip_prefix(self.prefix.as_str()).unwrap_or(key)
     }
 
-    fn start(&self, after: Option<&str>) -> Bound<Key> {
+    pub(crate) fn start(&self, after: Option<&str>) -> Bound<Key> {
         match after {
             Some(after) => Bound::Excluded(Key::from(format!("{}{after}", self.prefix))),
             None => Bound::Included(Key::from(self.prefix.as_str())),
         }
     }
 
-    fn end(&self) -> Bound<Key> {
+    pub(crate) fn end(&self) -> Bound<Key> {
         match self.one_object {
             true => Bound::Included(Key::from(self.prefix.as_str())),
             false => key::after_prefix(&self.prefix),
@@ -105,13 +106,37 @@ impl Snapshot {
         scope: &'a Scope,
         after: Option<&str>,
     ) -> impl Iterator<Item = Arc<Object>> + use<'a> {
-        let stored = self.objects.range((scope.start(after), scope.end())).map(|(_, object)| object.clone());
-        let layered = scope.workspace.as_deref().map(|workspace| {
-            let from = after.map(|after| format!("{}{after}", scope.prefix));
-            self.layer.list(&scope.layer_prefix, scope.one_object, workspace, from)
-        });
-        Merged { stored: stored.peekable(), layered: layered.into_iter().flatten().peekable() }
+        self.look(scope, after).map(Cow::into_owned)
+    }
+
+    /// The same, for those who do not want to keep what they see: counting references to objects that others read at
+    /// the same time costs more than looking at them.
+    pub fn look<'a>(
+        &'a self,
+        scope: &'a Scope,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = Cow<'a, Arc<Object>>> + use<'a> {
+        let stored = self.stored(scope.start(after), scope.end()).map(Cow::Borrowed);
+        let layered = self.layered(scope, after).into_iter().map(Cow::Owned);
+        Merged { stored: stored.peekable(), layered: layered.peekable() }
             .filter(|object| !object.is_tombstone())
+    }
+
+    /// What the store has between two keys, tombstones and all.
+    pub(crate) fn stored(&self, start: Bound<Key>, end: Bound<Key>) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.range((start, end)).map(|(_, object)| object)
+    }
+
+    /// What the layer shows in `scope`, whether or not something stored hides it.
+    fn layered(&self, scope: &Scope, after: Option<&str>) -> Vec<Arc<Object>> {
+        let Some(workspace) = scope.workspace.as_deref() else { return Vec::new() };
+        let from = after.map(|after| format!("{}{after}", scope.prefix));
+        self.layer.list(&scope.layer_prefix, scope.one_object, workspace, from)
+    }
+
+    /// Whether the layer may show in `scope`.
+    pub(crate) fn is_layered_within(&self, scope: &Scope) -> bool {
+        scope.workspace.is_some() && self.layer.has(&scope.layer_prefix)
     }
 
     /// The keys that the store has in `scope`, tombstones and all; nothing of the layer.
@@ -151,14 +176,14 @@ struct Merged<S: Iterator, L: Iterator> {
     layered: Peekable<L>,
 }
 
-impl<S, L> Iterator for Merged<S, L>
+impl<'a, S, L> Iterator for Merged<S, L>
 where
-    S: Iterator<Item = Arc<Object>>,
-    L: Iterator<Item = Arc<Object>>,
+    S: Iterator<Item = Cow<'a, Arc<Object>>>,
+    L: Iterator<Item = Cow<'a, Arc<Object>>>,
 {
-    type Item = Arc<Object>;
+    type Item = Cow<'a, Arc<Object>>;
 
-    fn next(&mut self) -> Option<Arc<Object>> {
+    fn next(&mut self) -> Option<Cow<'a, Arc<Object>>> {
         let (Some(stored), Some(layered)) = (self.stored.peek(), self.layered.peek()) else {
             return self.stored.next().or_else(|| self.layered.next());
         };

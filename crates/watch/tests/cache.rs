@@ -6,7 +6,7 @@ use atoll_store::memory::MemoryStore;
 use atoll_store::{Condition, Key, Memo, Store, Write};
 use atoll_watch::layer::REVISION;
 use atoll_watch::object::{Decode, TOMBSTONE};
-use atoll_watch::{Cache, EventType, Facts, Layer, Limits, Object, RevisionError, Scope, Watcher};
+use atoll_watch::{Cache, EventType, Facts, Layer, Limits, Object, RevisionError, Scope, Stretch, Watcher};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -126,6 +126,54 @@ async fn lists_are_in_key_order_and_stay_in_their_scope() {
         .map(|object| object.name().to_string())
         .collect();
     assert_eq!(behind, ["b"]);
+}
+
+#[tokio::test]
+async fn a_stretch_is_read_bit_by_bit_as_it_was_when_it_began() {
+    let mut layer = Layer::default();
+    layer.add("", "configmaps", "layered", "base", encoded("base", "a", 1), Facts::default());
+    let world = World::with(layer, Limits::default()).await;
+    let names: Vec<String> = (0..100).map(|number| format!("o{number:03}")).collect();
+    for name in &names {
+        world.put(name, "a").await;
+    }
+    world.write(&key("w", "n", "o050"), Some(Bytes::from_static(TOMBSTONE))).await;
+    world.write(&key("w", "o", "other"), Some(encoded("other", "a", 1))).await;
+    let expected: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "o050").collect();
+    let (scope, snapshot) = (within("w", "n"), world.cache.snapshot());
+    let gathered: Vec<Arc<Object>> = snapshot.list(&scope, None).collect();
+    let stretches = [
+        (Stretch::within(&snapshot, &scope, None, usize::MAX).unwrap(), &expected[..]),
+        (Stretch::within(&snapshot, &scope, Some("o048"), usize::MAX).unwrap(), &expected[49..]),
+        (Stretch::within(&snapshot, &scope, Some("o010"), 60).unwrap(), &expected[11..71]),
+        (Stretch::within(&snapshot, &scope, Some("o099"), 60).unwrap(), &[]),
+        (Stretch::from(gathered), &expected[..]),
+    ];
+    drop(snapshot);
+    for name in &names {
+        world.write(&key("w", "n", name), None).await;
+    }
+    for (stretch, expected) in stretches {
+        for size in [1, 7, 99, 200] {
+            let (mut rest, mut seen) = (stretch.clone(), Vec::new());
+            while !rest.is_empty() {
+                let piece: Vec<Arc<Object>> = rest.iter().take(size).cloned().collect();
+                seen.extend(piece.iter().map(|object| object.name().to_string()));
+                rest.pass(piece.len(), &piece[piece.len() - 1].key);
+            }
+            assert_eq!(seen, expected, "{size} at a time");
+        }
+    }
+    let snapshot = world.cache.snapshot();
+    let layered = |workspace, namespace| {
+        let scope = Scope::new("", "configmaps", workspace, namespace);
+        Stretch::within(&snapshot, &scope, None, usize::MAX).is_none()
+    };
+    let places = [(Some("w"), Some("n")), (Some("w"), None), (Some("w"), Some("layered")), (None, None)];
+    assert_eq!(
+        places.map(|(workspace, namespace)| layered(workspace, namespace)),
+        [false, true, true, false]
+    );
 }
 
 #[tokio::test]

@@ -13,8 +13,12 @@ pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: D
     let lines = lines(&quoted_path(&place.kubeconfig()), &quoted(&atoll), &names);
     println!("The playground is ready, after {:.1} s. Try, in another terminal:", took.as_secs_f64());
     println!();
-    for (remark, line) in lines {
-        println!("  # {remark}\n  {line}\n");
+    for (remark, commands) in lines {
+        println!("  # {remark}");
+        for command in commands {
+            println!("  {command}");
+        }
+        println!();
     }
     println!(
         "The kubeconfig has a context for each of {}; set KUBECONFIG to it and leave out --kubeconfig.",
@@ -23,31 +27,34 @@ pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: D
     println!("ctrl-c stops it; the same command resumes it, and with --reset it begins anew.");
 }
 
-/// What to try, and why.
-fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, String)> {
+/// What to try: a remark, and commands that work as they stand there.
+fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<String>)> {
     let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
-    let at = format!("--kubeconfig {kubeconfig}");
-    let mut lines = vec![("the control plane".to_string(), format!("{kubectl} get namespaces"))];
-    let Some(first) = clusters.first() else { return lines };
-    let last = clusters.last().unwrap_or(first);
-    let mut add = |remark: &str, line: String| lines.push((remark.into(), line));
-    add(
-        &format!("the nodes of {first}, and where they are said to be"),
-        format!("{kubectl} --context {first} get nodes -L topology.kubernetes.io/zone"),
-    );
-    add(
-        "the sample application",
-        format!("{kubectl} --context {first} get deployments,services,configmaps -l app=hello"),
-    );
-    add(
-        &format!("more of it in {last}"),
-        format!("{kubectl} --context {last} scale deployment hello --replicas 10"),
-    );
-    add(
-        &format!("let {first} be slow, look what that is like, and end it"),
-        format!("{atoll} sim fault add slow --latency 500ms {at} --context {first}"),
-    );
-    add("", format!("{kubectl} --context {first} get pods"));
-    add("", format!("{atoll} sim fault clear {at} --context {first}"));
+    let mut lines = vec![("the control plane".to_string(), vec![format!("{kubectl} get namespaces")])];
+    let (Some(first), Some(last)) = (clusters.first(), clusters.last()) else { return lines };
+    let at = format!("--kubeconfig {kubeconfig} --context {first}");
+    lines.push((
+        format!("the nodes of {first}, and where they are said to be"),
+        vec![format!("{kubectl} --context {first} get nodes -L topology.kubernetes.io/zone")],
+    ));
+    lines.push((
+        "the sample application".into(),
+        vec![format!("{kubectl} --context {first} get deployments,services,configmaps -l app=hello")],
+    ));
+    lines.push((
+        format!("more of it in {last}"),
+        vec![
+            format!("{kubectl} --context {last} scale deployment hello --replicas 10"),
+            format!("{kubectl} --context {last} get pods -o wide"),
+        ],
+    ));
+    lines.push((
+        format!("let {first} be slow, see what that is like, and end it"),
+        vec![
+            format!("{atoll} sim fault add slow --latency 500ms {at}"),
+            format!("{kubectl} --context {first} get pods"),
+            format!("{atoll} sim fault clear {at}"),
+        ],
+    ));
     lines
 }

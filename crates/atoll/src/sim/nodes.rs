@@ -3,17 +3,24 @@
 use std::sync::Arc;
 
 use atoll_client::Client;
+use atoll_client::https::{Endpoint, Https};
 use atoll_informer::SystemClock;
 
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::process::{quoted_path, stop_signal};
-use crate::remote::Remote;
 
 pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Connection) -> Result<(), String> {
     let config = Kubeconfig::load(connection)?;
     let context = config.context()?;
-    let client = Client::new(Arc::new(Remote::new(&context, "node-simulator")?));
+    let endpoint = Endpoint {
+        server: context.server.clone(),
+        authority_pem: context.authority_pem.ok_or("this context has no certificate-authority-data")?,
+        certificate_pem: context.certificate_pem,
+        key_pem: context.key_pem,
+        token: context.token,
+    };
+    let client = Client::new(Arc::new(Https::new(&endpoint)?));
     client.get("/version").await.map_err(|status| status.message().to_string())?;
     println!(
         "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
@@ -23,7 +30,7 @@ pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Conne
         config.context_name()
     );
     let _ = scheduler;
-    let simulated = atoll_sim::run(client, nodes, Arc::default(), Arc::new(SystemClock));
+    let simulated = atoll_sim::run(client, nodes, Arc::default(), Arc::new(SystemClock), None);
     tokio::select! {
         () = simulated => Err("the server is gone".into()),
         stopped = stop_signal() => stopped,

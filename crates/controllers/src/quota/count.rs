@@ -1,7 +1,7 @@
 //! Counts one quota again.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use atoll_client::Client;
 use atoll_meta::{Status, object};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::interests::{GroupResource, Target, resources};
 use crate::resources::Served;
 use crate::retry::Outcome;
-use atoll_informer::Tree;
+use atoll_informer::{Clock, Tree};
 
 /// Objects looked at in one request.
 const PAGE: usize = 500;
@@ -22,11 +22,12 @@ pub struct Counter {
     client: Client,
     tree: Arc<Tree>,
     served: Served,
+    clock: Arc<dyn Clock>,
 }
 
 impl Counter {
-    pub fn new(client: Client, tree: Arc<Tree>) -> Self {
-        Counter { client, tree, served: Served::default() }
+    pub fn new(client: Client, tree: Arc<Tree>, clock: Arc<dyn Clock>) -> Self {
+        Counter { client, tree, served: Served::default(), clock }
     }
 
     pub async fn count(&self, target: &Target) -> Outcome {
@@ -52,9 +53,7 @@ impl Counter {
         let began = Instant::now();
         let quota = Quota::read(&object);
         let found = Found {
-            now: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs().cast_signed()),
+            now: self.clock.now().seconds,
             classes: self.device_classes(workspace, &quota).await?,
             pods: Vec::new(),
             claims: Vec::new(),

@@ -25,7 +25,7 @@ impl Triggers {
     /// The earliest change since the last time. Times of one form compare like texts.
     pub fn since_last(&self, key: &Key, service: &Value, pods: &[Arc<Value>]) -> Option<String> {
         let created = object::creation_timestamp(service).unwrap_or_default().to_string();
-        let times: HashMap<String, String> = pods.iter().filter_map(|pod| time_of(pod)).collect();
+        let times: HashMap<String, String> = pods.iter().filter_map(time_of).collect();
         let now = Seen { service: created, pods: times };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let last = seen.get(key);

@@ -69,10 +69,10 @@ impl<'a> Affinity<'a> {
         }
         let mut rejecting: Vec<Counts<'a>> = Vec::new();
         for (topology, feeling, counts) in fleet.neighbours.about(&pod.class, &fleet.namespaces) {
-            if feeling == Feeling::Rejects {
-                if let Some(own) = of_topology(&mut rejecting, fleet, topology) {
-                    own.add(counts);
-                }
+            if feeling == Feeling::Rejects
+                && let Some(own) = of_topology(&mut rejecting, fleet, topology)
+            {
+                own.add(counts);
             }
         }
         let likes_itself = matches_all(&terms.near, pod, fleet);
@@ -88,7 +88,8 @@ impl<'a> Affinity<'a> {
             }
         }
         // The first of Pods that want to be near each other has nobody to be near to.
-        if !all_near && !(self.likes_itself && self.is_alone()) {
+        let is_first = || self.likes_itself && self.is_alone();
+        if !all_near && !is_first() {
             return Err(Refusal::NotNear);
         }
         if self.apart.iter().any(|(_, counts)| counts.near(slot).is_some_and(|count| count > 0)) {

@@ -58,10 +58,10 @@ pub fn scores(cycle: &Cycle<'_>, soft: &[Constraint], slots: &[usize]) -> Vec<i6
         for rule in rules.iter_mut().filter(|rule| &*rule.rule.topology != HOSTNAME) {
             let count = rule.by_slot.get(slot).copied().unwrap_or_default();
             let domain = rule.topology.domain(slot) as usize;
-            if let (1.., Some(Some(sum))) = (count, rule.by_domain.get_mut(domain)) {
-                if counts_node(rule.rule, pod, node) {
-                    *sum += i64::from(count);
-                }
+            if let (1.., Some(Some(sum))) = (count, rule.by_domain.get_mut(domain))
+                && counts_node(rule.rule, pod, node)
+            {
+                *sum += i64::from(count);
             }
         }
     }

@@ -41,6 +41,8 @@ pub struct Claim {
     pub is_lost: bool,
     pub is_leaving: bool,
     pub selected_node: Option<Arc<str>>,
+    /// Whether a node has been selected before: if it no longer is, no volume could be made there.
+    pub was_selected: bool,
     /// The uid of the Pod that it was made for.
     pub owner: Option<Box<str>>,
     pub access_modes: Vec<Box<str>>,
@@ -62,6 +64,7 @@ impl Claim {
             is_lost: claim["status"]["phase"] == "Lost",
             is_leaving: object::is_being_deleted(claim),
             selected_node: object::annotation(claim, SELECTED_NODE).map(Arc::from),
+            was_selected: false,
             owner: object::controller_of(claim).map(|owner| owner.uid.into()),
             access_modes: texts(&spec["accessModes"]),
             size: storage(&spec["resources"]["requests"]),
@@ -138,13 +141,16 @@ impl Volume {
     }
 }
 
+/// A label with the values that it may have.
+type Labelled = (Box<str>, Vec<Box<str>>);
+
 #[derive(Debug)]
 pub struct StorageClass {
     /// Whether claims are bound only when it is known where their Pod goes.
     pub waits_for_pod: bool,
     can_make: bool,
     /// Where volumes can be made: on nodes with labels as one of these says, or anywhere.
-    places: Vec<Vec<(Box<str>, Vec<Box<str>>)>>,
+    places: Vec<Vec<Labelled>>,
 }
 
 impl StorageClass {
@@ -164,7 +170,7 @@ impl StorageClass {
     }
 
     pub fn can_make_volume_at(&self, node: &Node) -> bool {
-        let is_there = |(key, values): &(Box<str>, Vec<Box<str>>)| {
+        let is_there = |(key, values): &Labelled| {
             node.labels.get(key).is_some_and(|own| values.iter().any(|value| **value == **own))
         };
         let places = &self.places;

@@ -91,8 +91,13 @@ pub fn requests(amounts: Value) -> Value {
     json!({"spec": {"containers": [{"name": "c", "resources": {"requests": amounts}}]}})
 }
 
+/// Nodes with Pods on them.
+pub type Placed<'a> = &'a [(&'a str, Value)];
+/// The nodes that would do, or why none does.
+pub type Outcome<'a> = Result<&'a str, &'a str>;
+
 /// Runs a table of Pods over one cluster each: what is on it, the Pod, and the outcome.
-pub fn check(world: impl Fn() -> World, table: &[(&[(&str, Value)], Value, Result<&str, &str>)]) {
+pub fn check(world: impl Fn() -> World, table: &[(Placed<'_>, Value, Outcome<'_>)]) {
     for (placed, pod, wanted) in table {
         let mut world = world();
         for (node, special) in *placed {

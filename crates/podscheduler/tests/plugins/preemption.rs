@@ -10,8 +10,10 @@ fn pod(priority: i64, cpu: &str) -> Value {
     pod
 }
 
+type Outcome = Result<(String, Vec<String>), String>;
+
 /// The node that is kept for a Pod and who has to leave it, or why nobody has to.
-fn preempt(world: &mut World, special: &Value) -> Result<(String, Vec<String>), String> {
+fn preempt(world: &mut World, special: &Value) -> Outcome {
     let pod = world.pod(special);
     let refusal = world.fleet.choose(&pod, &mut || 0).expect_err("there is no room");
     match refusal.preemption {
@@ -33,7 +35,8 @@ fn the_least_important_and_the_fewest_have_to_go() {
         Ok((node.to_owned(), pods.iter().map(|pod| format!("pod-{pod}")).collect()))
     };
     // Who is where with which priority and how much, the Pod, and who goes.
-    let table: [(&[(&str, i64, &str)], Value, Result<(String, Vec<String>), String>); 7] = [
+    type Case<'a> = (&'a [(&'a str, i64, &'a str)], Value, Outcome);
+    let table: [Case<'_>; 7] = [
         (&[("a", 5, "2"), ("b", 1, "2")], pod(10, "1"), gone("b", &[2])),
         (&[("a", 5, "2"), ("b", 10, "2")], pod(10, "1"), gone("a", &[1])),
         (&[("a", 10, "2"), ("b", 10, "2")], pod(10, "1"), none()),

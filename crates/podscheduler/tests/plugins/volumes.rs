@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::{Outcome, World};
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 
@@ -68,7 +68,7 @@ fn claims_decide_where_pods_can_be() {
         volume("v1", "1Gi", "one", json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "two"}}}))
     };
     let none = Err("2 node(s) didn't find available persistent volumes to bind.");
-    let table: Vec<(Option<Value>, Option<Value>, Result<&str, &str>)> = vec![
+    let table: Vec<(Option<Value>, Option<Value>, Outcome<'_>)> = vec![
         (None, None, Err("persistentvolumeclaim \"data\" not found. not found")),
         (
             Some(claim("now", json!({}))),

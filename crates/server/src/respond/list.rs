@@ -2,12 +2,12 @@
 //! twice.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use atoll_meta::{Status, json};
 use atoll_registry::{Listing, Row};
-use atoll_watch::Object;
-use bytes::Bytes;
+use atoll_watch::{Object, Stretch};
+use bytes::{Buf, Bytes};
 use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, StatusCode, header};
 
@@ -18,20 +18,36 @@ use crate::chain::Call;
 use crate::negotiate::{Form, Media, Meta};
 use crate::workspace::Workspace;
 
-/// Pieces are about this long: several TLS records, few system calls.
-const CHUNK: usize = 128 << 10;
+/// Pieces are at most this long: with what HTTP puts around them, four TLS records. What a core has just put together,
+/// encrypted and handed to the system is then still in its cache each time, and system calls are few.
+const CHUNK: usize = (64 << 10) - 512;
+/// What follows kind and version in every object that has them.
+const METADATA: &[u8] = b"\"metadata\":{";
 /// What an item, and the end of the list, may need besides the object's own JSON; an origin comes on top.
 const ROOM: usize = 8;
 
 pub struct ListBody {
     head: Vec<u8>,
-    objects: std::vec::IntoIter<Arc<Object>>,
+    objects: Stretch,
+    items: Items,
+    done: bool,
+    /// A piece is on its way.
+    sending: bool,
+    /// The last piece: once it was sent, the next one is put together in its place.
+    sent: Bytes,
+    gzip: Option<GzEncoder<Vec<u8>>>,
+}
+
+/// Writes items, one after the other.
+struct Items {
     item: Item,
     /// Items say which workspace they are from.
     origin: bool,
     first: bool,
-    done: bool,
-    gzip: Option<GzEncoder<Vec<u8>>>,
+    /// How the last item began, up to its metadata: most of a list begin alike.
+    opening: Vec<u8>,
+    /// How much of `opening` is left out.
+    left_out: usize,
 }
 
 /// What is shown of an item.
@@ -45,7 +61,8 @@ enum Item {
 /// The answer to a list of `row`; `token` continues it.
 pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
     if row.may_convert() {
-        listing.objects = listing.objects.into_iter().map(|object| row.shown(object)).collect();
+        let shown: Vec<_> = listing.objects.iter().map(|object| row.shown(object.clone())).collect();
+        listing.objects = shown.into();
     }
     let output = call.output;
     let origin = call.workspace == Workspace::All;
@@ -62,12 +79,12 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
             let head = list_metadata(&listing, token);
             let custom = row.custom.as_deref();
             let mut table = Table::new(&row.group, &row.kind, custom, version, include, output.skew);
-            each(listing.objects, origin, |json| table.push(json)).await;
+            each(&listing.objects, origin, |json| table.push(json)).await;
             super::encoded(StatusCode::OK, table.finish(&head, true), output)
         }
         (form, Media::Protobuf) => {
             let head = list_metadata(&listing, token);
-            let size = size(&listing);
+            let size = size(&listing.objects, usize::MAX);
             let (mut list, kind, api_version) = match (form, row.type_id) {
                 (Form::MetadataList(version), _) => {
                     let list = protobuf::List::of_metadata(version, size / 2);
@@ -77,7 +94,7 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
                 // Such a kind is refused before anything is read.
                 (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
             };
-            each(listing.objects, origin, |json| list.push(&json)).await;
+            each(&listing.objects, origin, |json| list.push(&json)).await;
             let body = Body::from(list.finish(&api_version, &kind, &head));
             super::with_type(StatusCode::OK, output.media.content_type(), body)
         }
@@ -85,14 +102,22 @@ pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: 
     }
 }
 
-fn size(listing: &Listing) -> usize {
-    listing.objects.iter().map(|object| object.size()).sum()
+/// How long the JSON of all objects is, if less than `enough`; at least that much otherwise.
+fn size(objects: &Stretch, enough: usize) -> usize {
+    let mut size = 0;
+    for object in objects.iter() {
+        size += object.size();
+        if size >= enough {
+            break;
+        }
+    }
+    size
 }
 
 /// Does something with each object that takes a while, and lets others have their turn in between.
-async fn each(objects: Vec<Arc<Object>>, origin: bool, mut act: impl FnMut(Bytes)) {
+async fn each(objects: &Stretch, origin: bool, mut act: impl FnMut(Bytes)) {
     let mut done = 0;
-    for object in objects {
+    for object in objects.iter() {
         done += object.size();
         act(if origin { object.json_with_origin() } else { object.json() });
         if done >= CHUNK {
@@ -126,20 +151,14 @@ fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: 
         return super::encoded(StatusCode::OK, Bytes::from(head), output);
     }
     head.push(b'[');
-    let size = size(&listing);
-    let mut body = ListBody {
-        head,
-        objects: listing.objects.into_iter(),
-        item,
-        origin: call.workspace == Workspace::All,
-        first: true,
-        done: false,
-        gzip: None,
-    };
-    if size < CHUNK || output.media != (Media::Json { pretty: false }) {
+    let in_pieces = output.media == Media::Json { pretty: false };
+    let size = size(&listing.objects, if in_pieces { GZIP_FROM } else { usize::MAX });
+    let items = Items::new(item, call.workspace == Workspace::All);
+    let mut body = ListBody::new(head, listing.objects, items);
+    if size < GZIP_FROM || !in_pieces {
         return super::encoded(StatusCode::OK, Bytes::from(body.whole(size)), output);
     }
-    let zipped = size >= GZIP_FROM && accepts_gzip(&call.headers);
+    let zipped = accepts_gzip(&call.headers);
     body.gzip = zipped.then(gzip);
     let body = Body::List(Box::new(body));
     let mut response = super::with_type(StatusCode::OK, output.media.content_type(), body);
@@ -164,59 +183,105 @@ fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
 }
 
 impl ListBody {
-    /// The next piece, `None` at the end.
-    pub fn next_chunk(&mut self) -> Option<Bytes> {
+    fn new(head: Vec<u8>, objects: Stretch, items: Items) -> Self {
+        ListBody { head, objects, items, done: false, sending: false, sent: Bytes::new(), gzip: None }
+    }
+
+    /// The next piece, `None` at the end. After each it is somebody else's turn, and whoever sends pieces sends this one
+    /// before there is another: what was just written is still near, and its place is free again.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if std::mem::take(&mut self.sending) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let piece = self.next_chunk();
+        // Nothing is to come between the last piece and the end.
+        self.sending = !self.done;
+        Poll::Ready(piece)
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn next_chunk(&mut self) -> Option<Bytes> {
         while !self.done {
-            let piece = self.piece();
+            let piece = Bytes::from(self.piece());
+            self.sent = piece.clone();
             let piece = match &mut self.gzip {
                 None => piece,
                 Some(encoder) => {
                     // Writing into memory cannot fail.
                     let _ = encoder.write_all(&piece);
-                    match self.done {
+                    Bytes::from(match self.done {
                         true => self.gzip.take()?.finish().ok()?,
                         false => std::mem::take(encoder.get_mut()),
-                    }
+                    })
                 }
             };
             if !piece.is_empty() {
-                return Some(Bytes::from(piece));
+                return Some(piece);
             }
         }
         None
     }
 
+    /// Where the next piece is put together.
+    fn place(&mut self) -> Vec<u8> {
+        let mut sent = std::mem::take(&mut self.sent);
+        if !sent.is_unique() {
+            return Vec::with_capacity(CHUNK);
+        }
+        sent.advance(sent.len());
+        let mut place = Vec::from(sent);
+        place.reserve(CHUNK);
+        place
+    }
+
     fn piece(&mut self) -> Vec<u8> {
-        let mut piece = std::mem::take(&mut self.head);
-        piece.reserve(CHUNK.saturating_sub(piece.len()));
+        let mut piece = self.place();
+        piece.extend_from_slice(&std::mem::take(&mut self.head));
+        let (mut passed, mut last) = (0, None);
+        let mut objects = self.objects.iter();
         loop {
-            let Some(next) = self.objects.as_slice().first() else {
+            let Some(next) = objects.next() else {
                 piece.extend_from_slice(b"]}\n");
                 self.done = true;
                 return piece;
             };
             // What does not fit waits for the next piece: growing would copy all that is in this one.
-            let fits = piece.len() + next.size() + ROOM <= piece.capacity();
+            let fits = piece.len() + next.size() + ROOM <= CHUNK;
             if !fits && !piece.is_empty() {
-                return piece;
+                break;
             }
-            if let Some(object) = self.objects.next() {
-                self.item(&object, &mut piece);
-            }
+            self.items.write(next, &mut piece);
+            (passed, last) = (passed + 1, Some(next));
         }
+        let last = last.map(|object| object.key.clone());
+        drop(objects);
+        if let Some(last) = last {
+            self.objects.pass(passed, &last);
+        }
+        piece
     }
 
     fn whole(mut self, size: usize) -> Vec<u8> {
         let mut whole = std::mem::take(&mut self.head);
         whole.reserve(size + 16);
-        while let Some(object) = self.objects.next() {
-            self.item(&object, &mut whole);
+        for object in self.objects.iter() {
+            self.items.write(object, &mut whole);
         }
         whole.extend_from_slice(b"]}");
         whole
     }
+}
 
-    fn item(&mut self, object: &Object, piece: &mut Vec<u8>) {
+impl Items {
+    fn new(item: Item, origin: bool) -> Self {
+        Items { item, origin, first: true, opening: Vec::new(), left_out: 0 }
+    }
+
+    fn write(&mut self, object: &Object, piece: &mut Vec<u8>) {
         if !std::mem::take(&mut self.first) {
             piece.push(b',');
         }
@@ -226,16 +291,31 @@ impl ListBody {
         match self.item {
             Item::Typed => {
                 piece.push(b'{');
-                piece.extend_from_slice(&json[json::prefix_len(json)..]);
+                piece.extend_from_slice(&json[self.prefix_len(json)..]);
             }
             Item::Untyped => piece.extend_from_slice(json),
             Item::Metadata(version) => metadata::write(json, version, piece),
         }
     }
+
+    /// The same as [`json::prefix_len`], which needs not look again at what it has just seen.
+    fn prefix_len(&mut self, json: &[u8]) -> usize {
+        if self.opening.is_empty() || !json.starts_with(&self.opening) {
+            self.left_out = json::prefix_len(json);
+            self.opening.clear();
+            // Only what ends in the metadata's name is known to be that long a prefix of others too.
+            if let Some(behind) = json[self.left_out..].strip_prefix(METADATA) {
+                self.opening.extend_from_slice(&json[..json.len() - behind.len()]);
+            }
+        }
+        self.left_out
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use atoll_store::Key;
     use atoll_watch::Facts;
 
@@ -249,15 +329,8 @@ mod tests {
             let key = Key::object("", "things", "root", "n", &number.to_string());
             Arc::new(Object::new(key, 7, stored.as_bytes(), Facts::none()))
         };
-        ListBody {
-            head: b"{\"items\":[".to_vec(),
-            objects: sizes.iter().enumerate().map(object).collect::<Vec<_>>().into_iter(),
-            item: Item::Typed,
-            origin: false,
-            first: true,
-            done: false,
-            gzip: None,
-        }
+        let objects: Vec<_> = sizes.iter().enumerate().map(object).collect();
+        ListBody::new(b"{\"items\":[".to_vec(), objects.into(), Items::new(Item::Typed, false))
     }
 
     #[test]
@@ -285,6 +358,49 @@ mod tests {
             let lengths: Vec<usize> = items.iter().map(|item| item["d"].as_str().unwrap().len()).collect();
             assert_eq!(lengths, sizes);
             assert!(items.iter().all(|item| item["metadata"]["resourceVersion"] == "7"));
+        }
+    }
+    #[test]
+    fn others_have_their_turn_after_each_piece_but_the_last() {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        // Whether the pieces are still held when the next one is put together.
+        for held in [false, true] {
+            let (mut list, mut expected) = (body(&vec![1000; 500]), body(&vec![1000; 500]).whole(0));
+            expected.push(b'\n');
+            let (mut pieces, mut all, mut places) = (Vec::new(), Vec::new(), Vec::new());
+            while let Poll::Ready(Some(piece)) = list.poll_chunk(&mut context) {
+                all.extend_from_slice(&piece);
+                places.push(piece.as_ptr());
+                if held {
+                    pieces.push(piece);
+                }
+                assert_eq!(list.is_done(), all.len() == expected.len());
+                assert_eq!(list.sending, !list.is_done());
+                if !list.is_done() {
+                    assert!(list.poll_chunk(&mut context).is_pending());
+                }
+            }
+            assert!(list.poll_chunk(&mut context) == Poll::Ready(None));
+            assert!(all == expected);
+            assert_eq!(pieces.concat(), if held { expected } else { Vec::new() });
+            assert!(places.len() > 3);
+            assert_eq!(places.windows(2).any(|two| two[0] == two[1]), !held);
+        }
+    }
+
+    #[test]
+    fn items_begin_with_their_metadata_whatever_the_others_are() {
+        let mut items = Items::new(Item::Typed, false);
+        for (json, shown) in [
+            (r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"a"}}"#, r#""metadata":{"name":"a"}}"#),
+            (r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"b"}}"#, r#""metadata":{"name":"b"}}"#),
+            (r#"{"kind":"K","apiVersion":"v10","metadata":{"name":"b"}}"#, r#""metadata":{"name":"b"}}"#),
+            (r#"{"kind":"K","apiVersion":"v1","other":{}}"#, r#""kind":"K","apiVersion":"v1","other":{}}"#),
+            (r#"{"metadata":{"name":"c"}}"#, r#""metadata":{"name":"c"}}"#),
+            (r#"{"kind":"L","apiVersion":"v1","metadata":{}}"#, r#""metadata":{}}"#),
+        ] {
+            let start = items.prefix_len(json.as_bytes());
+            assert_eq!((&json[start..], start), (shown, json::prefix_len(json.as_bytes())));
         }
     }
 }

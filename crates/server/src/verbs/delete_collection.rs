@@ -30,7 +30,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let row = Arc::new(row.clone());
     let asking = Arc::new((call.user.clone(), call.workspace.clone()));
     let mut running = JoinSet::new();
-    for object in &listing.objects {
+    for object in listing.objects.iter() {
         if running.len() == AT_ONCE {
             finished(running.join_next().await)?;
         }

@@ -1,1 +1,210 @@
+use std::sync::Arc;
 
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn deployment(replicas: i64, surge: Value, unavailable: Value) -> Value {
+    let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+    json!({"spec": {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}})
+}
+
+/// A set with this size, as many pods available, and what it notes of its Deployment.
+fn set(age: i64, replicas: i64, available: i64, noted: Option<(i64, i64)>) -> Set {
+    let mut set = json!({
+        "metadata": {
+            "name": format!("set-{age}"), "uid": format!("set-{age}"),
+            "creationTimestamp": format!("2026-11-15T08:{:02}:00Z", 59 - age),
+        },
+        "spec": {"replicas": replicas},
+        "status": {"replicas": replicas, "availableReplicas": available},
+    });
+    if let Some((desired, most)) = noted {
+        set["metadata"]["annotations"] =
+            json!({DESIRED_REPLICAS: desired.to_string(), MAX_REPLICAS: most.to_string()});
+    }
+    Set::new(Arc::new(set))
+}
+
+fn sizes(sets: &Sets) -> Vec<i64> {
+    let mut all: Vec<(&str, i64)> = sets.all().map(|set| (set.name(), set.replicas())).collect();
+    all.sort();
+    all.into_iter().map(|(_, size)| size).collect()
+}
+
+#[test]
+fn new_sets_grow_as_far_as_there_is_room() {
+    // Wanted, surge, old, new before and after.
+    for (wanted, surge, old, before, after) in [
+        (1, 1, 1, 0, 1),
+        (2, 1, 1, 1, 2),
+        (10, 0, 10, 0, 0),
+        (10, 2, 10, 0, 2),
+        (10, 2, 5, 0, 7),
+        (10, 2, 10, 2, 2),
+        (10, 2, 0, 0, 10),
+        (10, 2, 0, 12, 10),
+        (10, 2, 20, 0, 0),
+    ] {
+        let deployment = deployment(wanted, json!(surge), json!(1));
+        let mut sets = Sets { new: Some(set(0, before, 0, None)), old: vec![set(1, old, old, None)] };
+        assert_eq!(grow_new(&deployment, &mut sets), before != after);
+        assert_eq!(sets.new.map(|new| new.replicas()), Some(after), "{wanted} {surge} {old} {before}");
+    }
+}
+
+#[test]
+fn old_sets_shrink_as_far_as_others_can_be_counted_on() {
+    // Wanted, unavailable, (old, available), (new, available), old afterwards.
+    for (wanted, unavailable, old, new, after) in [
+        (10, 0, (10, 10), (0, 0), 10),
+        (10, 2, (10, 10), (0, 0), 8),
+        (10, 2, (10, 8), (0, 0), 8),
+        (10, 2, (10, 0), (0, 0), 8),
+        (10, 2, (8, 8), (5, 0), 8),
+        (10, 2, (8, 8), (5, 3), 5),
+        (10, 2, (8, 8), (5, 5), 3),
+        (10, 2, (10, 10), (5, 5), 3),
+        (10, 0, (1, 1), (10, 10), 0),
+        (10, 2, (0, 0), (10, 10), 0),
+        // The old one has not lost its pods yet: they do not count twice.
+        (10, 2, (8, 10), (5, 2), 6),
+    ] {
+        let deployment = deployment(wanted, json!(3), json!(unavailable));
+        let mut sets = Sets { new: Some(set(0, new.0, new.1, None)), old: vec![set(1, old.0, old.1, None)] };
+        assert_eq!(shrink_old(&deployment, &mut sets), after != old.0);
+        assert_eq!(sets.old[0].replicas(), after, "{wanted} {unavailable} {old:?} {new:?}");
+    }
+}
+
+#[test]
+fn unhealthy_pods_go_first_and_older_sets_before_newer() {
+    let deployment = deployment(10, json!(3), json!(2));
+    let old = vec![set(1, 3, 0, None), set(2, 10, 10, None)];
+    let mut sets = Sets { new: Some(set(0, 0, 0, None)), old };
+    assert!(shrink_old(&deployment, &mut sets));
+    assert_eq!(sizes(&sets), [0, 0, 8], "three that do no good, then two of the oldest");
+}
+
+#[test]
+fn all_sets_share_in_a_change_of_size() {
+    // Wanted, surge, noted maximum; sizes from new to old, before and after.
+    for (wanted, surge, most, before, after) in [
+        (12, 0, 10, vec![10], vec![12]),
+        (8, 0, 10, vec![10], vec![8]),
+        (0, 0, 10, vec![0, 10], vec![0, 0]),
+        (20, 0, 10, vec![5, 5], vec![10, 10]),
+        (5, 0, 10, vec![5, 5], vec![3, 2]),
+        (10, 0, 20, vec![10, 10], vec![5, 5]),
+        (50, 0, 6, vec![5, 1], vec![42, 8]),
+        (15, 0, 10, vec![3, 7], vec![4, 11]),
+        (20, 0, 30, vec![10, 10, 10], vec![7, 7, 6]),
+        (15, 2, 13, vec![5, 8], vec![7, 10]),
+        (7, 0, 10, vec![0, 0, 0], vec![7, 0, 0]),
+    ] {
+        let deployment = deployment(wanted, json!(surge), json!(1));
+        let noted = Some((most - surge, most));
+        let mut all = before.iter().enumerate().map(|(age, size)| set(age as i64, *size, 0, noted));
+        let mut sets = Sets { new: all.next(), old: all.collect() };
+        in_proportion(&deployment, &mut sets);
+        assert_eq!(sizes(&sets), after, "{wanted} {surge} {most} {before:?}");
+    }
+}
+
+#[test]
+fn a_new_set_that_has_everything_leaves_nothing_to_others() {
+    let deployment = deployment(10, json!(3), json!(2));
+    let new = set(0, 10, 10, Some((10, 13)));
+    let mut sets = Sets { new: Some(new), old: vec![set(1, 4, 4, Some((10, 13)))] };
+    in_proportion(&deployment, &mut sets);
+    assert_eq!(sizes(&sets), [10, 0]);
+}
+
+#[test]
+fn sets_know_when_their_deployment_has_another_size() {
+    let deployment = deployment(10, json!(3), json!(2));
+    for (size, noted, scaled) in
+        [(5, Some((10, 13)), false), (5, Some((9, 12)), true), (0, Some((9, 12)), false), (5, None, false)]
+    {
+        let sets = Sets { new: Some(set(0, size, 0, noted)), old: Vec::new() };
+        assert_eq!(is_scaled(&deployment, &sets), scaled, "{size} {noted:?}");
+    }
+}
+
+/// Pods of one set, as its controller would have them.
+#[derive(Clone, Debug, Default)]
+struct Pods {
+    /// How many are there, and how many of them can be counted on.
+    all: i64,
+    available: i64,
+    /// What the set's status said when it was last written.
+    told: (i64, i64),
+}
+
+proptest! {
+    /// However pods come up, die and are told of late, there are never too many and never too few of them.
+    #[test]
+    fn rolling_updates_keep_within_their_fences(
+        wanted in 1i64..20,
+        surge in 0i64..6,
+        unavailable in 0i64..6,
+        steps in proptest::collection::vec((0u8..6, 0usize..4), 1..200),
+    ) {
+        let deployment = deployment(wanted, json!(surge), json!(unavailable));
+        let (surge, unavailable) = (limits::max_surge(&deployment), limits::max_unavailable(&deployment));
+        let mut wants = vec![wanted];
+        let mut pods = vec![Pods { all: wanted, available: wanted, told: (wanted, wanted) }];
+        for (what, which) in steps {
+            let which = which % pods.len();
+            match what {
+                // A new template, now and then.
+                0 if pods.len() < 4 => {
+                    let total: i64 = wants.iter().sum();
+                    let size = new_size(&deployment, total, 0);
+                    wants.push(size);
+                    pods.push(Pods::default());
+                }
+                // The set's controller acts: it deletes those that do no good first.
+                1 => {
+                    let set = &mut pods[which];
+                    set.all = wants[which];
+                    set.available = set.available.min(set.all);
+                }
+                // A pod becomes available.
+                2 => {
+                    let set = &mut pods[which];
+                    set.available = (set.available + 1).min(set.all);
+                }
+                // The set's controller tells.
+                3 => pods[which].told = (pods[which].all, pods[which].available),
+                // The Deployment's controller acts.
+                _ => {
+                    let newest = pods.len() - 1;
+                    let made = |index: usize| {
+                        let (replicas, available) = pods[index].told;
+                        let mut own = set((newest - index) as i64, wants[index], available, None);
+                        own.current = Arc::new({
+                            let mut changed = own.current.as_ref().clone();
+                            changed["status"]["replicas"] = replicas.into();
+                            changed
+                        });
+                        own
+                    };
+                    let mut sets = Sets { new: Some(made(newest)), old: (0..newest).map(made).collect() };
+                    if !grow_new(&deployment, &mut sets) {
+                        shrink_old(&deployment, &mut sets);
+                    }
+                    for set in sets.all() {
+                        let age: usize = set.name().trim_start_matches("set-").parse().unwrap();
+                        wants[newest - age] = set.replicas();
+                    }
+                }
+            }
+            let total: i64 = wants.iter().sum();
+            prop_assert!(total <= wanted + surge, "{total} pods of {wanted} and {surge}");
+            let left: i64 = pods.iter().zip(&wants).map(|(pods, size)| pods.available.min(*size)).sum();
+            prop_assert!(left >= wanted - unavailable, "{left} pods left of {wanted} less {unavailable}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Faults by API, and those who may not.
+
+use serde_json::json;
+
+use crate::running::{Cluster, Running};
+use crate::support::access::Access;
+use crate::support::process::{Atoll, atoll};
+use crate::support::programs::fail;
+
+const FAULTS: &str = "/atoll/sim/faults";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_begin_and_end_by_api() {
+    let cluster = Cluster::start(&["--nodes=0", "--name=far"]);
+    let admin = cluster.admin();
+    assert_eq!(admin.get(FAULTS).await.expect(200), json!({ "faults": [] }));
+    let added = admin.post(FAULTS, json!({ "kind": "dead-node", "node": "far-node-1" })).await.expect(200);
+    assert_eq!(
+        added,
+        json!({ "id": 1, "kind": "dead-node", "node": "far-node-1", "description": "dead-node far-node-1" })
+    );
+    let message = admin.post(FAULTS, json!({ "kind": "lossy" })).await.expect_status(400, "BadRequest");
+    assert!(message.starts_with("rate: "), "{message}");
+    assert_eq!(admin.delete(&format!("{FAULTS}/7")).await.status, 404);
+    assert_eq!(admin.get(&format!("{FAULTS}/1")).await.status, 405);
+    assert_eq!(admin.delete(&format!("{FAULTS}/1")).await.expect(200), json!({ "removed": 1 }));
+    admin.post(FAULTS, json!({ "kind": "crash-loop", "image": "*" })).await.expect(200);
+    assert_eq!(cluster.fault("list"), "2  crash-loop of images like *\n");
+    assert_eq!(admin.delete(FAULTS).await.expect(200), json!({ "removed": 1 }));
+    assert_eq!(cluster.fault("list"), "Nothing goes wrong.\n");
+    // Only administrators.
+    for stranger in [admin.anonymous(), admin.acting_as("ann", &["system:authenticated"])] {
+        assert!(matches!(stranger.get(FAULTS).await.status, 401 | 403));
+        assert!(matches!(stranger.post(FAULTS, json!({ "kind": "dead-cluster" })).await.status, 401 | 403));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulated_cluster_looks_like_any_other() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    for path in ["/apis/atoll.dev", "/apis/atoll.dev/v1alpha1/workspaces", "/clusters/root/api/v1/namespaces"]
+    {
+        assert_eq!(admin.get(path).await.status, 404, "{path}");
+    }
+    for path in ["/apis", "/openapi/v3", "/openapi/v2", "/"] {
+        assert!(!admin.get(path).await.text().contains("atoll.dev"), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_say_what_is_wrong() {
+    let control_plane = Atoll::start();
+    let at = control_plane.admin_kubeconfig();
+    let said = fail(atoll(&["sim", "fault", "list"]).env("KUBECONFIG", &at));
+    assert!(said.contains("is no simulated cluster; choose one with --context"), "{said}");
+    let cluster = Cluster::start(&["--nodes=0"]);
+    for (line, expected) in [
+        (vec!["add", "slow", "--latency", "soon"], "latency: \"soon\" is not a duration"),
+        (vec!["add", "lossy", "--rate", "2"], "rate: lossy needs one above 0 and at most 1"),
+        (vec!["add", "clock-skew", "later"], "skew: \"later\" is not a duration"),
+        (vec!["remove", "9"], "faults \"9\" not found"),
+    ] {
+        let mut command = atoll(&["sim", "fault"]);
+        let said = fail(command.args(&line).env("KUBECONFIG", cluster.kubeconfig()));
+        assert!(said.contains(expected), "{line:?}: {said}");
+    }
+    let refused = Running::start(&["sim", "--name", "Not_A_Name"], "ready").err().unwrap();
+    assert!(refused.contains("--name"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_directory_nothing_is_left() {
+    let running = Running::start(&["sim", "--nodes=0"], "is ready at").unwrap();
+    let line = running.said.last().unwrap().clone();
+    let kubeconfig = line.split("--kubeconfig ").nth(1).unwrap().split(' ').next().unwrap();
+    let kubeconfig = std::path::PathBuf::from(kubeconfig);
+    Access::from_kubeconfig(&kubeconfig).get("/api/v1/nodes").await.expect(200);
+    running.stop();
+    assert!(!kubeconfig.exists() && !kubeconfig.parent().unwrap().exists());
+}

@@ -1,0 +1,11 @@
+//! Simulated clusters and the playground, as people start them.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod faults;
+mod network;
+mod playground;
+mod running;
+#[path = "../support/support.rs"]
+mod support;

@@ -1,0 +1,179 @@
+//! What each fault of the network is like for clients, and that it passes.
+
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::json;
+
+use crate::running::Cluster;
+use crate::support::access::Body;
+use crate::support::watching::{Next, Watch};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, within};
+
+/// Long enough to be told from no delay at all, on any machine.
+const LATENCY: Duration = Duration::from_millis(700);
+/// How long something that hangs is looked at.
+const A_WHILE: Duration = Duration::from_millis(500);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_answers_and_events_are_late() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    let mut watch =
+        Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=a")).await;
+    assert_eq!(cluster.fault("add slow --latency 700ms"), "Fault 1: slow by 700ms.\n");
+    let began = Instant::now();
+    admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    assert!(began.elapsed() >= LATENCY, "answered after {:?}", began.elapsed());
+    // Whoever is not on the network sees it at once, and the event is still under way.
+    assert_eq!(watch.event().await.name(), "a");
+    assert!(began.elapsed() >= LATENCY, "told after {:?}", began.elapsed());
+    assert_eq!(cluster.fault("remove 1"), "Fault 1 is over.\n");
+    // How quick it is without depends on the machine; that it gets quicker again does not.
+    eventually("answers are quick again", async || {
+        let began = Instant::now();
+        admin.get(&config_map("a")).await.expect(200);
+        began.elapsed() < LATENCY
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_lossy_network_some_connections_break() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    cluster.fault("add lossy --rate 0.5");
+    let (mut answered, mut broken) = (0, 0);
+    // A connection and an answer get through once in four times.
+    eventually("some requests were answered and some were not", async || {
+        let attempt = async {
+            let mut http = admin.http1().await.ok()?;
+            http.request(Method::GET, "/version", Body::None).await.ok()
+        };
+        match within("a request is answered or broken off", attempt).await {
+            Some(_) => answered += 1,
+            None => broken += 1,
+        }
+        answered > 0 && broken > 0
+    })
+    .await;
+    cluster.fault("clear");
+    for _ in 0..20 {
+        admin.get("/version").await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_partition_connections_hang_and_later_go_on() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    let mut watch =
+        Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=b")).await;
+    let mut old = admin.http2().await.unwrap();
+    assert_eq!(old.request(Method::GET, "/version", Body::None).await.unwrap().status, 200);
+    cluster.fault("add partition");
+    // What was under way stands still, nothing is closed, and new connections wait.
+    let mut late = Box::pin(old.request(Method::POST, CONFIG_MAPS, Body::Json(config_map_with("b", "1"))));
+    let mut new = Box::pin(admin.get("/version"));
+    let mut told = Box::pin(watch.next());
+    tokio::select! {
+        answer = &mut late => panic!("an old connection: {answer:?}"),
+        answer = &mut new => panic!("a new connection: {answer:?}"),
+        next = &mut told => panic!("a watch: {next:?}"),
+        () = tokio::time::sleep(A_WHILE) => {}
+    }
+    cluster.fault("clear");
+    assert_eq!(within("the old connection goes on", late).await.unwrap().status, 201);
+    assert_eq!(new.await.status, 200);
+    assert!(matches!(told.await, Next::Event(event) if event.name() == "b"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_cluster_refuses_everybody_and_comes_back_with_its_objects() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    admin.post(CONFIG_MAPS, config_map_with("c", "1")).await.expect(201);
+    let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=true&resourceVersion=0")).await;
+    cluster.fault("add dead-cluster");
+    let ended = within("the watch breaks", async {
+        loop {
+            match watch.next().await {
+                Next::Event(_) => {}
+                end => return end,
+            }
+        }
+    });
+    assert!(matches!(ended.await, Next::Broken(_)), "it ends without a farewell");
+    let refused = admin.http1().await.err().unwrap();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(cluster.fault("list"), "1  dead-cluster\n");
+    cluster.fault("clear");
+    eventually("it is there again", async || admin.http1().await.is_ok()).await;
+    admin.get(&config_map("c")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_api_is_gone_from_everywhere_and_its_objects_stay() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    let jobs = "/apis/batch/v1/namespaces/default/cronjobs";
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "nightly" },
+        "spec": { "schedule": "0 0 1 1 *", "suspend": true, "jobTemplate": { "spec": { "template": { "spec": {
+            "restartPolicy": "Never", "containers": [{ "name": "a", "image": "a" }],
+        } } } } },
+    });
+    admin.post(jobs, job).await.expect(201);
+    let documents = ["/apis/batch", "/apis/batch/v1", "/openapi/v3/apis/batch/v1"];
+    cluster.fault("add missing-api batch/v1");
+    for path in documents.into_iter().chain([jobs]) {
+        assert_eq!(admin.get(path).await.status, 404, "{path}");
+    }
+    for path in ["/apis", "/openapi/v3"] {
+        let text = admin.get(path).await.text();
+        assert!(!text.contains("\"batch") && !text.contains("apis/batch/"), "{path}");
+        assert!(text.contains("apps"), "{path}");
+    }
+    // Of a group with several versions only that one goes.
+    cluster.fault("add missing-api autoscaling/v1");
+    assert_eq!(admin.get("/apis/autoscaling/v1/horizontalpodautoscalers").await.status, 404);
+    assert_eq!(admin.get("/apis/autoscaling/v2/horizontalpodautoscalers").await.status, 200);
+    let group = admin.get("/apis/autoscaling").await.expect(200);
+    assert_eq!(group["versions"].as_array().unwrap().len(), 1, "{group}");
+    cluster.fault("clear");
+    for path in documents {
+        assert_eq!(admin.get(path).await.status, 200, "{path}");
+    }
+    admin.get(&format!("{jobs}/nightly")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_skewed_clock_shows_in_objects_tokens_and_certificates() {
+    let cluster = Cluster::start(&["--nodes=0"]);
+    let admin = cluster.admin();
+    let created = async |name: &str| {
+        let object = admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
+        let text = object["metadata"]["creationTimestamp"].as_str().unwrap().to_string();
+        atoll_meta::time::parse(&text).unwrap().seconds
+    };
+    let token = admin.post(
+        "/api/v1/namespaces/default/serviceaccounts/default/token",
+        json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "expirationSeconds": 7200 } }),
+    );
+    let token = token.await.expect(201)["status"]["token"].as_str().unwrap().to_string();
+    let account = admin.token(&token);
+    assert_ne!(account.get("/version").await.status, 401);
+    let before = created("before").await;
+    cluster.fault("add clock-skew +3h");
+    let during = created("during").await;
+    assert!(during - before >= 3 * 3600, "{before} {during}");
+    assert_eq!(account.get("/version").await.status, 401, "the token has expired");
+    cluster.fault("clear");
+    assert!(created("after").await < during);
+    assert_ne!(account.get("/version").await.status, 401);
+    // To a clock that is far behind, certificates are from the future.
+    cluster.fault("add clock-skew -3h");
+    assert_eq!(admin.get("/version").await.status, 401);
+    cluster.fault("clear");
+    assert_eq!(admin.get("/version").await.status, 200);
+}

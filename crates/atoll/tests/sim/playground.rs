@@ -1,0 +1,130 @@
+//! The playground: started, resumed, reset, and everything it says to try.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::running::Running;
+use crate::support::access::Access;
+use crate::support::programs::{self, succeed};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+
+const CLUSTERS: [&str; 3] = ["east", "west", "north"];
+
+struct Playground {
+    running: Running,
+    directory: PathBuf,
+}
+
+impl Playground {
+    fn start(directory: &Path, arguments: &[&str]) -> Result<Playground, String> {
+        let mut line = vec!["playground", "--data-dir", directory.to_str().unwrap()];
+        line.extend(arguments);
+        let running = Running::start(&line, "The playground is ready")?;
+        Ok(Playground { running, directory: directory.into() })
+    }
+
+    /// The administrator of a cluster, or of the control plane.
+    fn admin(&self, name: &str) -> Access {
+        let place = match name {
+            "atoll" => self.directory.join("control-plane"),
+            cluster => self.directory.join("clusters").join(cluster),
+        };
+        Access::from_kubeconfig(&place.join("admin.kubeconfig"))
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_playground_keeps_what_it_has_until_it_is_reset() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("play");
+    let playground = Playground::start(&directory, &[]).unwrap();
+    // Everybody has a copy of the sample, and of nothing else.
+    for cluster in CLUSTERS {
+        let admin = playground.admin(cluster);
+        let greeting = admin.get(&config_map("hello")).await.expect(200)["data"]["greeting"].clone();
+        assert_eq!(greeting, format!("Hello from {cluster}"));
+        admin.post(CONFIG_MAPS, config_map_with(cluster, "mine")).await.expect(201);
+        admin.delete("/api/v1/namespaces/default/services/hello").await.expect(200);
+    }
+    for cluster in CLUSTERS {
+        let seen = playground.admin(cluster).get(CONFIG_MAPS).await.expect(200);
+        let others =
+            CLUSTERS.iter().filter(|other| crate::support::access::names(&seen).contains(&other.to_string()));
+        assert_eq!(others.collect::<Vec<_>>(), [&cluster], "clusters do not see each other");
+    }
+    assert_eq!(playground.admin("atoll").get(&config_map("east")).await.status, 404);
+    let refused = Playground::start(&directory, &["--reset"]).err().unwrap();
+    assert!(refused.contains("already runs"), "{refused}");
+    let before: Vec<Access> = CLUSTERS.iter().map(|cluster| playground.admin(cluster)).collect();
+    playground.running.stop();
+
+    let playground = Playground::start(&directory, &[]).unwrap();
+    assert!(playground.running.said[0].starts_with("Resuming"), "{:?}", playground.running.said);
+    for (cluster, before) in CLUSTERS.iter().zip(before) {
+        let admin = playground.admin(cluster);
+        // Same port, unless somebody else has it; same authority: who was trusted before still is.
+        let still = admin.with_identity_of(&before);
+        assert_eq!(still.get(&config_map(cluster)).await.expect(200)["data"]["value"], "mine");
+        assert_eq!(
+            admin.get("/api/v1/namespaces/default/services/hello").await.status,
+            404,
+            "what was removed"
+        );
+    }
+    playground.running.stop();
+
+    let playground = Playground::start(&directory, &["--reset", "--clusters", "2", "--nodes", "1"]).unwrap();
+    assert!(playground.running.said[0].starts_with("Starting"), "{:?}", playground.running.said);
+    assert!(!directory.join("clusters/north").exists());
+    assert_eq!(playground.admin("east").get(&config_map("east")).await.status, 404);
+    playground.admin("west").get(&config_map("hello")).await.expect(200);
+    // As ctrl-c does.
+    let mut running = playground.running;
+    running.signal("INT");
+    assert!(running.wait().success());
+}
+
+#[test]
+fn a_directory_that_is_no_playgrounds_is_left_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let theirs = parent.path().join("letters.txt");
+    std::fs::write(&theirs, "dear ann").unwrap();
+    for arguments in [&[][..], &["--reset"]] {
+        let refused = Playground::start(parent.path(), arguments).err().unwrap();
+        assert!(refused.contains("nothing was touched; choose another with --data-dir"), "{refused}");
+    }
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "dear ann");
+    assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_printed_works_as_it_is_printed() {
+    let Some(programs) = programs::kubectl() else { return };
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("it's a place");
+    let playground = Playground::start(&directory, &[]).unwrap();
+    let said = playground.running.hear("--reset");
+    let is_command = |line: &&str| line.starts_with("kubectl ") || line.contains(" sim fault ");
+    let commands: Vec<&str> = said.iter().map(|line| line.trim()).filter(is_command).collect();
+    assert!(commands.len() >= 6, "{said:?}");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    for command in commands {
+        let printed =
+            succeed(Command::new("sh").args(["-c", command]).env("PATH", &path).env_remove("KUBECONFIG"));
+        assert!(!printed.contains("error"), "{command}: {printed}");
+    }
+    let contexts = |arguments: &[&str]| {
+        let mut kubectl = Command::new(programs.join("kubectl"));
+        succeed(kubectl.arg("--kubeconfig").arg(playground.kubeconfig()).args(arguments))
+    };
+    assert_eq!(contexts(&["config", "get-contexts", "-o", "name"]), "atoll\neast\nnorth\nwest\n");
+    assert_eq!(contexts(&["config", "current-context"]), "atoll\n");
+    let scaled = "/apis/apps/v1/namespaces/default/deployments/hello";
+    let north = playground.admin("north");
+    eventually("it is scaled", async || north.get(scaled).await.expect(200)["spec"]["replicas"] == 10).await;
+    playground.running.stop();
+}

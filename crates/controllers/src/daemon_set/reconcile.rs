@@ -1,0 +1,318 @@
+//! From nodes and pods to pods that are to be made and deleted.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use atoll_meta::object;
+use atoll_meta::time::Timestamp;
+use serde_json::Value;
+
+use super::placement::{Wishes, target};
+use crate::history::REVISION_LABEL;
+use crate::pods::{is_available, is_ready, is_terminal, phase};
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
+
+pub struct Observed<'a> {
+    pub set: &'a Value,
+    pub nodes: &'a [Arc<Value>],
+    pub pods: &'a [Arc<Value>],
+    /// The hash of the revision that pods are to have.
+    pub hash: &'a str,
+    pub now: Timestamp,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Nodes that are to get a pod.
+    pub create: Vec<String>,
+    pub delete: Vec<Arc<Value>>,
+    /// Pods that have failed, with their nodes; each is deleted, but not too often.
+    pub failed: Vec<(String, Arc<Value>)>,
+    /// Pods that have succeeded, with their nodes, which is not what they are for.
+    pub succeeded: Vec<(String, Arc<Value>)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub desired: i64,
+    pub current: i64,
+    pub misscheduled: i64,
+    pub ready: i64,
+    pub updated: i64,
+    pub available: i64,
+}
+
+type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Value>>>;
+
+/// Pods by the node that they are on or will be. Those that have ended and are going are of no interest.
+fn by_node<'a>(seen: &Observed<'a>) -> ByNode<'a> {
+    let mut found = ByNode::new();
+    let living = seen.pods.iter().filter(|pod| !(is_terminal(pod) && object::is_being_deleted(pod)));
+    for (node, pod) in living.filter_map(|pod| Some((target(pod)?, pod))) {
+        found.entry(node).or_default().push(pod);
+    }
+    found
+}
+
+/// Whether a pod is of the template that the set has now.
+fn is_updated(seen: &Observed<'_>, pod: &Value) -> bool {
+    let generation = object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
+    let of_generation = generation.is_some_and(|generation| {
+        object::label(pod, TEMPLATE_GENERATION_LABEL) == Some(generation.to_string().as_str())
+    });
+    of_generation || object::label(pod, REVISION_LABEL) == Some(seen.hash)
+}
+
+pub fn template_generation(set: &Value) -> Option<(&'static str, String)> {
+    let generation = object::annotation(set, TEMPLATE_GENERATION)?.parse::<i64>().ok()?;
+    Some((TEMPLATE_GENERATION_LABEL, generation.to_string()))
+}
+
+pub fn min_ready_seconds(set: &Value) -> i64 {
+    set["spec"]["minReadySeconds"].as_i64().unwrap_or(0)
+}
+
+fn is_fit(seen: &Observed<'_>, pod: &Value) -> bool {
+    is_available(pod, min_ready_seconds(seen.set), seen.now)
+}
+
+/// Those that have a node first, then the oldest.
+fn oldest_first(one: &&Arc<Value>, other: &&Arc<Value>) -> Ordering {
+    let is_waiting = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    let created = |pod| object::creation_timestamp(pod).unwrap_or_default();
+    is_waiting(one)
+        .cmp(&is_waiting(other))
+        .then_with(|| created(one).cmp(created(other)))
+        .then_with(|| object::name(one).cmp(object::name(other)))
+}
+
+/// Which nodes need a pod, and which pods are where they should not be.
+pub fn manage(seen: &Observed<'_>) -> Changes {
+    let (wishes, on) = (Wishes::of(seen.set), by_node(seen));
+    let surges = limits(seen.set, 1).surge > 0;
+    let mut changes = Changes::default();
+    for node in seen.nodes {
+        let (fit, name) = (wishes.fit(node), object::name(node));
+        let pods = on.get(name);
+        match pods {
+            None if fit.should_run => changes.create.push(name.into()),
+            _ if fit.should_continue => {
+                let running = sort_out(pods.map_or(&[], Vec::as_slice), name, &mut changes);
+                match surges {
+                    true if running.is_empty() && fit.should_run => changes.create.push(name.into()),
+                    true => prune_surge(seen, &running, &mut changes),
+                    false => changes.delete.extend(running.into_iter().skip(1).cloned()),
+                }
+            }
+            _ => {
+                let living = pods.into_iter().flatten().filter(|pod| !object::is_being_deleted(pod));
+                changes.delete.extend(living.map(|pod| (*pod).clone()));
+            }
+        }
+    }
+    // Nobody else will ever delete a pod that waits for a node which is gone.
+    let is_gone = |node: &str| !seen.nodes.iter().any(|known| object::name(known) == node);
+    for pods in on.iter().filter(|(node, _)| is_gone(node)).map(|(_, pods)| pods) {
+        let waiting = pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
+        changes.delete.extend(waiting.map(|pod| (*pod).clone()));
+    }
+    changes.delete.retain(|pod| !object::is_being_deleted(pod));
+    changes
+}
+
+/// The pods of a node that run or will, the oldest first. Those that have ended are noted.
+fn sort_out<'a>(pods: &[&'a Arc<Value>], node: &str, changes: &mut Changes) -> Vec<&'a Arc<Value>> {
+    let mut running = Vec::new();
+    for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
+        match phase(pod) {
+            "Failed" => changes.failed.push((node.into(), (*pod).clone())),
+            "Succeeded" => changes.succeeded.push((node.into(), (*pod).clone())),
+            _ => running.push(*pod),
+        }
+    }
+    running.sort_by(oldest_first);
+    running
+}
+
+/// Where a new pod may run beside an old one: one of each stays, and the old one until the new one is available.
+fn prune_surge(seen: &Observed<'_>, running: &[&Arc<Value>], changes: &mut Changes) {
+    if running.len() <= 1 {
+        return;
+    }
+    let (mut new, mut old) = (None, None);
+    for pod in running {
+        let place = if object::label(pod, REVISION_LABEL) == Some(seen.hash) { &mut new } else { &mut old };
+        match place {
+            None => *place = Some(*pod),
+            Some(_) => changes.delete.push((*pod).clone()),
+        }
+    }
+    if let (Some(new), Some(old)) = (new, old)
+        && (!is_ready(old) || is_fit(seen, new))
+    {
+        changes.delete.push(old.clone());
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    surge: i64,
+    unavailable: i64,
+}
+
+/// How many pods may be missing or too many during an update.
+fn limits(set: &Value, desired: i64) -> Limits {
+    let strategy = &set["spec"]["updateStrategy"];
+    let rolling = &strategy["rollingUpdate"];
+    if strategy["type"] != "RollingUpdate" || rolling.is_null() {
+        return Limits { surge: 0, unavailable: 0 };
+    }
+    Limits { surge: scaled(&rolling["maxSurge"], desired), unavailable: scaled(&rolling["maxUnavailable"], desired) }
+}
+
+/// A number, or a percentage of `total`, rounded up.
+fn scaled(value: &Value, total: i64) -> i64 {
+    let percent = || value.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
+    value.as_i64().or_else(|| Some((percent()?.saturating_mul(total) + 99).div_euclid(100))).unwrap_or(0)
+}
+
+/// What an update is to do next, where it may.
+pub fn roll(seen: &Observed<'_>) -> Changes {
+    if seen.set["spec"]["updateStrategy"]["type"] != "RollingUpdate" {
+        return Changes::default();
+    }
+    let (wishes, mut on) = (Wishes::of(seen.set), by_node(seen));
+    let wanted: Vec<&str> =
+        seen.nodes.iter().filter(|node| wishes.fit(node).should_run).map(|node| object::name(node)).collect();
+    for node in &wanted {
+        on.entry(node).or_default();
+    }
+    let desired = wanted.len() as i64;
+    let mut limits = limits(seen.set, desired);
+    if desired > 0 && limits == (Limits { surge: 0, unavailable: 0 }) {
+        limits.unavailable = 1;
+    }
+    match limits.surge {
+        0 => replace(seen, &on, limits.unavailable),
+        surge => surge_over(seen, &on, &wanted, surge),
+    }
+}
+
+/// The new and the old pod of a node; `None` if there are more of a kind.
+fn new_and_old<'a>(
+    seen: &Observed<'_>,
+    pods: &[&'a Arc<Value>],
+) -> Option<(Option<&'a Arc<Value>>, Option<&'a Arc<Value>>)> {
+    let (mut new, mut old) = (None, None);
+    for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
+        let place = if is_updated(seen, pod) { &mut new } else { &mut old };
+        if place.replace(*pod).is_some() {
+            return None;
+        }
+    }
+    Some((new, old))
+}
+
+/// Deletes old pods: those that are not available anyhow, and others as long as few are missing.
+fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
+    let (mut unavailable, mut replaced, mut candidates) = (0, Vec::new(), Vec::new());
+    for pods in on.values() {
+        match new_and_old(seen, pods) {
+            Some((None, Some(old))) if !is_fit(seen, old) => {
+                replaced.push(old.clone());
+                unavailable += 1;
+            }
+            Some((None, Some(old))) => candidates.push(old.clone()),
+            Some((Some(new), None)) => unavailable += i64::from(!is_fit(seen, new)),
+            // A pod is missing, or there are too many: that is set right first.
+            _ => unavailable += 1,
+        }
+    }
+    let more = usize::try_from(most - unavailable).unwrap_or(0);
+    replaced.extend(candidates.into_iter().take(more));
+    Changes { delete: replaced, ..Changes::default() }
+}
+
+/// Makes new pods beside old ones, as many as may be, and deletes the old ones when the new ones are available.
+fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &[&str], most: i64) -> Changes {
+    let mut changes = Changes::default();
+    let (mut misplaced, mut candidates) = (Vec::new(), Vec::new());
+    let (mut surging, mut available) = (0, 0);
+    for (node, pods) in on {
+        let Some((new, old)) = new_and_old(seen, pods) else {
+            surging += 1;
+            continue;
+        };
+        available += i64::from(old.or(new).is_some_and(|pod| is_fit(seen, pod)));
+        let should_run = wanted.contains(node);
+        match (new, old) {
+            (_, None) => {}
+            (None, Some(old)) => match (is_fit(seen, old), should_run) {
+                (false, false) => changes.delete.push(old.clone()),
+                (false, true) => changes.create.push((*node).into()),
+                (true, false) => misplaced.push(old.clone()),
+                (true, true) => candidates.push((*node).to_owned()),
+            },
+            (Some(new), Some(_)) if !is_fit(seen, new) => surging += 1,
+            (Some(_), Some(old)) => changes.delete.push(old.clone()),
+        }
+    }
+    // Whoever wants to surge wants all to be available: a pod goes only when there are enough elsewhere.
+    let spare = usize::try_from(available - wanted.len() as i64).unwrap_or(0);
+    changes.delete.extend(misplaced.into_iter().take(spare));
+    let more = usize::try_from(most - surging).unwrap_or(0);
+    changes.create.extend(candidates.into_iter().take(more));
+    changes
+}
+
+pub fn counts(seen: &Observed<'_>) -> Counts {
+    let (wishes, on) = (Wishes::of(seen.set), by_node(seen));
+    let mut counts = Counts::default();
+    for node in seen.nodes {
+        let oldest = on.get(object::name(node)).and_then(|pods| pods.iter().copied().min_by(oldest_first));
+        if !wishes.fit(node).should_run {
+            counts.misscheduled += i64::from(oldest.is_some());
+            continue;
+        }
+        counts.desired += 1;
+        let Some(pod) = oldest else { continue };
+        counts.current += 1;
+        counts.ready += i64::from(is_ready(pod));
+        counts.available += i64::from(is_ready(pod) && is_fit(seen, pod));
+        counts.updated += i64::from(is_updated(seen, pod));
+    }
+    counts
+}
+
+/// The status with these counts, if that is news.
+pub fn status(set: &Value, counts: Counts) -> Option<Value> {
+    let fields = [
+        ("currentNumberScheduled", counts.current, true),
+        ("numberMisscheduled", counts.misscheduled, true),
+        ("desiredNumberScheduled", counts.desired, true),
+        ("numberReady", counts.ready, true),
+        ("observedGeneration", object::generation(set), false),
+        ("updatedNumberScheduled", counts.updated, false),
+        ("numberAvailable", counts.available, false),
+        ("numberUnavailable", counts.desired - counts.available, false),
+    ];
+    let old = &set["status"];
+    if fields.iter().all(|(field, count, _)| old[*field].as_i64().unwrap_or(0) == *count) {
+        return None;
+    }
+    let mut status = if old.is_object() { old.clone() } else { Value::Object(serde_json::Map::new()) };
+    for (field, count, always) in fields {
+        match (count == 0 && !always, status.as_object_mut()) {
+            (true, Some(status)) => drop(status.remove(field)),
+            _ => status[field] = count.into(),
+        }
+    }
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests;

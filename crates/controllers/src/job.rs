@@ -1,0 +1,111 @@
+//! Jobs: pods that run to an end, counted once each.
+//!
+//! ```text
+//!   jobs, pods ─► queue ─► look ─┬─ it goes on: manage ─► pods made, deleted
+//!                                └─ it is over: active pods deleted
+//!                                        └─► track ─► status ─► pods lose their mark ─► count, finish ─► status
+//!   pods with the mark and no job ─► orphans: they lose it
+//! ```
+
+mod act;
+mod backoff;
+mod indexes;
+mod make;
+mod orphans;
+mod policies;
+mod reconcile;
+mod status;
+mod sync;
+mod track;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use atoll_informer::{Cache, Key, Queue, World, resources};
+use atoll_meta::object;
+use serde_json::Value;
+
+use self::backoff::Failures;
+use crate::claim;
+use crate::context::Context;
+use crate::pods::Maker;
+use crate::wake;
+
+pub(crate) use self::status::finished;
+
+/// Jobs that are looked at together.
+const AT_ONCE: usize = 8;
+/// What happens to many pods is looked at once.
+const BATCH: Duration = Duration::from_millis(100);
+/// Who manages jobs that do not say otherwise.
+const OURSELVES: &str = "kubernetes.io/job-controller";
+
+struct Controller {
+    context: Context,
+    world: World,
+    jobs: Arc<Cache>,
+    pods: Arc<Cache>,
+    /// The index of pods that nobody manages.
+    orphans: usize,
+    maker: Maker,
+    /// Failures since the last success, by job.
+    failures: Mutex<HashMap<Key, Failures>>,
+}
+
+pub async fn run(context: Context) {
+    let informers = context.informers.clone();
+    let pods = informers.of(&resources::PODS);
+    let controller = Arc::new(Controller {
+        world: informers.world().clone(),
+        jobs: informers.of(&resources::JOBS),
+        orphans: pods.index(claim::orphans),
+        maker: Maker {
+            world: informers.world().clone(),
+            cache: pods.clone(),
+            recorder: context.events.recorder("job-controller"),
+            owners: &resources::JOBS,
+        },
+        pods,
+        failures: Mutex::default(),
+        context,
+    });
+    let (queue, orphans) = (Queue::new(), Queue::new());
+    wake::itself(&controller.jobs, &queue);
+    wake::owners_after(&controller.pods, &controller.jobs, &queue, BATCH);
+    controller.wake_orphans(&orphans);
+    controller.jobs.synced().await;
+    controller.pods.synced().await;
+    let freeing = controller.clone();
+    tokio::join!(
+        queue.work("jobs", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(key).await }
+        }),
+        orphans.work("pods of jobs that are gone", AT_ONCE, move |key| {
+            let controller = freeing.clone();
+            async move { controller.free(key).await }
+        }),
+    );
+}
+
+/// Whether a job is somebody else's to run.
+fn is_managed_elsewhere(job: &Value) -> bool {
+    job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != OURSELVES)
+}
+
+fn is_finished(job: &Value) -> bool {
+    finished(job).is_some()
+}
+
+/// The job that manages a pod, if there is one.
+fn job_of(jobs: &Cache, pod: &Value) -> Option<Arc<Value>> {
+    jobs.get(&claim::manager(jobs, &resources::JOBS, pod)?)
+}
+
+/// Whether a job is what a pod says it is managed by, there or not.
+fn is_of_a_job(pod: &Value) -> bool {
+    object::controller_of(pod).is_some_and(|owner| {
+        owner.kind == resources::JOBS.kind && owner.api_version == resources::JOBS.api_version()
+    })
+}

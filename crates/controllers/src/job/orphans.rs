@@ -1,0 +1,53 @@
+//! Pods that still have the mark when there is no job any more to count them.
+
+use atoll_informer::{Key, Next, Queue};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use super::make::is_tracked;
+use super::{Controller, is_finished, is_managed_elsewhere, is_of_a_job, job_of};
+
+impl Controller {
+    /// Adds pods to `queue` that may have lost their job.
+    pub(super) fn wake_orphans(&self, queue: &Queue) {
+        let (jobs, orphans) = (self.jobs.clone(), queue.clone());
+        self.pods.listen(move |change| {
+            let Some(pod) = change.new.as_deref().filter(|pod| is_tracked(pod)) else { return };
+            let is_alone = match object::controller_of(pod) {
+                None => true,
+                Some(_) => is_of_a_job(pod) && job_of(&jobs, pod).is_none_or(|job| is_finished(&job)),
+            };
+            if is_alone {
+                orphans.add(change.key.clone());
+            }
+        });
+        let (pods, orphans) = (self.pods.clone(), queue.clone());
+        self.jobs.listen(move |change| {
+            if change.new.as_deref().is_some_and(|job| !is_finished(job)) {
+                return;
+            }
+            for pod in pods.owned_by(object::uid(change.object())).iter().filter(|pod| is_tracked(pod)) {
+                orphans.add(Key::of(pod));
+            }
+        });
+    }
+
+    /// Takes the mark from a pod that nobody will count.
+    pub(super) async fn free(&self, key: Key) -> Result<Next, Status> {
+        let Some(pod) = self.pods.get(&key).filter(|pod| is_tracked(pod)) else { return Ok(Next::Done) };
+        if self.is_alone(&pod) {
+            self.unmark(&pod).await?;
+        }
+        Ok(Next::Done)
+    }
+
+    fn is_alone(&self, pod: &Value) -> bool {
+        match object::controller_of(pod) {
+            None => true,
+            Some(_) if !is_of_a_job(pod) => false,
+            Some(_) => job_of(&self.jobs, pod).is_none_or(|job| {
+                is_finished(&job) && !is_managed_elsewhere(&job) && self.context.acts_on(&job)
+            }),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What failures mean, and when enough has succeeded.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use super::indexes::Indexes;
+
+/// What a policy says of a pod that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No rule is about it, or one that says so: it counts.
+    Count,
+    Ignore,
+    FailIndex,
+    /// With the reason why.
+    FailJob(String),
+}
+
+impl Verdict {
+    /// Whether the failure uses up a try.
+    pub fn counts(&self) -> bool {
+        *self != Verdict::Ignore
+    }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// What the first rule that is about a failed pod says.
+pub fn verdict(policy: &Value, pod: &Value) -> Verdict {
+    for (place, rule) in items(&policy["rules"]).enumerate() {
+        let why = match (&rule["onExitCodes"], &rule["onPodConditions"]) {
+            (Value::Object(_), _) => exit(&rule["onExitCodes"], pod),
+            (_, Value::Array(_)) => condition(&rule["onPodConditions"], pod),
+            _ => None,
+        };
+        let Some(why) = why else { continue };
+        match rule["action"].as_str() {
+            Some("Ignore") => return Verdict::Ignore,
+            Some("Count") => return Verdict::Count,
+            Some("FailIndex") => return Verdict::FailIndex,
+            Some("FailJob") => {
+                return Verdict::FailJob(format!("{why} matching FailJob rule at index {place}"));
+            }
+            _ => {}
+        }
+    }
+    Verdict::Count
+}
+
+/// How a container ended, if the rule is about that.
+fn exit(rule: &Value, pod: &Value) -> Option<String> {
+    let status = &pod["status"];
+    let all = items(&status["containerStatuses"]).chain(items(&status["initContainerStatuses"]));
+    let name = rule["containerName"].as_str();
+    for container in all {
+        let Some(code) = container["state"]["terminated"]["exitCode"].as_i64().filter(|code| *code != 0)
+        else {
+            continue;
+        };
+        let named = name.is_none_or(|name| container["name"] == name);
+        let listed = items(&rule["values"]).any(|value| value.as_i64() == Some(code));
+        let matched = match rule["operator"].as_str() {
+            Some("In") => listed,
+            Some("NotIn") => !listed,
+            _ => false,
+        };
+        if named && matched {
+            let container = container["name"].as_str().unwrap_or_default();
+            let (namespace, name) = (object::namespace(pod), object::name(pod));
+            return Some(format!(
+                "Container {container} for pod {namespace}/{name} failed with exit code {code}"
+            ));
+        }
+    }
+    None
+}
+
+fn condition(patterns: &Value, pod: &Value) -> Option<String> {
+    let matched = items(&pod["status"]["conditions"]).find(|condition| {
+        items(patterns)
+            .any(|pattern| condition["type"] == pattern["type"] && condition["status"] == pattern["status"])
+    })?;
+    let (namespace, name) = (object::namespace(pod), object::name(pod));
+    let kind = matched["type"].as_str().unwrap_or_default();
+    Some(format!("Pod {namespace}/{name} has condition {kind}"))
+}
+
+/// Why a job is a success before all indexes are, if it is.
+pub fn success(policy: &Value, completions: i64, succeeded: &Indexes) -> Option<String> {
+    if succeeded.is_empty() {
+        return None;
+    }
+    let is_met = |rule: &Value| {
+        let count = rule["succeededCount"].as_i64();
+        match rule["succeededIndexes"].as_str() {
+            Some(text) => {
+                let required = Indexes::parse(text, completions);
+                let done = required.in_common(succeeded);
+                !required.is_empty() && (done == required.total() || count.is_some_and(|count| done >= count))
+            }
+            None => count.is_some_and(|count| succeeded.total() >= count),
+        }
+    };
+    let place = items(&policy["rules"]).position(is_met)?;
+    Some(format!("Matched rules at index {place}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! From a job and its pods to what it has come to and what pods are to be made or deleted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::object;
+use atoll_meta::time::{self, Timestamp};
+use serde_json::Value;
+
+use super::backoff::{self, Failures};
+use super::indexes::Indexes;
+use super::make::{failures_before, index, indexed, is_indexed, is_tracked, plain};
+use super::policies::{Verdict, success, verdict};
+use super::status::{Condition, FAILED, FAILURE_TARGET, JobStatus, SUCCESS_CRITERIA_MET, SUSPENDED};
+use crate::pods::{Neighbours, first_to_go, is_active, is_ready, is_terminating, phase};
+
+/// Pods that are made or deleted at most before the job is looked at again.
+const AT_MOST: usize = 500;
+
+pub struct Observed<'a> {
+    pub job: &'a Value,
+    pub pods: &'a [Arc<Value>],
+    /// What is remembered of pods that failed before.
+    pub failures: Failures,
+    pub now: Timestamp,
+}
+
+/// A job, understood.
+pub struct View<'a> {
+    pub job: &'a Value,
+    pub pods: &'a [Arc<Value>],
+    pub now: Timestamp,
+    pub status: JobStatus,
+    pub active: Vec<Arc<Value>>,
+    pub ready: i64,
+    pub terminating: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub failures: Failures,
+    /// What the job has come to.
+    pub finished: Option<Condition>,
+    /// The indexes that have succeeded, as was known before and as is known now.
+    pub known_indexes: Indexes,
+    pub succeeded_indexes: Indexes,
+    /// Where each index may fail a number of times.
+    pub failed_indexes: Option<Indexes>,
+    /// Pods that failed and stay until there is another one to remember how often their index did.
+    pub delayed: BTreeMap<i64, Arc<Value>>,
+    /// How long the job may still take.
+    pub time_left: Option<Duration>,
+}
+
+/// What is to be done about pods.
+#[derive(Debug, PartialEq)]
+pub enum Manage {
+    Nothing,
+    /// No pod may be made yet.
+    Wait(Duration),
+    /// They are not to be counted.
+    Delete(Vec<Arc<Value>>),
+    Create(Vec<Value>),
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Managed {
+    pub created: i64,
+    pub deleted: i64,
+    pub deleted_ready: i64,
+}
+
+pub fn completions(job: &Value) -> Option<i64> {
+    job["spec"]["completions"].as_i64()
+}
+
+pub fn is_suspended(job: &Value) -> bool {
+    job["spec"]["suspend"] == true
+}
+
+/// Whether a pod that is being deleted is replaced only when it has ended.
+fn replaces_only_failed(job: &Value) -> bool {
+    job["spec"]["podReplacementPolicy"] == "Failed" || !job["spec"]["podFailurePolicy"].is_null()
+}
+
+pub fn is_failed(job: &Value, pod: &Value) -> bool {
+    phase(pod) == "Failed"
+        || (!replaces_only_failed(job) && object::is_being_deleted(pod) && phase(pod) != "Succeeded")
+}
+
+/// The index of a pod, if the job has such an index.
+pub fn valid_index(job: &Value, pod: &Value) -> Option<i64> {
+    index(pod).filter(|index| *index < completions(job).unwrap_or(0))
+}
+
+pub fn look<'a>(seen: &Observed<'a>) -> View<'a> {
+    let job = seen.job;
+    let mut status = JobStatus::of(job);
+    let active: Vec<Arc<Value>> = seen.pods.iter().filter(|pod| is_active(pod)).cloned().collect();
+    // Pods that have ended and that the status knows nothing of.
+    let fresh = |known: &[String]| {
+        let known = known.to_vec();
+        let is_fresh = move |pod: &&Arc<Value>| {
+            is_tracked(pod)
+                && !known.iter().any(|uid| uid == object::uid(pod))
+                && (!is_indexed(job) || valid_index(job, pod).is_some())
+        };
+        seen.pods.iter().filter(is_fresh)
+    };
+    let new_succeeded: Vec<_> =
+        fresh(&status.uncounted_succeeded).filter(|pod| phase(pod) == "Succeeded").collect();
+    let new_failed: Vec<_> = fresh(&status.uncounted_failed).filter(|pod| is_failed(job, pod)).collect();
+    let policy = &job["spec"]["podFailurePolicy"];
+    let counted = new_failed.iter().filter(|pod| verdict(policy, pod).counts()).count();
+    if status.start_time.is_none() && !is_suspended(job) {
+        status.start_time = Some(seen.now.to_time());
+    }
+    let sum = |known: i64, new: usize, uncounted: &[String]| known + new as i64 + uncounted.len() as i64;
+    let mut view = View {
+        job,
+        pods: seen.pods,
+        now: seen.now,
+        ready: active.iter().filter(|pod| is_ready(pod)).count() as i64,
+        terminating: seen.pods.iter().filter(|pod| is_terminating(pod)).count() as i64,
+        active,
+        succeeded: sum(status.succeeded, new_succeeded.len(), &status.uncounted_succeeded),
+        failed: sum(status.failed, counted, &status.uncounted_failed),
+        failures: seen
+            .failures
+            .and(new_succeeded.iter().map(|pod| pod.as_ref()), new_failed.iter().map(|pod| pod.as_ref())),
+        status,
+        finished: None,
+        known_indexes: Indexes::default(),
+        succeeded_indexes: Indexes::default(),
+        failed_indexes: None,
+        delayed: BTreeMap::new(),
+        time_left: None,
+    };
+    view.finished = view.known_end().or_else(|| view.failure());
+    if is_indexed(job) {
+        view.look_at_indexes();
+    }
+    view
+}
+
+impl View<'_> {
+    /// What was decided before.
+    fn known_end(&self) -> Option<Condition> {
+        let failure = || self.status.condition(FAILURE_TARGET).map(|target| target.as_kind(FAILED));
+        self.status.condition(SUCCESS_CRITERIA_MET).or_else(failure)
+    }
+
+    fn failure(&mut self) -> Option<Condition> {
+        let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
+        let policy = &self.job["spec"]["podFailurePolicy"];
+        let failed = self.pods.iter().filter(|pod| is_failed(self.job, pod));
+        let fatal = failed.into_iter().find_map(|pod| match verdict(policy, pod) {
+            Verdict::FailJob(why) => Some(why),
+            _ => None,
+        });
+        if let Some(why) = fatal {
+            return because("PodFailurePolicy", &why);
+        }
+        let limit = self.job["spec"]["backoffLimit"].as_i64().unwrap_or(6);
+        if self.failed > limit || self.restarts_exceed(limit) {
+            return because("BackoffLimitExceeded", "Job has reached the specified backoff limit");
+        }
+        let (Some(allowed), false) =
+            (self.job["spec"]["activeDeadlineSeconds"].as_i64(), is_suspended(self.job))
+        else {
+            return None;
+        };
+        let started = self.status.start_time.as_deref().and_then(|text| time::parse(text).ok())?;
+        let deadline = Timestamp::new(started.seconds.saturating_add(allowed), started.nanos);
+        if deadline <= self.now {
+            return because("DeadlineExceeded", "Job was active longer than specified deadline");
+        }
+        self.time_left = Some(backoff::until(deadline, self.now));
+        None
+    }
+
+    /// Whether containers of pods that restart by themselves did so too often.
+    fn restarts_exceed(&self, limit: i64) -> bool {
+        if self.job["spec"]["template"]["spec"]["restartPolicy"] != "OnFailure" {
+            return false;
+        }
+        let restarts: i64 = self
+            .pods
+            .iter()
+            .filter(|pod| matches!(phase(pod), "Running" | "Pending"))
+            .flat_map(|pod| ["initContainerStatuses", "containerStatuses"].map(|list| &pod["status"][list]))
+            .flat_map(|list| list.as_array().into_iter().flatten())
+            .map(|status| status["restartCount"].as_i64().unwrap_or(0))
+            .sum();
+        if limit == 0 { restarts > 0 } else { restarts >= limit }
+    }
+
+    fn look_at_indexes(&mut self) {
+        let (job, completions) = (self.job, completions(self.job).unwrap_or(0));
+        let tracked = |pods: &[Arc<Value>], is_meant: &dyn Fn(&Value) -> bool| {
+            let meant = pods.iter().filter(|pod| is_tracked(pod) && is_meant(pod));
+            Indexes::of(meant.filter_map(|pod| valid_index(job, pod)))
+        };
+        self.known_indexes = Indexes::parse(&self.status.completed_indexes, completions);
+        let new = tracked(self.pods, &|pod| phase(pod) == "Succeeded");
+        self.succeeded_indexes = self.known_indexes.and(&new);
+        self.succeeded = self.succeeded_indexes.total();
+        if !job["spec"]["backoffLimitPerIndex"].is_null() {
+            let known = self.status.failed_indexes.as_deref().unwrap_or_default();
+            let new = tracked(self.pods, &|pod| self.is_index_failed(pod));
+            let failed = Indexes::parse(known, completions).and(&new);
+            if self.finished.is_none() {
+                self.finished = self.failure_by_index(&failed, completions);
+            }
+            self.failed_indexes = Some(failed);
+            self.delayed = self.delayed_pods();
+        }
+        if self.finished.is_none()
+            && let Some(message) =
+                success(&job["spec"]["successPolicy"], completions, &self.succeeded_indexes)
+        {
+            self.finished = Some(Condition::new(SUCCESS_CRITERIA_MET, "SuccessPolicy", message));
+        }
+    }
+
+    fn is_index_failed(&self, pod: &Value) -> bool {
+        if !is_failed(self.job, pod) {
+            return false;
+        }
+        let limit = self.job["spec"]["backoffLimitPerIndex"].as_i64().unwrap_or(0);
+        match verdict(&self.job["spec"]["podFailurePolicy"], pod) {
+            Verdict::FailIndex => true,
+            verdict => verdict.counts() && failures_before(pod).0 >= limit,
+        }
+    }
+
+    fn failure_by_index(&self, failed: &Indexes, completions: i64) -> Option<Condition> {
+        let because = |reason, message: &str| Some(Condition::new(FAILURE_TARGET, reason, message));
+        let most = self.job["spec"]["maxFailedIndexes"].as_i64();
+        if most.is_some_and(|most| failed.total() > most) {
+            let message = "Job has exceeded the specified maximal number of failed indexes";
+            return because("MaxFailedIndexesExceeded", message);
+        }
+        if failed.total() > 0 && failed.total() + self.succeeded_indexes.total() >= completions {
+            return because("FailedIndexes", "Job has failed indexes");
+        }
+        None
+    }
+
+    fn delayed_pods(&self) -> BTreeMap<i64, Arc<Value>> {
+        let active = Indexes::of(self.active.iter().filter_map(|pod| index(pod)));
+        let is_over = |index: i64| {
+            self.succeeded_indexes.has(index)
+                || active.has(index)
+                || self.failed_indexes.as_ref().is_some_and(|failed| failed.has(index))
+        };
+        let failures = |pod: &Value| failures_before(pod).0 + failures_before(pod).1;
+        let mut delayed: BTreeMap<i64, Arc<Value>> = BTreeMap::new();
+        for pod in self.pods.iter().filter(|pod| is_tracked(pod) && is_failed(self.job, pod)) {
+            let Some(index) = valid_index(self.job, pod).filter(|index| !is_over(*index)) else { continue };
+            let is_last = delayed.get(&index).is_none_or(|other| {
+                failures(other) <= failures(pod) && backoff::finished(pod) >= backoff::finished(other)
+            });
+            if is_last {
+                delayed.insert(index, pod.clone());
+            }
+        }
+        delayed
+    }
+
+    /// What is to be done about pods of a job that goes on.
+    pub fn manage(&self) -> Manage {
+        let (job, active) = (self.job, self.active.len() as i64);
+        if is_suspended(job) {
+            return deletion(self.to_remove(active));
+        }
+        let parallelism = job["spec"]["parallelism"].as_i64().unwrap_or(1);
+        let wanted = match completions(job) {
+            Some(completions) => (completions - self.succeeded).min(parallelism).max(0),
+            // Once one has succeeded, those that run may go on, and no more are needed.
+            None if self.succeeded > 0 => active,
+            None => parallelism,
+        };
+        let mut surplus = self.to_remove((active - wanted).max(0));
+        if !surplus.is_empty() {
+            surplus.truncate(AT_MOST);
+            return deletion(surplus);
+        }
+        let ending = if replaces_only_failed(job) { self.terminating } else { 0 };
+        let missing = usize::try_from(wanted - ending - active).unwrap_or(0).min(AT_MOST);
+        if missing == 0 {
+            return Manage::Nothing;
+        }
+        self.creation(missing)
+    }
+
+    fn creation(&self, missing: usize) -> Manage {
+        let per_index = !self.job["spec"]["backoffLimitPerIndex"].is_null();
+        if !per_index {
+            let wait = self.failures.remaining(self.now);
+            if !wait.is_zero() {
+                return Manage::Wait(wait);
+            }
+        }
+        if !is_indexed(self.job) {
+            return Manage::Create(vec![plain(self.job); missing]);
+        }
+        let mut pending = self.pending_indexes(missing);
+        if per_index && is_indexed(self.job) {
+            let wait = |index: &i64| {
+                self.delayed.get(index).map_or(Duration::ZERO, |pod| {
+                    let (counted, ignored) = failures_before(pod);
+                    let last = Some(backoff::finished(pod));
+                    Failures { count: counted + ignored + 1, last }.remaining(self.now)
+                })
+            };
+            let soonest = pending.iter().map(wait).min();
+            pending.retain(|index| wait(index).is_zero());
+            if let (true, Some(soonest)) = (pending.is_empty(), soonest) {
+                return Manage::Wait(soonest);
+            }
+        }
+        let made = pending
+            .into_iter()
+            .map(|index| indexed(self.job, index, self.delayed.get(&index).map(AsRef::as_ref)));
+        Manage::Create(made.collect())
+    }
+
+    fn pending_indexes(&self, count: usize) -> Vec<i64> {
+        let of = |pods: &mut dyn Iterator<Item = &Arc<Value>>| Indexes::of(pods.filter_map(|pod| index(pod)));
+        let mut taken = self.succeeded_indexes.and(&of(&mut self.active.iter()));
+        if replaces_only_failed(self.job) {
+            taken = taken.and(&of(&mut self.pods.iter().filter(|pod| is_terminating(pod))));
+        }
+        if let Some(failed) = &self.failed_indexes {
+            taken = taken.and(failed);
+        }
+        taken.first_missing(count, completions(self.job).unwrap_or(0))
+    }
+
+    /// Active pods that are too many: at least `count`, and those whose index is none or another's.
+    fn to_remove(&self, count: i64) -> Vec<Arc<Value>> {
+        let (mut removed, mut left) = (Vec::new(), self.active.clone());
+        let none = Neighbours::of([]);
+        if is_indexed(self.job) {
+            let mut by_index: BTreeMap<i64, Vec<Arc<Value>>> = BTreeMap::new();
+            for pod in left.drain(..) {
+                match valid_index(self.job, &pod) {
+                    Some(index) => by_index.entry(index).or_default().push(pod),
+                    None => removed.push(pod),
+                }
+            }
+            for mut same in by_index.into_values() {
+                first_to_go(&mut same, &none, self.now);
+                left.extend(same.pop());
+                removed.extend(same);
+            }
+        }
+        let more = usize::try_from(count).unwrap_or(0).saturating_sub(removed.len());
+        if more > 0 {
+            first_to_go(&mut left, &none, self.now);
+            removed.extend(left.into_iter().take(more));
+        }
+        removed
+    }
+
+    /// Takes notice of what was done to a job that goes on; `managed` is what became of its pods. Says whether it was
+    /// suspended or resumed just now.
+    pub fn proceed(&mut self, managed: Managed) -> Option<bool> {
+        let active = self.take(managed);
+        let is_complete = match completions(self.job) {
+            Some(completions) => self.succeeded >= completions && active == 0,
+            None => self.succeeded > 0 && active == 0,
+        };
+        if is_complete {
+            let message = "Reached expected number of succeeded pods";
+            self.finished = Some(Condition::new(SUCCESS_CRITERIA_MET, "CompletionsReached", message));
+            return None;
+        }
+        // Whoever is going is not managed any more.
+        if object::is_being_deleted(self.job) {
+            return None;
+        }
+        let suspended = is_suspended(self.job);
+        let condition = match suspended {
+            true => Condition::new(SUSPENDED, "JobSuspended", "Job suspended"),
+            false => Condition::new(SUSPENDED, "JobResumed", "Job resumed"),
+        };
+        let is_news = self.status.ensure(&condition, suspended, self.now);
+        if is_news {
+            // The time for which it may be active begins anew.
+            self.status.start_time = (!suspended).then(|| self.now.to_time());
+        }
+        is_news.then_some(suspended)
+    }
+
+    /// The number of pods that are active after this.
+    pub fn take(&mut self, managed: Managed) -> i64 {
+        let active = self.active.len() as i64 + managed.created - managed.deleted;
+        self.terminating += managed.deleted;
+        self.ready -= managed.deleted_ready;
+        self.status.active = active;
+        self.status.ready = Some(self.ready);
+        self.status.terminating = Some(self.terminating);
+        active
+    }
+}
+
+fn deletion(pods: Vec<Arc<Value>>) -> Manage {
+    if pods.is_empty() { Manage::Nothing } else { Manage::Delete(pods) }
+}
+
+#[cfg(test)]
+mod tests;

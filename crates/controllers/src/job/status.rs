@@ -1,0 +1,191 @@
+//! What is known of a job, as its status says it.
+
+use atoll_meta::time::Timestamp;
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobStatus {
+    pub conditions: Vec<Value>,
+    pub start_time: Option<String>,
+    pub completion_time: Option<String>,
+    pub active: i64,
+    pub ready: Option<i64>,
+    pub terminating: Option<i64>,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub completed_indexes: String,
+    pub failed_indexes: Option<String>,
+    /// Uids of pods that have ended and still have the mark of those that are not counted.
+    pub uncounted_succeeded: Vec<String>,
+    pub uncounted_failed: Vec<String>,
+}
+
+/// What a job has come to, or will when its pods are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub kind: &'static str,
+    pub reason: String,
+    pub message: String,
+}
+
+pub const COMPLETE: &str = "Complete";
+pub const FAILED: &str = "Failed";
+pub const FAILURE_TARGET: &str = "FailureTarget";
+pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+pub const SUSPENDED: &str = "Suspended";
+
+impl Condition {
+    pub fn new(kind: &'static str, reason: &str, message: impl Into<String>) -> Condition {
+        Condition { kind, reason: reason.into(), message: message.into() }
+    }
+
+    /// What follows when it comes true.
+    pub fn as_kind(&self, kind: &'static str) -> Condition {
+        Condition { kind, ..self.clone() }
+    }
+
+    fn to_value(&self, status: &str, now: Timestamp) -> Value {
+        json!({
+            "type": self.kind,
+            "status": status,
+            "lastProbeTime": now.to_time(),
+            "lastTransitionTime": now.to_time(),
+            "reason": self.reason,
+            "message": self.message,
+        })
+    }
+}
+
+impl JobStatus {
+    pub fn of(job: &Value) -> JobStatus {
+        let status = &job["status"];
+        let text = |field: &str| status[field].as_str().map(String::from);
+        let count = |field: &str| status[field].as_i64();
+        let uids = |field: &str| {
+            let list = status["uncountedTerminatedPods"][field].as_array().into_iter().flatten();
+            list.filter_map(|uid| uid.as_str().map(String::from)).collect()
+        };
+        JobStatus {
+            conditions: status["conditions"].as_array().cloned().unwrap_or_default(),
+            start_time: text("startTime"),
+            completion_time: text("completionTime"),
+            active: count("active").unwrap_or(0),
+            ready: count("ready"),
+            terminating: count("terminating"),
+            succeeded: count("succeeded").unwrap_or(0),
+            failed: count("failed").unwrap_or(0),
+            completed_indexes: text("completedIndexes").unwrap_or_default(),
+            failed_indexes: text("failedIndexes"),
+            uncounted_succeeded: uids("succeeded"),
+            uncounted_failed: uids("failed"),
+        }
+    }
+
+    /// As the API takes it. Of what is zero only some is written.
+    pub fn to_value(&self) -> Value {
+        let mut uncounted = json!({});
+        for (field, uids) in [("succeeded", &self.uncounted_succeeded), ("failed", &self.uncounted_failed)] {
+            if !uids.is_empty() {
+                uncounted[field] = json!(uids);
+            }
+        }
+        let mut status = json!({"uncountedTerminatedPods": uncounted});
+        if !self.conditions.is_empty() {
+            status["conditions"] = json!(self.conditions);
+        }
+        let texts = [
+            ("startTime", self.start_time.as_deref()),
+            ("completionTime", self.completion_time.as_deref()),
+            ("completedIndexes", Some(self.completed_indexes.as_str()).filter(|text| !text.is_empty())),
+            ("failedIndexes", self.failed_indexes.as_deref()),
+        ];
+        for (field, text) in texts {
+            if let Some(text) = text {
+                status[field] = text.into();
+            }
+        }
+        let counts = [
+            ("active", Some(self.active).filter(|count| *count != 0)),
+            ("ready", self.ready),
+            ("terminating", self.terminating),
+            ("succeeded", Some(self.succeeded).filter(|count| *count != 0)),
+            ("failed", Some(self.failed).filter(|count| *count != 0)),
+        ];
+        for (field, count) in counts {
+            if let Some(count) = count {
+                status[field] = count.into();
+            }
+        }
+        status
+    }
+
+    pub fn condition(&self, kind: &'static str) -> Option<Condition> {
+        let is_true = |condition: &&Value| condition["type"] == kind && condition["status"] == "True";
+        let found = self.conditions.iter().find(is_true)?;
+        let text = |field: &str| found[field].as_str().unwrap_or_default();
+        Some(Condition::new(kind, text("reason"), text("message")))
+    }
+
+    pub fn add(&mut self, condition: &Condition, now: Timestamp) {
+        self.conditions.push(condition.to_value("True", now));
+    }
+
+    /// Makes a condition true or not. One that is not there is not written to be untrue. Says whether that is news.
+    pub fn ensure(&mut self, condition: &Condition, is_true: bool, now: Timestamp) -> bool {
+        let status = if is_true { "True" } else { "False" };
+        let Some(known) = self.conditions.iter_mut().find(|known| known["type"] == condition.kind) else {
+            if is_true {
+                self.add(condition, now);
+            }
+            return is_true;
+        };
+        let text = |field: &str| known[field].as_str().unwrap_or_default();
+        let is_news = (text("status"), text("reason"), text("message"))
+            != (status, condition.reason.as_str(), condition.message.as_str());
+        if is_news {
+            *known = condition.to_value(status, now);
+        }
+        is_news
+    }
+}
+
+/// How a job has ended, if it has: `Complete` or `Failed`.
+pub fn finished(job: &Value) -> Option<&Value> {
+    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().find(|condition| {
+        (condition["type"] == COMPLETE || condition["type"] == FAILED) && condition["status"] == "True"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_read_and_written() {
+        let full = json!({
+            "conditions": [{"type": "Suspended", "status": "True"}],
+            "startTime": "2026-11-15T08:00:00Z",
+            "active": 1, "ready": 0, "terminating": 0, "succeeded": 2, "failed": 3,
+            "completedIndexes": "0,1", "failedIndexes": "",
+            "uncountedTerminatedPods": {"succeeded": ["a"], "failed": ["b", "c"]},
+        });
+        assert_eq!(JobStatus::of(&json!({"status": full})).to_value(), full);
+        assert_eq!(JobStatus::default().to_value(), json!({"uncountedTerminatedPods": {}}));
+    }
+
+    #[test]
+    fn conditions_are_news_or_not() {
+        let now = Timestamp::new(1_800_000_000, 0);
+        let mut status = JobStatus::default();
+        let suspended = Condition::new(SUSPENDED, "JobSuspended", "Job suspended");
+        let resumed = Condition::new(SUSPENDED, "JobResumed", "Job resumed");
+        assert!(!status.ensure(&resumed, false, now), "it never was");
+        assert!(status.conditions.is_empty());
+        assert!(status.ensure(&suspended, true, now));
+        assert!(!status.ensure(&suspended, true, now));
+        assert!(status.ensure(&resumed, false, now));
+        assert_eq!(status.conditions.len(), 1);
+        assert_eq!(status.condition(SUSPENDED), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! Whatever fails and whenever, each pod is counted once.
+
+use serde_json::json;
+
+use super::super::backoff::Failures;
+use super::super::make::{TRACKING, plain};
+use super::super::reconcile::{Manage, Managed, Observed, look};
+use super::*;
+
+const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };
+
+/// Numbers that look like chance and are the same for a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// An API with one job and its pods, and the truth about them.
+struct Api {
+    job: Value,
+    pods: Vec<Arc<Value>>,
+    made: usize,
+    succeeded: i64,
+    failed: i64,
+    chance: Chance,
+}
+
+/// A write that never came to be, or the end of who made it.
+struct Crash;
+
+impl Api {
+    fn new(seed: u64, indexed: bool) -> Api {
+        let mode = if indexed { "Indexed" } else { "NonIndexed" };
+        let job = json!({
+            "metadata": {"name": "j", "namespace": "n", "uid": "job"},
+            "spec": {
+                "parallelism": 3, "completions": 12, "backoffLimit": 100_000, "completionMode": mode,
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}},
+            },
+        });
+        Api { job, pods: Vec::new(), made: 0, succeeded: 0, failed: 0, chance: Chance(seed * 2 + 1) }
+    }
+
+    fn may_crash(&mut self) -> Result<(), Crash> {
+        if self.chance.below(6) == 0 { Err(Crash) } else { Ok(()) }
+    }
+
+    fn write(&mut self, status: &JobStatus) -> Result<(), Crash> {
+        self.may_crash()?;
+        self.job["status"] = status.to_value();
+        self.check(status);
+        self.may_crash()
+    }
+
+    /// Nothing is counted that has not happened, and nothing twice.
+    fn check(&self, status: &JobStatus) {
+        let succeeded = status.succeeded + status.uncounted_succeeded.len() as i64;
+        let failed = status.failed + status.uncounted_failed.len() as i64;
+        assert!(succeeded <= self.succeeded, "{succeeded} succeeded, and in truth {}", self.succeeded);
+        assert!(failed <= self.failed, "{failed} failed, and in truth {}", self.failed);
+    }
+
+    fn create(&mut self, mut pod: Value) -> Result<(), Crash> {
+        self.may_crash()?;
+        object::set_name(&mut pod, &format!("p{}", self.made));
+        object::set_uid(&mut pod, &format!("u{}", self.made));
+        pod["metadata"]["creationTimestamp"] = Timestamp::new(NOW.seconds - 10_000, 0).to_time().into();
+        pod["status"]["phase"] = "Running".into();
+        self.made += 1;
+        self.pods.push(Arc::new(pod));
+        self.may_crash()
+    }
+
+    fn unmark(&mut self, uid: &str) -> Result<(), Crash> {
+        self.may_crash()?;
+        if let Some(pod) = self.pods.iter_mut().find(|pod| object::uid(pod) == uid) {
+            let mut changed = pod.as_ref().clone();
+            object::set_finalizers::<&str>(&mut changed, &[]);
+            *pod = Arc::new(changed);
+        }
+        // What is to go and has no mark is gone.
+        self.pods.retain(|pod| !object::is_being_deleted(pod) || is_tracked(pod));
+        self.may_crash()
+    }
+
+    /// A kubelet, or somebody who deletes things.
+    fn happen(&mut self) {
+        if self.pods.is_empty() {
+            return;
+        }
+        let place = self.chance.below(self.pods.len() as u64) as usize;
+        let mut pod = self.pods[place].as_ref().clone();
+        let is_over = matches!(phase(&pod), "Succeeded" | "Failed") || object::is_being_deleted(&pod);
+        match (is_over, self.chance.below(4)) {
+            (false, 0) => {
+                pod["status"]["phase"] = "Failed".into();
+                self.failed += 1;
+            }
+            (false, 1) => {
+                object::set_deletion_timestamp(&mut pod, &NOW.to_time());
+                self.failed += 1;
+            }
+            (false, _) => {
+                pod["status"]["phase"] = "Succeeded".into();
+                self.succeeded += 1;
+            }
+            (true, 0) => object::set_deletion_timestamp(&mut pod, &NOW.to_time()),
+            (true, _) => {}
+        }
+        self.pods[place] = Arc::new(pod);
+        self.pods.retain(|pod| !object::is_being_deleted(pod) || is_tracked(pod));
+    }
+
+    /// One look at the job, in the order in which it is really done.
+    fn sync(&mut self) -> Result<(), Crash> {
+        let (job, pods) = (self.job.clone(), self.pods.clone());
+        let now = Timestamp::new(NOW.seconds + self.made as i64 * 1000, 0);
+        let mut view = look(&Observed { job: &job, pods: &pods, failures: Failures::default(), now });
+        match view.manage() {
+            _ if view.finished.is_some() => drop(view.take(Managed::default())),
+            Manage::Create(new) => {
+                let created = new.len() as i64;
+                for pod in new {
+                    self.create(pod)?;
+                }
+                view.proceed(Managed { created, ..Managed::default() });
+            }
+            Manage::Nothing => drop(view.proceed(Managed::default())),
+            other => panic!("{other:?}"),
+        }
+        let Tracked { mut status, release, mut marked, finished, .. } = track(view);
+        if status != JobStatus::of(&job) {
+            self.write(&status)?;
+        }
+        for pod in release {
+            self.unmark(object::uid(&pod))?;
+            marked.remove(object::uid(&pod));
+        }
+        let mut is_news = count(&mut status, &marked);
+        is_news |= finished.is_some_and(|end| finish(&mut status, &end, NOW));
+        if is_news {
+            self.write(&status)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn pods_are_counted_once() {
+    for (seed, indexed) in (1..=40).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut api = Api::new(seed, indexed);
+        for _ in 0..3000 {
+            if super::super::status::finished(&api.job).is_some() {
+                break;
+            }
+            match api.chance.below(3) {
+                0 => api.happen(),
+                _ => drop(api.sync()),
+            }
+        }
+        let status = JobStatus::of(&api.job);
+        assert!(status.completion_time.is_some(), "seed {seed}: {status:?}");
+        assert_eq!(status.failed, api.failed, "seed {seed}");
+        if indexed {
+            assert_eq!((status.succeeded, status.completed_indexes.as_str()), (12, "0-11"), "seed {seed}");
+        } else {
+            assert_eq!(status.succeeded, api.succeeded, "seed {seed}");
+        }
+        assert!(status.uncounted_succeeded.is_empty() && status.uncounted_failed.is_empty());
+        assert!(api.pods.iter().all(|pod| !is_tracked(pod)), "seed {seed}: nothing is held back");
+    }
+}
+
+#[test]
+fn sums_take_in_what_has_no_mark() {
+    let uids = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<Vec<_>>();
+    let mut status = JobStatus {
+        succeeded: 1,
+        failed: 2,
+        uncounted_succeeded: uids(&["a", "b"]),
+        uncounted_failed: uids(&["c", "d", "e"]),
+        ..JobStatus::default()
+    };
+    let marked: HashSet<String> = uids(&["b", "c"]).into_iter().collect();
+    assert!(count(&mut status, &marked));
+    assert_eq!((status.succeeded, status.failed), (2, 4));
+    assert_eq!(
+        (status.uncounted_succeeded.clone(), status.uncounted_failed.clone()),
+        (uids(&["b"]), uids(&["c"]))
+    );
+    assert!(!count(&mut status, &marked));
+}
+
+#[test]
+fn jobs_end_when_their_pods_are_counted_and_gone() {
+    let end = Condition::new(COMPLETE, "CompletionsReached", "m");
+    let mut waiting = JobStatus { uncounted_failed: vec!["a".into()], ..JobStatus::default() };
+    assert!(!finish(&mut waiting, &end, NOW));
+    let mut ending = JobStatus { terminating: Some(1), ..JobStatus::default() };
+    assert!(!finish(&mut ending, &end, NOW));
+    let mut done = JobStatus { terminating: Some(0), ..JobStatus::default() };
+    assert!(finish(&mut done, &end, NOW));
+    assert_eq!(done.completion_time, Some(NOW.to_time()));
+    let mut failed = JobStatus::default();
+    assert!(finish(&mut failed, &Condition::new(FAILED, "X", "m"), NOW));
+    assert_eq!(failed.completion_time, None);
+}
+
+#[test]
+fn active_pods_fail_with_their_job() {
+    let job = json!({
+        "metadata": {"name": "j", "uid": "job"},
+        "spec": {"parallelism": 2, "completions": 2, "backoffLimit": 0, "template": {"spec": {"containers": []}}},
+    });
+    let pod = |uid: &str, phase: &str| {
+        let mut pod = plain(&job);
+        object::set_uid(&mut pod, uid);
+        pod["status"]["phase"] = phase.into();
+        Arc::new(pod)
+    };
+    let pods = [pod("a", "Failed"), pod("b", "Running"), pod("c", "Succeeded")];
+    assert!(pods.iter().all(|pod| object::finalizers(pod).any(|finalizer| finalizer == TRACKING)));
+    let mut view = look(&Observed { job: &job, pods: &pods, failures: Failures::default(), now: NOW });
+    view.take(Managed { deleted: 1, ..Managed::default() });
+    let tracked = track(view);
+    assert_eq!(tracked.release.len(), 3);
+    assert_eq!(tracked.status.uncounted_failed, ["a", "b"]);
+    assert_eq!(tracked.status.uncounted_succeeded, ["c"]);
+    assert_eq!(tracked.status.conditions[0]["type"], FAILURE_TARGET);
+    assert_eq!(tracked.finished.map(|end| end.kind), Some(FAILED));
+    assert_eq!(tracked.status.terminating, Some(1), "it is over when the pod is");
+}

@@ -1,0 +1,353 @@
+//! Claims get volumes, and volumes are released when their claims go.
+//!
+//! ```text
+//!   PersistentVolumeClaims, StorageClasses ─► queue of claims ──► claims ──► bind, class, provisioner, phase
+//!                                                  ▲  │              ▲
+//!                                                  │  ▼              └── fitting: which volume
+//!   PersistentVolumes ──────────────────────► queue of volumes ─► volumes ─► phase, release, unbind
+//! ```
+//!
+//! Volumes are made, and deleted, by provisioners; here they are only asked to, by annotations on claims.
+
+mod claims;
+mod fitting;
+mod volumes;
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::context::{Acts, Context};
+use crate::pods;
+use claims::{BIND_COMPLETED, BOUND_BY_CONTROLLER, Note, Observed};
+use volumes::Reclaim;
+
+/// Claims or volumes that are worked on together.
+const AT_ONCE: usize = 4;
+const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+const OLDER_PROVISIONER: &str = "volume.beta.kubernetes.io/storage-provisioner";
+
+pub async fn run(context: Context) {
+    let claims = context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS);
+    let pods = context.informers.of(&resources::PODS);
+    let controller = Arc::new(Controller {
+        volumes: context.informers.of(&resources::PERSISTENT_VOLUMES),
+        classes: context.informers.of(&resources::STORAGE_CLASSES),
+        unbound: claims.index(unbound),
+        by_claim: pods.index(by_claim),
+        claims,
+        pods,
+        claim_queue: Queue::new(),
+        volume_queue: Queue::new(),
+        recorder: context.events.recorder("persistentvolume-controller"),
+        context,
+    });
+    for cache in [&controller.volumes, &controller.claims, &controller.classes, &controller.pods] {
+        cache.synced().await;
+    }
+    controller.listen();
+    let on_claims = {
+        let working = controller.clone();
+        controller.claim_queue.work("claims", AT_ONCE, move |key| {
+            let controller = working.clone();
+            async move { controller.sync_claim(&key).await }
+        })
+    };
+    let on_volumes = {
+        let working = controller.clone();
+        controller.volume_queue.work("volumes", AT_ONCE, move |key| {
+            let controller = working.clone();
+            async move { controller.sync_volume(&key).await }
+        })
+    };
+    // Pods that want a claim come and go, and what they wait for is told from time to time.
+    let rounds = async {
+        loop {
+            tokio::time::sleep(controller.context.settings.volume_sync_period).await;
+            for claim in controller.claims.all().iter().filter(|claim| !unbound(claim).is_empty()) {
+                controller.claim_queue.add(Key::of(claim));
+            }
+        }
+    };
+    tokio::join!(on_claims, on_volumes, rounds);
+}
+
+/// An index of claims that have no volume yet, by workspace.
+fn unbound(claim: &Value) -> Vec<String> {
+    match object::annotation(claim, BIND_COMPLETED) {
+        None => vec![Key::of(claim).workspace.to_string()],
+        Some(_) => Vec::new(),
+    }
+}
+
+/// An index of pods by the claims they use.
+fn by_claim(pod: &Value) -> Vec<String> {
+    let key = Key::of(pod);
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let claims = volumes.filter_map(|volume| match volume.get("ephemeral") {
+        Some(_) => Some(format!("{}-{}", key.name, volume["name"].as_str()?)),
+        None => volume["persistentVolumeClaim"]["claimName"].as_str().map(String::from),
+    });
+    claims.map(|claim| key.beside(&claim).to_string()).collect()
+}
+
+struct Controller {
+    volumes: Arc<Cache>,
+    claims: Arc<Cache>,
+    classes: Arc<Cache>,
+    pods: Arc<Cache>,
+    unbound: usize,
+    by_claim: usize,
+    claim_queue: Queue,
+    volume_queue: Queue,
+    recorder: Recorder,
+    context: Context,
+}
+
+impl Controller {
+    fn listen(self: &Arc<Self>) {
+        let on_claim = self.clone();
+        self.claims.listen(move |change| {
+            on_claim.claim_queue.add(change.key.clone());
+            if let Some(volume) = change.object()["spec"]["volumeName"].as_str() {
+                on_claim.volume_queue.add(change.key.in_workspace(volume));
+            }
+        });
+        let on_volume = self.clone();
+        self.volumes.listen(move |change| {
+            on_volume.volume_queue.add(change.key.clone());
+            let volume = change.object();
+            match claim_key(&change.key, volume) {
+                Some(claim) => on_volume.claim_queue.add(claim),
+                // Somebody may have waited for it.
+                None => on_volume.wake(&change.key.workspace),
+            }
+        });
+        let on_class = self.clone();
+        self.classes.listen(move |change| on_class.wake(&change.key.workspace));
+    }
+
+    fn wake(&self, workspace: &str) {
+        for claim in self.claims.found(self.unbound, workspace) {
+            self.claim_queue.add(Key::of(&claim));
+        }
+    }
+
+    async fn sync_claim(&self, key: &Key) -> Result<Next, Status> {
+        let Some(claim) = self.claims.get(key).filter(|claim| self.context.acts_on(claim)) else {
+            return Ok(Next::Done);
+        };
+        let waiting = self.pods.found(self.by_claim, &key.to_string());
+        let waiting = waiting.iter().filter(|pod| {
+            !pods::is_terminal(pod) && pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
+        });
+        let waiting: Vec<String> = waiting.map(|pod| object::name(pod).to_string()).collect();
+        let observed = Observed {
+            claim: &claim,
+            volumes: &self.volumes.list(&key.workspace, ""),
+            classes: &self.classes.list(&key.workspace, ""),
+            pods: &waiting,
+        };
+        match claims::fate(&observed).map_err(Status::plain_internal)? {
+            claims::Fate::Bind(volume) => self.bind(&volume, claim).await?,
+            claims::Fate::Pending(note) => {
+                if let Some(note) = note {
+                    self.note(&claim, note);
+                }
+                self.write_claim_status(claims::with_status(&claim, "Pending", None)).await?;
+            }
+            claims::Fate::AssignClass(class) => {
+                let mut updated = claim.as_ref().clone();
+                updated["spec"]["storageClassName"] = class.into();
+                self.write(&self.claims, &updated).await?;
+            }
+            claims::Fate::Provision(provisioner) => self.provision(claim, &provisioner).await?,
+            claims::Fate::Lost(note) => {
+                if claim["status"]["phase"] != "Lost" {
+                    self.write_claim_status(claims::with_status(&claim, "Lost", None)).await?;
+                    self.note(&claim, note);
+                }
+            }
+            claims::Fate::Noted(note) => self.note(&claim, note),
+            claims::Fate::Wrong(note, problem) => {
+                self.note(&claim, note);
+                return Err(Status::plain_internal(problem));
+            }
+        }
+        Ok(Next::Done)
+    }
+
+    /// Volume first: whoever sees only half of it can go on from there.
+    async fn bind(&self, volume: &Arc<Value>, claim: Arc<Value>) -> Result<(), Status> {
+        let mut volume = volume.clone();
+        if let Some(bound) = volumes::bound_to(&volume, &claim) {
+            volume = self.write(&self.volumes, &bound).await?;
+        }
+        volume = self.write_phase(volume, "Bound", "").await?;
+        let mut claim = claim;
+        let mut updated = claim.as_ref().clone();
+        if updated["spec"]["volumeName"] != object::name(&volume) {
+            updated["spec"]["volumeName"] = object::name(&volume).into();
+            if object::annotation(&claim, BOUND_BY_CONTROLLER).is_none() {
+                object::set_annotation(&mut updated, BOUND_BY_CONTROLLER, "yes");
+            }
+        }
+        if object::annotation(&claim, BIND_COMPLETED).is_none() {
+            object::set_annotation(&mut updated, BIND_COMPLETED, "yes");
+        }
+        if updated != *claim {
+            claim = self.write(&self.claims, &updated).await?;
+        }
+        self.write_claim_status(claims::with_status(&claim, "Bound", Some(&volume))).await
+    }
+
+    async fn provision(&self, mut claim: Arc<Value>, provisioner: &str) -> Result<(), Status> {
+        if object::annotation(&claim, PROVISIONER) != Some(provisioner) {
+            let mut updated = claim.as_ref().clone();
+            object::set_annotation(&mut updated, OLDER_PROVISIONER, provisioner);
+            object::set_annotation(&mut updated, PROVISIONER, provisioner);
+            claim = self.write(&self.claims, &updated).await?;
+        }
+        let kind = &resources::PERSISTENT_VOLUME_CLAIMS;
+        self.recorder.normal(kind, &claim, "ExternalProvisioning", claims::provisioning(provisioner));
+        Ok(())
+    }
+
+    async fn sync_volume(&self, key: &Key) -> Result<Next, Status> {
+        let Some(volume) = self.volumes.get(key) else { return Ok(Next::Done) };
+        let claim = self.claim_of(key, &volume).await?;
+        if !self.acts_on(&volume, claim.as_deref()) {
+            return Ok(Next::Done);
+        }
+        match volumes::fate(&volume, claim.as_ref()) {
+            volumes::Fate::Available => drop(self.write_phase(volume, "Available", "").await?),
+            volumes::Fate::Bound => drop(self.write_phase(volume, "Bound", "").await?),
+            volumes::Fate::AskClaim => {
+                if let Some(claim) = claim {
+                    self.claim_queue.add(Key::of(&claim));
+                }
+            }
+            volumes::Fate::Mismatch(claim) => {
+                let (volumes, claims) =
+                    (&resources::PERSISTENT_VOLUMES, &resources::PERSISTENT_VOLUME_CLAIMS);
+                let message = format!(
+                    "Cannot bind PersistentVolume to requested PersistentVolumeClaim \"{}\" due to incompatible volumeMode.",
+                    object::name(&claim)
+                );
+                self.recorder.warning(volumes, &volume, "VolumeMismatch", message);
+                let message = format!(
+                    "Cannot bind PersistentVolume \"{}\" to requested PersistentVolumeClaim due to incompatible volumeMode.",
+                    key.name
+                );
+                self.recorder.warning(claims, &claim, "VolumeMismatch", message);
+            }
+            volumes::Fate::Released => self.release(key, volume).await?,
+            volumes::Fate::Unbind => {
+                let free = self.write(&self.volumes, &volumes::unbound(&volume)).await?;
+                self.write_phase(free, "Available", "").await?;
+            }
+        }
+        Ok(Next::Done)
+    }
+
+    async fn release(&self, key: &Key, mut volume: Arc<Value>) -> Result<(), Status> {
+        let kind = &resources::PERSISTENT_VOLUMES;
+        // Who has failed once goes on to say so.
+        if volume["status"]["phase"] != "Failed" {
+            volume = self.write_phase(volume, "Released", "").await?;
+        }
+        match volumes::reclaim(&volume) {
+            Reclaim::Nothing => {}
+            Reclaim::Delete => {
+                let uid = object::uid(&volume);
+                let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
+                match self.context.world().delete(kind, key, options).await {
+                    Ok(_) => self.volumes.deleting(key, uid),
+                    Err(status) if status.reason() == "NotFound" => {}
+                    Err(status) => return Err(status),
+                }
+            }
+            Reclaim::Failed(reason, message) => {
+                if volume["status"]["phase"] != "Failed" {
+                    volume = self.write_phase(volume, "Failed", &message).await?;
+                    self.recorder.warning(kind, &volume, reason, message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The claim that a volume names. Before a volume is released, the API is asked whether the claim is really gone.
+    async fn claim_of(&self, key: &Key, volume: &Value) -> Result<Option<Arc<Value>>, Status> {
+        let Some(place) = claim_key(key, volume) else { return Ok(None) };
+        let uid = volume["spec"]["claimRef"]["uid"].as_str().unwrap_or_default();
+        let found = self.claims.get(&place);
+        let is_it = found.as_ref().is_some_and(|claim| object::uid(claim) == uid);
+        let is_settled = matches!(volume["status"]["phase"].as_str(), Some("Released" | "Failed"));
+        if is_it || uid.is_empty() || (found.is_none() && is_settled) {
+            return Ok(found);
+        }
+        match self.context.world().get(&resources::PERSISTENT_VOLUME_CLAIMS, &place).await {
+            Ok(claim) => Ok(Some(Arc::new(claim))),
+            Err(status) if status.reason() == "NotFound" => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Volumes are looked after for their claims.
+    fn acts_on(&self, volume: &Value, claim: Option<&Value>) -> bool {
+        self.context.acts == Acts::Everywhere
+            || self.context.acts_on(volume)
+            || claim.is_some_and(|claim| self.context.acts_on(claim))
+            || object::annotation(volume, BOUND_BY_CONTROLLER).is_some()
+    }
+
+    fn note(&self, claim: &Value, note: Note) {
+        let kind = &resources::PERSISTENT_VOLUME_CLAIMS;
+        match note.warning {
+            true => self.recorder.warning(kind, claim, note.reason, note.message),
+            false => self.recorder.normal(kind, claim, note.reason, note.message),
+        }
+    }
+
+    async fn write(&self, cache: &Cache, object: &Value) -> Result<Arc<Value>, Status> {
+        let written = self.context.world().update(&cache.resource, object).await?;
+        cache.wrote(&written);
+        Ok(Arc::new(written))
+    }
+
+    async fn write_status(&self, cache: &Cache, object: &Value) -> Result<Arc<Value>, Status> {
+        let resource: &Resource = &cache.resource;
+        let written = self.context.world().update_status(resource, object).await?;
+        cache.wrote(&written);
+        Ok(Arc::new(written))
+    }
+
+    async fn write_phase(
+        &self,
+        volume: Arc<Value>,
+        phase: &str,
+        message: &str,
+    ) -> Result<Arc<Value>, Status> {
+        match volumes::with_phase(&volume, phase, message) {
+            None => Ok(volume),
+            Some(updated) => self.write_status(&self.volumes, &updated).await,
+        }
+    }
+
+    async fn write_claim_status(&self, updated: Option<Value>) -> Result<(), Status> {
+        if let Some(updated) = updated {
+            self.write_status(&self.claims, &updated).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the claim is that a volume names.
+fn claim_key(volume_key: &Key, volume: &Value) -> Option<Key> {
+    let reference = &volume["spec"]["claimRef"];
+    let (namespace, name) = (reference["namespace"].as_str()?, reference["name"].as_str()?);
+    Some(Key::new(&volume_key.workspace, namespace, name))
+}

@@ -1,0 +1,161 @@
+//! What is to become of a volume.
+
+use std::sync::Arc;
+
+use atoll_meta::object;
+use serde_json::{Value, json};
+
+use super::claims::BOUND_BY_CONTROLLER;
+use super::fitting;
+
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
+
+#[derive(Debug, PartialEq)]
+pub enum Fate {
+    Available,
+    Bound,
+    /// Its claim is to be looked at: it ends what was begun here.
+    AskClaim,
+    /// The claim it is meant for cannot use it.
+    Mismatch(Arc<Value>),
+    /// Its claim is gone, or has another.
+    Released,
+    /// Its claim has another; it is free again.
+    Unbind,
+}
+
+/// `claim` is the one that the volume names, if it is there.
+pub fn fate(volume: &Value, claim: Option<&Arc<Value>>) -> Fate {
+    let reference = &volume["spec"]["claimRef"];
+    let uid = reference["uid"].as_str().unwrap_or_default();
+    if uid.is_empty() {
+        return Fate::Available;
+    }
+    let Some(claim) = claim.filter(|claim| object::uid(claim) == uid) else { return Fate::Released };
+    match claim["spec"]["volumeName"].as_str().unwrap_or_default() {
+        "" if fitting::has_other_mode(volume, claim) => Fate::Mismatch(claim.clone()),
+        "" => Fate::AskClaim,
+        name if name == object::name(volume) => Fate::Bound,
+        _ if object::annotation(volume, PROVISIONED_BY).is_some()
+            && volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" =>
+        {
+            Fate::Released
+        }
+        _ => Fate::Unbind,
+    }
+}
+
+/// What is done with a volume that nobody claims any longer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reclaim {
+    Nothing,
+    Delete,
+    /// It cannot be done: reason and message.
+    Failed(&'static str, String),
+}
+
+pub fn reclaim(volume: &Value) -> Reclaim {
+    if object::annotation(volume, MIGRATED_TO).is_some_and(|driver| !driver.is_empty()) {
+        return Reclaim::Nothing;
+    }
+    match volume["spec"]["persistentVolumeReclaimPolicy"].as_str().unwrap_or_default() {
+        "Retain" => Reclaim::Nothing,
+        "Delete" => deletion(volume),
+        // Nothing runs pods that would empty a volume.
+        "Recycle" => {
+            Reclaim::Failed("VolumeFailedRecycle", "No recycler plugin found for the volume!".into())
+        }
+        _ => Reclaim::Failed(
+            "VolumeUnknownReclaimPolicy",
+            "Volume has unrecognized PersistentVolumeReclaimPolicy".into(),
+        ),
+    }
+}
+
+/// Whoever made a volume deletes it. Those that only stand for a directory of a test are nobody's.
+fn deletion(volume: &Value) -> Reclaim {
+    const REASON: &str = "VolumeFailedDelete";
+    match object::annotation(volume, PROVISIONED_BY) {
+        Some(provisioner) if provisioner.starts_with("kubernetes.io/") => {
+            return Reclaim::Failed(REASON, format!("no volume plugin matched name: {provisioner}"));
+        }
+        Some(provisioner) if !provisioner.is_empty() => return Reclaim::Nothing,
+        _ => {}
+    }
+    let spec = &volume["spec"];
+    if spec["csi"].is_object() {
+        return Reclaim::Nothing;
+    }
+    if let Some(path) = spec["hostPath"]["path"].as_str() {
+        return match path.split_once("/tmp/").is_some_and(|(_, rest)| !rest.is_empty()) {
+            true => Reclaim::Delete,
+            false => Reclaim::Failed(
+                REASON,
+                format!("host_path deleter only supports /tmp/.+ but received provided {path}"),
+            ),
+        };
+    }
+    let why = if spec["nfs"].is_object() {
+        "no deletable volume plugin matched"
+    } else {
+        "no volume plugin matched"
+    };
+    let name = object::name(volume);
+    Reclaim::Failed(REASON, format!("error getting deleter volume plugin for volume \"{name}\": {why}"))
+}
+
+/// The volume with another phase; `None` if it has it.
+pub fn with_phase(volume: &Value, phase: &str, message: &str) -> Option<Value> {
+    if volume["status"]["phase"] == phase {
+        return None;
+    }
+    let mut updated = volume.clone();
+    if !updated["status"].is_object() {
+        updated["status"] = json!({});
+    }
+    updated["status"]["phase"] = phase.into();
+    match message {
+        "" => drop(updated["status"].as_object_mut().map(|status| status.remove("message"))),
+        message => updated["status"]["message"] = message.into(),
+    }
+    Some(updated)
+}
+
+/// The volume with its claim; `None` if it has it.
+pub fn bound_to(volume: &Value, claim: &Value) -> Option<Value> {
+    let reference = &volume["spec"]["claimRef"];
+    let is_complete = fitting::is_bound_to(volume, claim) && reference["uid"] == object::uid(claim);
+    if is_complete {
+        return None;
+    }
+    let mut updated = volume.clone();
+    updated["spec"]["claimRef"] = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": object::namespace(claim),
+        "name": object::name(claim),
+        "uid": object::uid(claim),
+        "resourceVersion": object::resource_version(claim),
+    });
+    if !fitting::is_bound_to(volume, claim) {
+        object::set_annotation(&mut updated, BOUND_BY_CONTROLLER, "yes");
+    }
+    Some(updated)
+}
+
+/// The volume without its claim; one that was reserved for it stays so.
+pub fn unbound(volume: &Value) -> Value {
+    let mut updated = volume.clone();
+    match object::annotation(volume, BOUND_BY_CONTROLLER) {
+        Some(_) => {
+            object::remove_annotation(&mut updated, BOUND_BY_CONTROLLER);
+            updated["spec"].as_object_mut().map(|spec| spec.remove("claimRef"));
+        }
+        None => drop(updated["spec"]["claimRef"].as_object_mut().map(|reference| reference.remove("uid"))),
+    }
+    updated
+}
+
+#[cfg(test)]
+mod tests;

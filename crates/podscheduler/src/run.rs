@@ -1,0 +1,137 @@
+//! Schedulers at work over an API: one for each workspace with nodes or Pods, all in one loop.
+//!
+//! ```text
+//!   Informers ── changes ──► Shared (a Scheduler for each workspace, who has work) ── Decision ──► binding ──► API
+//!                               ▲                                                     status, events ─┘
+//!                               └────────────── bound, unbound ◄──────────────────────────┘
+//! ```
+//!
+//! Decisions are made one after the other and count at once; carrying them out takes as long as it takes, many at a time.
+
+mod binding;
+mod events;
+mod shared;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::{Clock, Informers, Key};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::pod::Pod;
+use crate::scheduler::Decision;
+use events::Events;
+use shared::{Next, Shared};
+
+/// So many requests are under way at once.
+const AT_ONCE: usize = 256;
+/// After so many decisions others get their turn.
+const IN_A_ROW: usize = 16;
+
+/// How a scheduler is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The `schedulerName` of the Pods that are scheduled.
+    pub name: Arc<str>,
+    /// What ties are broken with.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { name: "default-scheduler".into(), seed: 0 }
+    }
+}
+
+/// What carries out decisions.
+struct Context {
+    informers: Arc<Informers>,
+    clock: Arc<dyn Clock>,
+    name: Arc<str>,
+    shared: Arc<Shared>,
+    events: Events,
+    permits: Arc<Semaphore>,
+}
+
+impl Context {
+    fn key(workspace: &str, pod: &Pod) -> Key {
+        Key::new(workspace, pod.namespace(), &pod.name)
+    }
+}
+
+/// Finds nodes for Pods until it is dropped.
+pub async fn run(informers: Arc<Informers>, clock: Arc<dyn Clock>, options: Options) {
+    let shared = Shared::listen(&informers, &options.name).await;
+    let mut tasks = JoinSet::new();
+    let (events, writer) = Events::new(informers.world().clone(), clock.clone(), &options.name);
+    tasks.spawn(writer);
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let context = Arc::new(Context {
+        informers,
+        clock,
+        name: options.name,
+        shared: shared.clone(),
+        events,
+        permits: permits.clone(),
+    });
+    let mut random = Random(options.seed | 1);
+    let mut in_a_row = 0;
+    loop {
+        // Nothing is decided that nobody could carry out.
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        while tasks.try_join_next().is_some() {}
+        match shared.next(&mut || random.next()) {
+            Next::Decision(workspace, decision) => {
+                let context = context.clone();
+                tasks.spawn(async move {
+                    match decision {
+                        Decision::Bind { pod, node, bindings } => {
+                            binding::bind(&context, &workspace, &pod, &node, &bindings, permit).await;
+                        }
+                        Decision::Refuse { pod, message, preemption, clears_nomination } => {
+                            let _permit = permit;
+                            let preemption = preemption.as_ref();
+                            status::refuse(
+                                &context,
+                                &workspace,
+                                &pod,
+                                &message,
+                                preemption,
+                                clears_nomination,
+                            )
+                            .await;
+                        }
+                    }
+                });
+                in_a_row += 1;
+                if in_a_row % IN_A_ROW == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Next::Look(at) => {
+                drop(permit);
+                shared.changed(at).await;
+            }
+        }
+    }
+}
+
+/// Numbers for breaking ties: quick, and good enough for that.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 11
+    }
+}
+
+/// The time since the beginning, as queues count it.
+fn since(beginning: Instant) -> Duration {
+    beginning.elapsed()
+}

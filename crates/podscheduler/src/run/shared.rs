@@ -1,0 +1,282 @@
+//! The schedulers of all workspaces, and who has something to do.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_informer::{Cache, Change, Informers, Key, Resource, resources};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::since;
+use crate::pod::Pod;
+use crate::queue::Event;
+use crate::scheduler::{Decision, Scheduler};
+use crate::storage::Bindings;
+
+/// What a scheduler looks at besides Pods and nodes.
+static OTHERS: [&Resource; 9] = [
+    &resources::NAMESPACES,
+    &resources::PERSISTENT_VOLUME_CLAIMS,
+    &resources::PERSISTENT_VOLUMES,
+    &resources::STORAGE_CLASSES,
+    &resources::POD_DISRUPTION_BUDGETS,
+    &resources::SERVICES,
+    &resources::REPLICATION_CONTROLLERS,
+    &resources::REPLICA_SETS,
+    &resources::STATEFUL_SETS,
+];
+
+/// What to do next.
+pub enum Next {
+    Decision(Arc<str>, Decision),
+    /// To wait for a change, but no longer than until then.
+    Look(Option<Instant>),
+}
+
+pub struct Shared {
+    state: Mutex<State>,
+    changes: Notify,
+    /// Told of every change of a claim.
+    pub claims: Notify,
+    beginning: Instant,
+    name: Arc<str>,
+    others: Vec<Arc<Cache>>,
+}
+
+#[derive(Default)]
+struct State {
+    schedulers: HashMap<Arc<str>, Scheduler>,
+    /// Workspaces that have something to do, in turn.
+    busy: VecDeque<Arc<str>>,
+    is_busy: HashSet<Arc<str>>,
+    /// Workspaces that are to be looked at again, by when.
+    later: BTreeSet<(Duration, Arc<str>)>,
+}
+
+impl State {
+    fn has_work(&mut self, workspace: &Arc<str>) {
+        if self.is_busy.insert(workspace.clone()) {
+            self.busy.push_back(workspace.clone());
+        }
+    }
+}
+
+impl Shared {
+    /// Follows all there is; returns when everything has been seen.
+    pub async fn listen(informers: &Informers, name: &Arc<str>) -> Arc<Self> {
+        let others: Vec<Arc<Cache>> = OTHERS.iter().map(|resource| informers.of(resource)).collect();
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changes: Notify::new(),
+            claims: Notify::new(),
+            beginning: Instant::now(),
+            name: name.clone(),
+            others,
+        });
+        let mut caches = shared.others.clone();
+        for cache in &shared.others {
+            let own = shared.clone();
+            let plural = cache.resource.plural.clone();
+            cache.listen(move |change| own.other_changed(&plural, change));
+        }
+        let (nodes, pods) = (informers.of(&resources::NODES), informers.of(&resources::PODS));
+        let own = shared.clone();
+        nodes.listen(move |change| {
+            own.with(&change.key.workspace, |scheduler, now| match &change.new {
+                Some(node) => scheduler.set_node(node, now),
+                None => scheduler.remove_node(&change.key.name, now),
+            });
+        });
+        let own = shared.clone();
+        pods.listen(move |change| own.pod_changed(change));
+        caches.extend([nodes, pods]);
+        for cache in caches {
+            cache.synced().await;
+        }
+        shared
+    }
+
+    pub fn now(&self) -> Duration {
+        since(self.beginning)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pod_changed(&self, change: &Change) {
+        self.with(&change.key.workspace, |scheduler, now| match &change.new {
+            Some(pod) => scheduler.set_pod(pod, now),
+            None => scheduler.remove_pod(&(change.key.namespace.clone(), change.key.name.clone()), now),
+        });
+    }
+
+    /// Does something with the scheduler of a workspace, which is made if there is none.
+    fn with<T>(&self, workspace: &Arc<str>, work: impl FnOnce(&mut Scheduler, Duration) -> T) -> T {
+        let mut state = self.state();
+        let scheduler =
+            state.schedulers.entry(workspace.clone()).or_insert_with(|| self.scheduler(workspace));
+        let result = work(scheduler, self.now());
+        if scheduler.is_idle() {
+            state.schedulers.remove(workspace);
+        } else if scheduler.waiting() > 0 {
+            state.has_work(workspace);
+            drop(state);
+            self.changes.notify_one();
+        }
+        result
+    }
+
+    /// A scheduler that knows what else is in its workspace.
+    fn scheduler(&self, workspace: &str) -> Scheduler {
+        let mut scheduler = Scheduler::new(self.name.clone());
+        for cache in &self.others {
+            for object in cache.list(workspace, "") {
+                apply(&mut scheduler, &cache.resource.plural, &object);
+            }
+        }
+        scheduler
+    }
+
+    /// Something besides Pods and nodes has changed. Where neither is, nobody asks.
+    fn other_changed(&self, plural: &str, change: &Change) {
+        let mut state = self.state();
+        let now = self.now();
+        let Some(scheduler) = state.schedulers.get_mut(&change.key.workspace) else { return };
+        match &change.new {
+            Some(object) => apply(scheduler, plural, object),
+            None => forget(scheduler, plural, change),
+        }
+        let event = match plural {
+            "persistentvolumeclaims" => {
+                self.claims.notify_waiters();
+                Event::Claim
+            }
+            "persistentvolumes" => Event::Volume,
+            "storageclasses" => Event::StorageClass,
+            _ => return,
+        };
+        scheduler.wake(event, now);
+        if scheduler.waiting() > 0 {
+            state.has_work(&change.key.workspace);
+            drop(state);
+            self.changes.notify_one();
+        }
+    }
+
+    /// The next decision, workspaces in turn.
+    pub fn next(&self, random: crate::Random<'_>) -> Next {
+        let mut state = self.state();
+        let now = self.now();
+        while let Some((at, workspace)) = state.later.first().cloned() {
+            if at > now {
+                break;
+            }
+            state.later.pop_first();
+            state.has_work(&workspace);
+        }
+        while let Some(workspace) = state.busy.pop_front() {
+            let Some(scheduler) = state.schedulers.get_mut(&workspace) else {
+                state.is_busy.remove(&workspace);
+                continue;
+            };
+            if let Some(decision) = scheduler.next(now, random) {
+                state.busy.push_back(workspace.clone());
+                return Next::Decision(workspace, decision);
+            }
+            let look = scheduler.next_look(now);
+            state.is_busy.remove(&workspace);
+            state.later.retain(|(_, other)| *other != workspace);
+            if let Some(look) = look {
+                state.later.insert((look, workspace));
+            }
+        }
+        Next::Look(state.later.first().map(|(at, _)| self.beginning + *at))
+    }
+
+    /// Returns when something has changed, or it is time.
+    pub async fn changed(&self, at: Option<Instant>) {
+        match at {
+            None => self.changes.notified().await,
+            Some(at) => drop(tokio::time::timeout_at(at, self.changes.notified()).await),
+        }
+    }
+
+    pub fn bound(&self, workspace: &Arc<str>, pod: &Pod) {
+        self.with(workspace, |scheduler, _| scheduler.bound(pod));
+    }
+
+    /// A Pod could not be bound: what it was to have is as the API shows it.
+    pub fn unbound(&self, workspace: &Arc<str>, pod: &Pod, bindings: &Bindings) {
+        self.with(workspace, |scheduler, now| {
+            for cache in &self.others {
+                let keys: Vec<Key> = match &*cache.resource.plural {
+                    "persistentvolumeclaims" => {
+                        let key = |claim| Key::new(workspace, pod.namespace(), claim);
+                        bindings.made.iter().map(|claim| key(claim)).collect()
+                    }
+                    "persistentvolumes" => {
+                        bindings.given.iter().map(|(_, volume)| Key::new(workspace, "", volume)).collect()
+                    }
+                    _ => continue,
+                };
+                for object in keys.iter().filter_map(|key| cache.get(key)) {
+                    apply(scheduler, &cache.resource.plural, &object);
+                }
+            }
+            scheduler.unbound(pod, now);
+        });
+    }
+
+    /// Whether these claims of a Pod have their volumes; an error if they will not get any.
+    pub fn claims_are_bound(
+        &self,
+        workspace: &Arc<str>,
+        pod: &Pod,
+        node: &str,
+        claims: &[Box<str>],
+    ) -> Result<bool, String> {
+        let state = self.state();
+        let Some(scheduler) = state.schedulers.get(workspace) else { return Err("pod is gone".to_owned()) };
+        let mut all = true;
+        for claim in claims {
+            all &= scheduler.fleet.storage.is_ready(pod.namespace(), claim, node)?;
+        }
+        Ok(all)
+    }
+}
+
+fn apply(scheduler: &mut Scheduler, plural: &str, object: &Value) {
+    let fleet = &mut scheduler.fleet;
+    match plural {
+        "namespaces" => fleet.set_namespace(object),
+        "persistentvolumeclaims" => fleet.storage.set_claim(object),
+        "persistentvolumes" => fleet.storage.set_volume(object),
+        "storageclasses" => fleet.storage.set_class(object),
+        "poddisruptionbudgets" => fleet.budgets.set(object),
+        "services" => fleet.workloads.set_service(object),
+        "replicationcontrollers" => fleet.workloads.set_workload("ReplicationController", object),
+        "replicasets" => fleet.workloads.set_workload("ReplicaSet", object),
+        "statefulsets" => fleet.workloads.set_workload("StatefulSet", object),
+        _ => {}
+    }
+}
+
+fn forget(scheduler: &mut Scheduler, plural: &str, change: &Change) {
+    let fleet = &mut scheduler.fleet;
+    let (namespace, name) = (&*change.key.namespace, &*change.key.name);
+    match plural {
+        "namespaces" => fleet.remove_namespace(name),
+        "persistentvolumeclaims" => fleet.storage.remove_claim(namespace, name),
+        "persistentvolumes" => fleet.storage.remove_volume(name),
+        "storageclasses" => fleet.storage.remove_class(name),
+        "poddisruptionbudgets" => fleet.budgets.remove(namespace, name),
+        "services" => fleet.workloads.remove_service(namespace, name),
+        "replicationcontrollers" => fleet.workloads.remove_workload("ReplicationController", namespace, name),
+        "replicasets" => fleet.workloads.remove_workload("ReplicaSet", namespace, name),
+        "statefulsets" => fleet.workloads.remove_workload("StatefulSet", namespace, name),
+        _ => {}
+    }
+}

@@ -1,0 +1,185 @@
+//! Saying on Pods what came of them, and sending away those who have to go.
+
+use std::sync::Arc;
+
+use atoll_informer::{DeleteOptions, Key, resources};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::pod::Pod;
+use crate::preemption::Preemption;
+
+/// How long the message of an event may be.
+const NOTE_LIMIT: usize = 1024;
+/// How often a write is tried anew if somebody else was faster.
+const ATTEMPTS: usize = 5;
+
+/// There is no node for a Pod.
+pub async fn refuse(
+    context: &Context,
+    workspace: &Arc<str>,
+    pod: &Pod,
+    message: &str,
+    preemption: Option<&Preemption>,
+    clears_nomination: bool,
+) {
+    let nominated = match preemption {
+        Some(preemption) => Some(Some(&*preemption.node)),
+        None if clears_nomination => Some(None),
+        None => None,
+    };
+    say(context, workspace, pod, "Unschedulable", message, nominated).await;
+    if let Some(preemption) = preemption {
+        for displaced in &preemption.displaced {
+            let key = Context::key(workspace, displaced);
+            report(&key, change(context, &key, &displaced.uid, |_| None, Some(None)).await);
+        }
+        for victim in &preemption.victims {
+            evict(context, workspace, pod, victim, &preemption.node).await;
+        }
+    }
+}
+
+/// Something went wrong with a Pod.
+pub async fn fail(context: &Context, workspace: &Arc<str>, pod: &Pod, message: &str) {
+    say(context, workspace, pod, "SchedulerError", message, Some(None)).await;
+}
+
+async fn say(
+    context: &Context,
+    workspace: &Arc<str>,
+    pod: &Pod,
+    reason: &str,
+    message: &str,
+    nominated: Option<Option<&str>>,
+) {
+    let key = Context::key(workspace, pod);
+    context.events.warning(&key, &pod.uid, "FailedScheduling", "Scheduling", shortened(message));
+    let condition = |object: &Value| condition(object, "PodScheduled", "False", reason, message);
+    report(&key, change(context, &key, &pod.uid, |object| Some(condition(object)), nominated).await);
+}
+
+/// Marks a Pod as one that has to go, and asks it to.
+async fn evict(context: &Context, workspace: &Arc<str>, preemptor: &Pod, victim: &Pod, node: &str) {
+    let key = Context::key(workspace, victim);
+    let message = format!("{}: preempting to accommodate a higher priority pod", context.name);
+    if !victim.class.terminating {
+        let mark = |object: &Value| {
+            Some(condition(object, "DisruptionTarget", "True", "PreemptionByScheduler", &message))
+        };
+        report(&key, change(context, &key, &victim.uid, mark, None).await);
+        let options = DeleteOptions { uid: Some(&victim.uid), ..DeleteOptions::default() };
+        let deleted = context.informers.world().delete(&resources::PODS, &key, options).await;
+        match deleted {
+            Err(status) if status.code() == 404 => return,
+            deleted => report(&key, deleted.map(drop)),
+        }
+    }
+    let message = format!("Preempted by pod {} on node {node}", preemptor.uid);
+    context.events.normal(&key, &victim.uid, "Preempted", "Preempting", message);
+}
+
+fn condition(object: &Value, kind: &str, status: &str, reason: &str, message: &str) -> Value {
+    let mut condition = json!({
+        "type": kind, "status": status, "reason": reason, "message": message, "lastProbeTime": null,
+    });
+    let generation = object::generation(object);
+    if generation > 0 {
+        condition["observedGeneration"] = generation.into();
+    }
+    condition
+}
+
+/// Changes a condition of a Pod and the node that is kept for it, if that is a change.
+async fn change(
+    context: &Context,
+    key: &Key,
+    uid: &str,
+    condition: impl Fn(&Value) -> Option<Value>,
+    nominated: Option<Option<&str>>,
+) -> Result<(), Status> {
+    let cache = context.informers.of(&resources::PODS);
+    let mut known = cache.get(key);
+    for _ in 0..ATTEMPTS {
+        let Some(pod) = known.filter(|pod| object::uid(pod) == uid) else { return Ok(()) };
+        let now = context.clock.now().to_time();
+        let Some(patch) = patch(&pod, condition(&pod), nominated, &now) else { return Ok(()) };
+        match context.informers.world().patch(&resources::PODS, key, "status", &patch).await {
+            Ok(patched) => {
+                cache.wrote(&patched);
+                return Ok(());
+            }
+            Err(status) if status.code() == 404 => return Ok(()),
+            Err(status) if status.code() == 409 => {
+                known = context.informers.world().get(&resources::PODS, key).await.ok().map(Arc::new);
+            }
+            Err(status) => return Err(status),
+        }
+    }
+    Err(Status::service_unavailable("it changes all the time"))
+}
+
+/// What is to be changed in the status of a Pod; nothing if it is so already.
+fn patch(pod: &Value, condition: Option<Value>, nominated: Option<Option<&str>>, now: &str) -> Option<Value> {
+    let mut status = json!({});
+    if let Some(mut condition) = condition {
+        let mut conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let known = conditions.iter_mut().find(|known| known["type"] == condition["type"]);
+        let is_same = |known: &Value| {
+            ["status", "reason", "message", "observedGeneration"]
+                .iter()
+                .all(|field| known[field] == condition[field])
+        };
+        match known {
+            Some(known) if is_same(known) => {}
+            Some(known) => {
+                let since = known["lastTransitionTime"].clone();
+                let changed = known["status"] != condition["status"] || since.is_null();
+                condition["lastTransitionTime"] = if changed { now.into() } else { since };
+                *known = condition;
+                status["conditions"] = conditions.into();
+            }
+            None => {
+                condition["lastTransitionTime"] = now.into();
+                conditions.push(condition);
+                status["conditions"] = conditions.into();
+            }
+        }
+    }
+    if let Some(nominated) = nominated
+        && pod["status"]["nominatedNodeName"].as_str().filter(|node| !node.is_empty()) != nominated
+    {
+        status["nominatedNodeName"] = nominated.into();
+    }
+    let is_empty = status.as_object().is_none_or(serde_json::Map::is_empty);
+    // Conditions are written as a whole: nobody else's may get lost.
+    (!is_empty).then(|| {
+        json!({
+            "metadata": {"uid": object::uid(pod), "resourceVersion": object::resource_version(pod)},
+            "status": status,
+        })
+    })
+}
+
+fn report(key: &Key, result: Result<(), Status>) {
+    if let Err(status) = result {
+        tracing::warn!(%status, pod = %key, "what became of a Pod could not be written");
+    }
+}
+
+/// As much as fits into an event.
+fn shortened(message: &str) -> String {
+    const REST: &str = " ...";
+    if message.len() <= NOTE_LIMIT {
+        return message.to_owned();
+    }
+    let mut end = NOTE_LIMIT - REST.len();
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{REST}", &message[..end])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! One cluster's scheduler: objects go in as they change, decisions come out one by one. No I/O, no clock.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::choose::Random;
+use crate::fleet::{Fleet, PodKey};
+use crate::node::Node;
+use crate::pod::{self, Compiler, Pod};
+use crate::preemption::Preemption;
+use crate::queue::{Event, Queue};
+use crate::storage::Bindings;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// The Pod goes to this node, which has been counted already: say [`Scheduler::bound`] or [`Scheduler::unbound`].
+    Bind { pod: Arc<Pod>, node: Arc<str>, bindings: Bindings },
+    /// There is no node for the Pod; it is tried again when something has happened that may help.
+    Refuse { pod: Arc<Pod>, message: String, preemption: Option<Preemption>, clears_nomination: bool },
+}
+
+/// The nodes and the waiting Pods of one cluster.
+#[derive(Debug)]
+pub struct Scheduler {
+    /// The `schedulerName` of the Pods that are ours.
+    name: Arc<str>,
+    pub fleet: Fleet,
+    queue: Queue,
+    compiler: Compiler,
+    pending: HashMap<PodKey, Arc<Pod>>,
+    /// Pods that are being bound, with their uids.
+    assumed: HashMap<PodKey, Arc<str>>,
+}
+
+impl Scheduler {
+    pub fn new(name: Arc<str>) -> Self {
+        Scheduler {
+            name,
+            fleet: Fleet::default(),
+            queue: Queue::default(),
+            compiler: Compiler::default(),
+            pending: HashMap::new(),
+            assumed: HashMap::new(),
+        }
+    }
+
+    /// Whether there is nothing here.
+    pub fn is_idle(&self) -> bool {
+        self.fleet.is_empty() && self.fleet.has_no_pods() && self.queue.is_empty()
+    }
+
+    /// How many Pods wait for a node.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A Pod was made or changed.
+    pub fn set_pod(&mut self, object: &Value, now: Duration) {
+        let key: PodKey = (object::namespace(object).into(), object::name(object).into());
+        let uid = object::uid(object);
+        let known = self.fleet.pod(&key.0, &key.1).or_else(|| self.pending.get(&key));
+        if pod::is_finished(object) || known.is_some_and(|known| *known.uid != *uid) {
+            self.remove_pod(&key, now);
+        }
+        if pod::is_finished(object) {
+            return;
+        }
+        let is_ours = object["spec"]["schedulerName"].as_str().unwrap_or("default-scheduler") == &*self.name;
+        let has_node = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+        if has_node {
+            self.set_placed(&key, object, now);
+        } else if is_ours && !self.assumed.contains_key(&key) {
+            self.set_pending(&key, object, now);
+        }
+    }
+
+    fn set_placed(&mut self, key: &PodKey, object: &Value, now: Duration) {
+        let pod = Arc::new(self.compiler.compile(object));
+        self.assumed.remove(key);
+        self.forget_pending(key);
+        let event = match self.fleet.pod(&key.0, &key.1) {
+            Some(old) if old.node == pod.node && old.class.labels == pod.class.labels => {
+                if *old == pod {
+                    return;
+                }
+                (old.demand != pod.demand).then_some(Event::PodShrunk)
+            }
+            Some(_) => Some(Event::PodLabels),
+            None => Some(Event::PodPlaced),
+        };
+        self.fleet.set_pod(pod);
+        if let Some(event) = event {
+            self.queue.wake(event, now);
+        }
+    }
+
+    fn set_pending(&mut self, key: &PodKey, object: &Value, now: Duration) {
+        let pod = self.compiler.compile(object);
+        if pod.class.terminating || !pod.demand.gates.is_empty() {
+            self.forget_pending(key);
+            return;
+        }
+        let pod = Arc::new(pod);
+        let old = self.pending.insert(key.clone(), pod.clone());
+        let is_same = old
+            .is_some_and(|old| old.demand == pod.demand && old.class == pod.class && old.owner == pod.owner);
+        self.fleet.nominate(&pod, pod.nominated_node.as_ref());
+        if !is_same {
+            self.queue.add(key, pod.demand.priority, now);
+        }
+    }
+
+    fn forget_pending(&mut self, key: &PodKey) {
+        self.queue.remove(key);
+        if let Some(pod) = self.pending.remove(key) {
+            self.fleet.nominate(&pod, None);
+        }
+    }
+
+    /// A Pod is gone.
+    pub fn remove_pod(&mut self, key: &PodKey, now: Duration) {
+        let was_nominated = self.pending.get(key).is_some_and(|pod| pod.nominated_node.is_some());
+        self.assumed.remove(key);
+        self.forget_pending(key);
+        if self.fleet.remove_pod(&key.0, &key.1).is_some() || was_nominated {
+            self.queue.wake(Event::PodGone, now);
+        }
+    }
+
+    /// A node was made or changed.
+    pub fn set_node(&mut self, object: &Value, now: Duration) {
+        let node = Node::of(object);
+        let events: Vec<Event> = match self.fleet.node(&node.name) {
+            None => vec![Event::NodeAdded],
+            Some(old) => {
+                let changed = [
+                    (old.labels != node.labels, Event::NodeLabels),
+                    (
+                        old.taints != node.taints || old.is_unschedulable != node.is_unschedulable,
+                        Event::NodeTaints,
+                    ),
+                    (
+                        old.allocatable != node.allocatable || old.allowed_pods != node.allowed_pods,
+                        Event::NodeAllocatable,
+                    ),
+                ];
+                changed.into_iter().filter(|(changed, _)| *changed).map(|(_, event)| event).collect()
+            }
+        };
+        // Most changes of nodes are signs of life.
+        if events.is_empty() {
+            return;
+        }
+        self.fleet.set_node(node);
+        for event in events {
+            self.queue.wake(event, now);
+        }
+    }
+
+    pub fn remove_node(&mut self, name: &str, now: Duration) {
+        self.fleet.remove_node(name);
+        self.queue.wake(Event::NodeGone, now);
+    }
+
+    /// Something else has changed in the fleet.
+    pub fn wake(&mut self, event: Event, now: Duration) {
+        self.queue.wake(event, now);
+    }
+
+    /// The next decision, if there is one to be made now.
+    pub fn next(&mut self, now: Duration, random: Random<'_>) -> Option<Decision> {
+        loop {
+            let key = self.queue.pop(now)?;
+            let Some(pod) = self.pending.get(&key).cloned() else {
+                self.queue.remove(&key);
+                continue;
+            };
+            return Some(match self.fleet.choose(&pod, random) {
+                Ok(choice) => {
+                    self.fleet.assume_bindings(&pod, &choice);
+                    self.fleet.nominate(&pod, None);
+                    let placed = Pod { node: Some(choice.node.clone()), ..(*pod).clone() };
+                    self.fleet.set_pod(Arc::new(placed));
+                    self.assumed.insert(key, pod.uid.clone());
+                    Decision::Bind { pod, node: choice.node, bindings: choice.bindings }
+                }
+                Err(refusal) => {
+                    self.queue.unschedulable(&key, refusal.plugins, now);
+                    if let Some(preemption) = &refusal.preemption {
+                        for displaced in &preemption.displaced {
+                            self.renominate(displaced, None);
+                        }
+                        self.renominate(&pod, Some(&preemption.node));
+                    } else if refusal.clears_nomination {
+                        self.renominate(&pod, None);
+                    }
+                    Decision::Refuse {
+                        pod,
+                        message: refusal.message,
+                        preemption: refusal.preemption,
+                        clears_nomination: refusal.clears_nomination,
+                    }
+                }
+            });
+        }
+    }
+
+    /// Keeps a node for a Pod, or no longer does, before the API says so.
+    fn renominate(&mut self, pod: &Arc<Pod>, node: Option<&Arc<str>>) {
+        let key = (pod.namespace().clone(), pod.name.clone());
+        let Some(pending) = self.pending.get_mut(&key) else { return };
+        let renominated = Arc::new(Pod { nominated_node: node.cloned(), ..(**pending).clone() });
+        *pending = renominated.clone();
+        self.fleet.nominate(&renominated, node);
+    }
+
+    /// The API server has bound a Pod.
+    pub fn bound(&mut self, pod: &Pod) {
+        let key = (pod.namespace().clone(), pod.name.clone());
+        if self.assumed.get(&key) == Some(&pod.uid) {
+            self.forget_pending(&key);
+        }
+    }
+
+    /// A Pod could not be bound after all. If it is still there, it is tried again.
+    pub fn unbound(&mut self, pod: &Pod, now: Duration) {
+        let key = (pod.namespace().clone(), pod.name.clone());
+        if self.assumed.get(&key) != Some(&pod.uid) {
+            return;
+        }
+        self.assumed.remove(&key);
+        self.fleet.remove_pod(&key.0, &key.1);
+        self.queue.failed(&key, now);
+        self.queue.wake(Event::PodGone, now);
+    }
+
+    /// When there may be something to be decided at the latest, if nothing happens until then.
+    pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
+        self.queue.next_look(now)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use serde_json::json;
+
+use super::*;
+
+const NOW: Duration = Duration::from_secs(1000);
+
+fn node(name: &str, cpu: &str) -> Value {
+    json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "memory": "4Gi", "pods": "10"}}})
+}
+
+fn pod(name: &str, cpu: &str) -> Value {
+    json!({
+        "metadata": {"namespace": "default", "name": name, "uid": format!("uid of {name}")},
+        "spec": {"schedulerName": "default-scheduler", "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+    })
+}
+
+fn on(node: &str, mut pod: Value) -> Value {
+    pod["spec"]["nodeName"] = node.into();
+    pod
+}
+
+fn scheduler() -> Scheduler {
+    Scheduler::new("default-scheduler".into())
+}
+
+/// What is decided next, in a few words.
+fn next(scheduler: &mut Scheduler, now: Duration) -> String {
+    match scheduler.next(now, &mut || 0) {
+        None => "nothing".to_owned(),
+        Some(Decision::Bind { pod, node, .. }) => format!("{} to {node}", pod.name),
+        Some(Decision::Refuse { pod, preemption: Some(preemption), .. }) => {
+            format!("{} to {} for {} victims", pod.name, preemption.node, preemption.victims.len())
+        }
+        Some(Decision::Refuse { pod, .. }) => format!("{} to nowhere", pod.name),
+    }
+}
+
+fn decided(scheduler: &mut Scheduler, wanted: &[&str]) {
+    for wanted in wanted {
+        assert_eq!(next(scheduler, NOW), *wanted);
+    }
+    assert_eq!(next(scheduler, NOW), "nothing");
+}
+
+#[test]
+fn what_is_decided_counts_at_once() {
+    let mut scheduler = scheduler();
+    scheduler.set_node(&node("a", "1"), NOW);
+    for name in ["p", "q"] {
+        scheduler.set_pod(&pod(name, "1"), NOW);
+    }
+    decided(&mut scheduler, &["p to a", "q to nowhere"]);
+    // What the API says meanwhile of the Pod that is being bound changes nothing.
+    scheduler.set_pod(&pod("p", "1"), NOW);
+    decided(&mut scheduler, &[]);
+}
+
+#[test]
+fn a_pod_that_could_not_be_bound_is_tried_again_later() {
+    let mut scheduler = scheduler();
+    scheduler.set_node(&node("a", "1"), NOW);
+    scheduler.set_pod(&pod("p", "1"), NOW);
+    let Some(Decision::Bind { pod, .. }) = scheduler.next(NOW, &mut || 0) else { panic!("no decision") };
+    scheduler.unbound(&pod, NOW);
+    decided(&mut scheduler, &[]);
+    assert_eq!(scheduler.next_look(NOW), Some(NOW + Duration::from_secs(1)));
+    assert_eq!(next(&mut scheduler, NOW + Duration::from_secs(1)), "p to a");
+}
+
+#[test]
+fn bound_pods_and_those_of_others_are_left_alone() {
+    let mut scheduler = scheduler();
+    scheduler.set_node(&node("a", "1"), NOW);
+    scheduler.set_pod(&on("a", pod("p", "500m")), NOW);
+    let mut others = pod("q", "1");
+    others["spec"]["schedulerName"] = "another".into();
+    scheduler.set_pod(&others, NOW);
+    let mut gated = pod("r", "1");
+    gated["spec"]["schedulingGates"] = json!([{"name": "g"}]);
+    scheduler.set_pod(&gated, NOW);
+    let mut leaving = pod("s", "1");
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    scheduler.set_pod(&leaving, NOW);
+    decided(&mut scheduler, &[]);
+    // Without its gates a Pod is one like others.
+    scheduler.set_pod(&pod("r", "500m"), NOW);
+    decided(&mut scheduler, &["r to a"]);
+}
+
+#[test]
+fn changes_that_may_help_are_noticed() {
+    let later = NOW + Duration::from_secs(60);
+    let placed = on("a", pod("first", "1"));
+    let mut finished = placed.clone();
+    finished["status"]["phase"] = "Succeeded".into();
+    let key: PodKey = ("default".into(), "first".into());
+    type Change = fn(&mut Scheduler, &Value, &PodKey, Duration);
+    let table: [(&str, Change, &str); 6] = [
+        ("a sign of life", |scheduler, _, _, now| scheduler.set_node(&node("a", "1"), now), "nothing"),
+        ("a larger node", |scheduler, _, _, now| scheduler.set_node(&node("a", "2"), now), "p to a"),
+        ("another node", |scheduler, _, _, now| scheduler.set_node(&node("b", "1"), now), "p to b"),
+        ("a Pod is gone", |scheduler, _, key, now| scheduler.remove_pod(key, now), "p to a"),
+        ("a Pod is done", |scheduler, finished, _, now| scheduler.set_pod(finished, now), "p to a"),
+        ("it needs less", |scheduler, _, _, now| scheduler.set_pod(&pod("p", "0"), now), "p to a"),
+    ];
+    for (what, change, wanted) in table {
+        let mut scheduler = scheduler();
+        scheduler.set_node(&node("a", "1"), NOW);
+        scheduler.set_pod(&placed, NOW);
+        scheduler.set_pod(&pod("p", "1"), NOW);
+        decided(&mut scheduler, &["p to nowhere"]);
+        change(&mut scheduler, &finished, &key, later);
+        assert_eq!(next(&mut scheduler, later), wanted, "{what}");
+    }
+}
+
+#[test]
+fn a_pod_made_anew_is_another_pod() {
+    let mut scheduler = scheduler();
+    scheduler.set_node(&node("a", "1"), NOW);
+    scheduler.set_pod(&on("a", pod("p", "1")), NOW);
+    let mut again = pod("p", "1");
+    again["metadata"]["uid"] = "another".into();
+    scheduler.set_pod(&again, NOW);
+    decided(&mut scheduler, &["p to a"]);
+}
+
+#[test]
+fn a_node_is_kept_for_whom_others_went() {
+    let mut scheduler = scheduler();
+    scheduler.set_node(&node("a", "1"), NOW);
+    scheduler.set_pod(&on("a", pod("victim", "1")), NOW);
+    let mut important = pod("important", "1");
+    important["spec"]["priority"] = 10.into();
+    scheduler.set_pod(&important, NOW);
+    decided(&mut scheduler, &["important to a for 1 victims"]);
+    scheduler.remove_pod(&("default".into(), "victim".into()), NOW);
+    let mut quick = pod("quick", "1");
+    quick["spec"]["priority"] = 5.into();
+    scheduler.set_pod(&quick, NOW);
+    decided(&mut scheduler, &["quick to nowhere", "important to a"]);
+}
+
+#[test]
+fn where_nothing_is_left_there_is_nothing() {
+    let mut scheduler = scheduler();
+    assert!(scheduler.is_idle());
+    scheduler.set_node(&node("a", "1"), NOW);
+    scheduler.set_pod(&pod("p", "1"), NOW);
+    assert!(!scheduler.is_idle());
+    decided(&mut scheduler, &["p to a"]);
+    scheduler.remove_pod(&("default".into(), "p".into()), NOW);
+    scheduler.remove_node("a", NOW);
+    assert!(scheduler.is_idle());
+}

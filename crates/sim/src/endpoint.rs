@@ -1,0 +1,222 @@
+//! Where the kubelets of all simulated nodes listen: logs, exec, attach and port-forward, as API servers ask for them.
+
+mod exec;
+mod logs;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use atoll_streams::remote_command::{self, Options, Session};
+use atoll_streams::{Refusal, port_forward};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use percent_encoding::percent_decode_str;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::kubelet::{Kubelet, Running};
+
+/// Connections at once.
+const CONNECTIONS: usize = 512;
+/// How long a client may take to open one.
+const OPENING: Duration = Duration::from_secs(10);
+/// Ports of one client that are forwarded at once.
+const FORWARDS: usize = 64;
+
+/// An answer: bytes that are there, or such as come.
+pub enum Body {
+    Whole(Option<Bytes>),
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match self.get_mut() {
+            Body::Whole(bytes) => bytes.take(),
+            Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
+        };
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// What a request is about.
+struct Asked {
+    running: Arc<Running>,
+    container: String,
+    query: Vec<(String, String)>,
+}
+
+impl Asked {
+    fn value(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Answers at `listener` for as long as it is polled. Who may connect, `tls` decides.
+pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAcceptor) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    // Its connections end with it.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        while connections.try_join_next().is_some() {}
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (kubelet, tls) = (kubelet.clone(), tls.clone());
+        connections.spawn(async move {
+            if let Ok(Ok(stream)) = tokio::time::timeout(OPENING, tls.accept(stream)).await {
+                let service = service_fn(|request| answer(kubelet.clone(), request));
+                let serving = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .with_upgrades();
+                // Whoever goes away in the middle of something does no harm.
+                let _ = serving.await;
+            }
+            drop(place);
+        });
+    }
+}
+
+/// The node of a pod does not answer: neither does this.
+struct Silence;
+
+impl std::fmt::Display for Silence {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("the node does not answer")
+    }
+}
+
+impl std::fmt::Debug for Silence {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{self}")
+    }
+}
+
+impl std::error::Error for Silence {}
+
+async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result<Response<Body>, Silence> {
+    let path = request.uri().path().to_string();
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let (what, namespace, name, container) = match parts.as_slice() {
+        ["healthz"] => return Ok(text(StatusCode::OK, "ok")),
+        [what, namespace, name] => (*what, *namespace, *name, ""),
+        // The uid of the pod may come before the container.
+        [what, namespace, name, container] | [what, namespace, name, _, container] => {
+            (*what, *namespace, *name, *container)
+        }
+        _ => return Ok(text(StatusCode::NOT_FOUND, "404 page not found\n")),
+    };
+    let Some(running) = kubelet.find(namespace, name) else {
+        return Ok(text(StatusCode::NOT_FOUND, "pod does not exist"));
+    };
+    if kubelet.is_cut_off(&running.node) {
+        return Err(Silence);
+    }
+    let query = pairs(request.uri().query().unwrap_or_default());
+    let asked = Asked { running, container: container.to_string(), query };
+    if !container.is_empty() && asked.running.pod().log(container).is_none() {
+        let problem = format!("container not found (\"{container}\")");
+        return Ok(text(StatusCode::NOT_FOUND, &problem));
+    }
+    Ok(match what {
+        "containerLogs" => logs::answer(asked, kubelet),
+        "exec" | "attach" => {
+            let query = request.uri().query().unwrap_or_default().to_string();
+            let options = match Options::from_query(&query) {
+                Ok(options) => options,
+                Err(problem) => return Ok(text(StatusCode::BAD_REQUEST, problem)),
+            };
+            match remote_command::accept(&mut request, options) {
+                Err(refusal) => refused(refusal),
+                Ok((response, opening)) => {
+                    let is_exec = what == "exec";
+                    tokio::spawn(async move {
+                        if let Ok(session) = opening.session().await {
+                            converse(session, asked, is_exec).await;
+                        }
+                    });
+                    whole(response)
+                }
+            }
+        }
+        "portForward" => match port_forward::accept(&mut request) {
+            Err(refusal) => refused(refusal),
+            Ok((response, opening)) => {
+                tokio::spawn(forward(opening, asked.running));
+                whole(response)
+            }
+        },
+        _ => text(StatusCode::NOT_FOUND, "404 page not found\n"),
+    })
+}
+
+async fn converse(session: Session, asked: Asked, is_exec: bool) {
+    match is_exec {
+        true => exec::run(session, asked).await,
+        false => exec::attach(session, asked).await,
+    }
+}
+
+/// Connects what the client forwards with the servers of the pod.
+async fn forward(opening: port_forward::Opening, running: Arc<Running>) {
+    let Ok(mut forwards) = opening.forwards().await else { return };
+    let mut relays = JoinSet::new();
+    while let Some(forward) = forwards.next().await {
+        while relays.len() >= FORWARDS {
+            relays.join_next().await;
+        }
+        let (port, address) = (forward.port, running.port(forward.port));
+        relays.spawn(async move {
+            let connected = match address {
+                Some(address) => TcpStream::connect(address).await.ok(),
+                None => None,
+            };
+            match connected {
+                Some(stream) => forward.relay(stream).await,
+                None => {
+                    let problem = format!("failed to connect to localhost:{port}: connection refused");
+                    forward.fail(&problem).await;
+                }
+            }
+        });
+    }
+}
+
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (decoded(name), decoded(value)))
+        .collect()
+}
+
+fn text(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(Bytes::copy_from_slice(text.as_bytes()))));
+    *response.status_mut() = status;
+    response
+}
+
+fn whole(response: Response<String>) -> Response<Body> {
+    response.map(|text| Body::Whole(Some(Bytes::from(text)).filter(|text| !text.is_empty())))
+}
+
+fn refused(refusal: Refusal) -> Response<Body> {
+    whole(refusal.into())
+}
