@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Running};
 
-const USAGE: &str =
-    "usage: cargo xtask conformance a|b [--release] [--minutes 30] [--at-once 5] [--focus REGEX]";
+const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--own-controllers] [--minutes 30] [--at-once 5] [--focus REGEX]";
+/// Before expressions whose tests may wait until the time is up, and would take others with them.
+const ALONE: &str = "alone ";
 
 /// What `upstream/build` exits with where there is no Go to build with.
 const NO_GO: i32 = 3;
@@ -34,7 +35,8 @@ const API_SERVER: Group = Group { focus: include_str!("conformance/api-server.tx
 const CONTROLLERS: Group = Group { focus: include_str!("conformance/controllers.txt"), controllers: true };
 
 struct Options {
-    group: &'static Group,
+    /// Whether kube-controller-manager is to run beside Atoll.
+    controllers: bool,
     release: bool,
     minutes: u64,
     /// How many of e2e.test run at the same time: most of their time is waiting.
@@ -51,10 +53,13 @@ fn options(arguments: &[String]) -> Result<Options, String> {
         _ => return Err(USAGE.to_owned()),
     };
     let focus = group.focus.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect();
-    let mut options = Options { group, release: false, minutes: 30, at_once: 5, focus };
+    let mut options =
+        Options { controllers: group.controllers, release: false, minutes: 30, at_once: 5, focus };
     while let Some(argument) = arguments.next() {
         match argument {
             "--release" => options.release = true,
+            // In place of kube-controller-manager's.
+            "--own-controllers" => options.controllers = false,
             "--minutes" => {
                 let minutes = arguments.next().and_then(|minutes| minutes.parse().ok());
                 options.minutes = minutes.ok_or("--minutes needs a number")?;
@@ -75,11 +80,11 @@ fn options(arguments: &[String]) -> Result<Options, String> {
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let options = options(arguments)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default();
-    let Some(programs) = programs(&root, options.group.controllers)? else { return Ok(()) };
+    let Some(programs) = programs(&root, options.controllers)? else { return Ok(()) };
     let atoll = atoll(&root, options.release)?;
     let directory = std::env::temp_dir().join(format!("atoll-conformance-{}", std::process::id()));
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
-    let cluster = Cluster::start(&atoll, &programs, options.group.controllers, &directory)?;
+    let cluster = Cluster::start(&atoll, &programs, options.controllers, &directory)?;
     println!("logs and the report are in {}", directory.display());
     let mut reports = Vec::new();
     for report in test(&options, &programs, &cluster, &directory)? {
@@ -170,14 +175,17 @@ fn test(
     Ok(reports)
 }
 
-/// Deals the expressions out, as cards.
+/// Deals the expressions out, as cards; those that are to be alone are portions of their own.
 fn portions(expressions: &[String], number: usize) -> Vec<String> {
-    let number = number.min(expressions.len());
+    let alone = expressions.iter().filter_map(|expression| expression.strip_prefix(ALONE));
+    let others: Vec<&str> =
+        expressions.iter().filter(|expression| !expression.starts_with(ALONE)).map(String::as_str).collect();
+    let number = number.min(others.len());
     let portion = |first: usize| {
-        let some: Vec<&str> = expressions.iter().skip(first).step_by(number).map(String::as_str).collect();
+        let some: Vec<&str> = others.iter().skip(first).step_by(number).copied().collect();
         some.join("|")
     };
-    (0..number).map(portion).collect()
+    (0..number).map(portion).chain(alone.map(String::from)).collect()
 }
 
 #[cfg(test)]
@@ -189,5 +197,7 @@ mod tests {
         let expressions: Vec<String> = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
         assert_eq!(portions(&expressions, 2), ["a|c|e", "b|d"]);
         assert_eq!(portions(&expressions, 9).len(), 5);
+        let expressions: Vec<String> = ["a", "alone b", "c"].map(String::from).to_vec();
+        assert_eq!(portions(&expressions, 1), ["a|c", "b"]);
     }
 }

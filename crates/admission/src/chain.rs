@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use crate::claim_resize::PersistentVolumeClaimResize;
 use crate::default_classes::{DefaultIngressClass, DefaultStorageClass};
+use crate::grain::Grain;
 use crate::limit_ranger::LimitRanger;
 use crate::namespace_lifecycle::NamespaceLifecycle;
 use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
@@ -99,12 +100,15 @@ fn plugin(name: &str) -> Option<Box<dyn Plugin>> {
 }
 
 pub struct Chain {
+    /// Atoll's own, before all others.
+    grain: Grain,
     plugins: Vec<Box<dyn Plugin>>,
 }
 
 impl Default for Chain {
     fn default() -> Self {
-        Chain { plugins: KNOWN.iter().filter(|(_, on)| *on).filter_map(|(name, _)| plugin(name)).collect() }
+        let plugins = KNOWN.iter().filter(|(_, on)| *on).filter_map(|(name, _)| plugin(name)).collect();
+        Chain { grain: Grain { pods_by_default: false }, plugins }
     }
 }
 
@@ -139,11 +143,19 @@ impl Chain {
                 _ => {}
             }
         }
-        Ok(Chain { plugins })
+        Ok(Chain { grain: Grain { pods_by_default: false }, plugins })
+    }
+
+    /// In namespaces that say nothing, pods are made here.
+    pub fn with_pods_by_default(mut self) -> Self {
+        self.grain.pods_by_default = true;
+        self
     }
 
     fn concerned<'a>(&'a self, request: &'a Request<'_>) -> impl Iterator<Item = &'a dyn Plugin> {
-        self.plugins.iter().map(|plugin| &**plugin).filter(|plugin| plugin.handles(request))
+        let own: &dyn Plugin = &self.grain;
+        let plugins = std::iter::once(own).chain(self.plugins.iter().map(|plugin| &**plugin));
+        plugins.filter(|plugin| plugin.handles(request))
     }
 
     pub async fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {

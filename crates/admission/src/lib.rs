@@ -16,6 +16,7 @@ mod certificates;
 mod chain;
 mod claim_resize;
 mod default_classes;
+mod grain;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_resize;

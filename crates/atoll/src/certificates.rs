@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use atoll_authn::MASTERS;
 use atoll_authn::authority::{Authority, Identity, write_private};
+use atoll_server::connect::kubelets::{self, Kubelets};
 use atoll_server::listen::Tls;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -38,6 +39,8 @@ pub struct Certificates {
     pub kubeconfig: PathBuf,
     /// Another kubeconfig that the administrator is in.
     pub other: Option<PathBuf>,
+    /// Who calls kubelets with a certificate of ours.
+    pub kubelets: Option<Arc<Kubelets>>,
     pub lifetime: Duration,
 }
 
@@ -63,6 +66,20 @@ impl Certificates {
         Ok((certificate, identity.key_der().map_err(|error| error.to_string())?))
     }
 
+    /// The way to kubelets, which are shown a certificate of ours and may show any, as upstream.
+    pub fn kubelets(&self, now: OffsetDateTime) -> Result<Arc<Kubelets>, String> {
+        let kubelets = Kubelets::new(Some(self.caller(now)?), None).map_err(|error| error.to_string())?;
+        Ok(Arc::new(kubelets))
+    }
+
+    /// Who calls them.
+    fn caller(&self, now: OffsetDateTime) -> Result<kubelets::Identity, String> {
+        let identity = self.authority.client("kube-apiserver-kubelet-client", MASTERS, now, self.lifetime);
+        let identity = identity.map_err(|error| error.to_string())?;
+        let certificate = identity.certificate_der().map_err(|error| error.to_string())?;
+        Ok((vec![certificate], identity.key_der().map_err(|error| error.to_string())?))
+    }
+
     /// Writes the administrator's kubeconfig, new from top to bottom. Returns who that is.
     pub fn write_kubeconfig(&self, now: OffsetDateTime) -> Result<Identity, String> {
         let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
@@ -85,6 +102,9 @@ impl Certificates {
         tls.replace(certificate, key).map_err(|error| error.to_string())?;
         let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
+        if let Some(kubelets) = &self.kubelets {
+            kubelets.replace(self.caller(now)?).map_err(|error| error.to_string())?;
+        }
         if let Some(other) = &self.other
             && let Ok(text) = kubeconfig::with_identity(other, &self.name, &identity)
         {
@@ -166,6 +186,7 @@ mod tests {
                 name: "atoll".into(),
                 control: None,
                 other: None,
+                kubelets: None,
                 authority: Arc::new(Authority::open(directory.path(), made).expect("an authority")),
                 listening: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 advertised: SocketAddr::from(([127, 0, 0, 1], 1)),

@@ -131,6 +131,11 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_DISABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
 
+    /// Where pods are made in namespaces without the label atoll.dev/grain: in clusters, of objects that are placed there,
+    /// or here, one by one
+    #[arg(long, env = "ATOLL_GRAIN", default_value = "object")]
+    pub grain: Grain,
+
     /// Seconds that a request other than a watch may take
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
     pub request_timeout: u64,
@@ -185,6 +190,12 @@ pub struct LogOptions {
     /// What to log: error, warn, info, debug, or a filter such as atoll_server=debug
     #[arg(long, env = "ATOLL_LOG", default_value = "info", value_name = "FILTER")]
     pub log: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Grain {
+    Object,
+    Pod,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

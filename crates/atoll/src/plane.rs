@@ -21,6 +21,7 @@ use atoll_client::Client;
 use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::Acts;
 use atoll_controllers::{Setup, Signers};
+use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::listen::Entrance;
@@ -28,6 +29,7 @@ use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits, Server, Shelves, listen};
+use atoll_sim::Door;
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_store::memory::MemoryStore;
@@ -38,7 +40,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::certificates::{self, Certificates};
 use crate::encryption;
-use crate::sim::{Gated, Simulation};
+use crate::sim::{Gated, Simulation, kubelets};
 
 /// What planes of one profile have in common.
 pub struct Common {
@@ -135,8 +137,11 @@ pub struct Plane {
     /// The administrator's.
     pub kubeconfig: PathBuf,
     pub authority_pem: String,
-    pub authority: Arc<Authority>,
     pub identity: Identity,
+    /// Where the kubelets of its nodes are to listen, until somebody makes them.
+    pub door: Option<Door>,
+    /// What its controllers know, and whoever else wants to know the same.
+    pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
     serving: Vec<JoinHandle<()>>,
@@ -168,7 +173,7 @@ impl Plane {
             Some(listener) => Some(listener.local_addr().map_err(|error| error.to_string())?),
             None => None,
         };
-        let certificates = Certificates {
+        let mut certificates = Certificates {
             name: settings.name.clone(),
             authority: authority.clone(),
             listening: address.ip(),
@@ -176,10 +181,19 @@ impl Plane {
             control: control_address,
             kubeconfig: certificates::kubeconfig_path(&settings.directory),
             other: settings.other_kubeconfig.clone(),
+            kubelets: None,
             lifetime: settings.certificate_lifetime,
         };
         let tls = certificates.tls(now)?;
         let kubeconfig = certificates.kubeconfig.clone();
+        let (kubelets, door) = match &settings.simulation {
+            Some(_) => {
+                let (kubelets, door) = kubelets::connected(&authority, now).await?;
+                (Arc::new(kubelets), Some(door))
+            }
+            None => (certificates.kubelets(now)?, None),
+        };
+        certificates.kubelets = settings.simulation.is_none().then(|| kubelets.clone());
         let metrics = Metrics::new();
         let (registry, policies) =
             registry(&settings, metrics.measured(store), advertised, &authority).await?;
@@ -191,6 +205,7 @@ impl Plane {
             advertised.to_string(),
             metrics,
             settings.common.shelves.clone(),
+            kubelets,
         );
         server.admission = settings.admission;
         server.tracer = settings.tracer;
@@ -218,14 +233,22 @@ impl Plane {
             let entrance = Entrance { tls, weather: None, own_clock: false };
             serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
         }
+        // A simulated cluster is one like others, with but one workspace.
+        let tree = Arc::new(Tree::default());
+        let client = client(&server, settings.simulation.as_ref(), "system:atoll-controllers");
+        let (world, acts) = match &settings.simulation {
+            Some(_) => (World::one(client.clone()), Acts::Everywhere),
+            None => (World::all(client.clone(), tree.clone()), Acts::OnPodGrain),
+        };
         let mut plane = Plane {
             name: settings.name,
+            door,
+            informers: Informers::new(world),
             server,
             advertised,
             control: control_address,
             kubeconfig,
             authority_pem,
-            authority: authority.clone(),
             identity,
             simulation: settings.simulation,
             tasks,
@@ -233,15 +256,13 @@ impl Plane {
             disk,
         };
         if settings.controllers.any() {
-            let client = plane.client("system:atoll-controllers");
             let setup = Setup {
                 client,
+                tree,
+                informers: plane.informers.clone(),
                 signers: Signers { authority, tokens },
-                clock: match &plane.simulation {
-                    Some(simulation) => simulation.precise_clock(),
-                    None => Arc::new(atoll_informer::SystemClock),
-                },
-                acts: if plane.simulation.is_some() { Acts::Everywhere } else { Acts::OnPodGrain },
+                clock: plane.clock(),
+                acts,
                 choice: settings.controllers,
                 settings: atoll_controllers::settings::Settings::default(),
             };
@@ -252,10 +273,14 @@ impl Plane {
 
     /// The API in the name of a part of it.
     pub fn client(&self, user: &str) -> Client {
-        let local = Local::new(&self.server, user);
+        client(&self.server, self.simulation.as_ref(), user)
+    }
+
+    /// By which everything in it goes.
+    pub fn clock(&self) -> Arc<dyn atoll_informer::Clock> {
         match &self.simulation {
-            Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
-            None => Client::new(Arc::new(local)),
+            Some(simulation) => simulation.precise_clock(),
+            None => Arc::new(atoll_informer::SystemClock),
         }
     }
 
@@ -279,6 +304,14 @@ impl Plane {
             disk.close().await;
         }
         Ok(())
+    }
+}
+
+fn client(server: &Arc<Server>, simulation: Option<&Arc<Simulation>>, user: &str) -> Client {
+    let local = Local::new(server, user);
+    match simulation {
+        Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
+        None => Client::new(Arc::new(local)),
     }
 }
 

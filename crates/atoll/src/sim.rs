@@ -1,7 +1,7 @@
 //! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
 
-mod door;
 mod fault;
+pub mod kubelets;
 mod nodes;
 mod simulation;
 
@@ -14,6 +14,7 @@ pub use self::simulation::{Gated, Simulation};
 use crate::command::{SimCommand, SimLine, SimOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
 use crate::process::{self, quoted_path, stop_signal};
+use crate::start::authenticator;
 
 pub fn run(line: SimLine) -> Result<(), String> {
     match line.command {
@@ -32,6 +33,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
     let settings = Settings {
         backing,
         listen: options.listen,
+        authenticator: authenticator(options.token_auth_file.as_deref())?,
         controllers: options.controllers.clone(),
         simulation: Some(simulation.clone()),
         ..Settings::new(&options.name, &place.directory, Common::new(Profile::Full))?
@@ -52,16 +54,12 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
 /// Gives a plane its nodes, and somebody who assigns Pods to them.
 pub fn populate(plane: &mut Plane, simulation: &Simulation, nodes: atoll_sim::Settings, scheduler: bool) {
     let client = plane.client("system:node-simulator");
-    let door = match door::open(&plane.authority) {
-        Ok(door) => Some(door),
-        Err(error) => {
-            tracing::warn!(error, "logs, exec and port-forward will not work: kubelets cannot listen");
-            None
-        }
-    };
-    let (faults, clock) = (simulation.faults.clone(), simulation.precise_clock());
-    plane.run(atoll_sim::run(client, nodes, faults, clock, door));
-    let _ = scheduler;
+    let door = plane.door.take();
+    plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), door));
+    if scheduler {
+        let options = atoll_podscheduler::Options::default();
+        plane.run(atoll_podscheduler::run(plane.informers.clone(), plane.clock(), options));
+    }
 }
 
 /// Where a cluster keeps its certificates: the directory it was given, or one that goes when it stops.

@@ -1,5 +1,6 @@
 //! `atoll start`: a control plane of one's own.
 
+use std::path::Path;
 use std::time::Duration;
 
 use atoll_authn::Authenticator;
@@ -8,7 +9,7 @@ use atoll_registry::{Network, Profile};
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits};
 
-use crate::command::{ProfileName, StartOptions};
+use crate::command::{Grain, ProfileName, StartOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
 use crate::process::{self, quoted_path, stop_signal};
 
@@ -41,8 +42,8 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         listen: options.listen,
         advertise: options.advertise_address,
         network,
-        admission: Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?,
-        authenticator: authenticator(options)?,
+        admission: admission(options)?,
+        authenticator: authenticator(options.token_auth_file.as_deref())?,
         limits: limits(options),
         tracer: options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?,
         encryption: options.encryption_provider_config.clone(),
@@ -56,8 +57,9 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
     })
 }
 
-fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
-    let Some(path) = &options.token_auth_file else { return Ok(Authenticator::default()) };
+/// Whoever is in the file, if there is one.
+pub fn authenticator(file: Option<&Path>) -> Result<Authenticator, String> {
+    let Some(path) = file else { return Ok(Authenticator::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let tokens: TokenFile = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
     for remark in &tokens.remarks {
@@ -74,4 +76,12 @@ fn limits(options: &StartOptions) -> Limits {
         mutating: options.max_mutating_requests_inflight,
         drain: Duration::from_secs(options.shutdown_timeout),
     }
+}
+
+fn admission(options: &StartOptions) -> Result<Chain, String> {
+    let chain = Chain::new(&options.enable_admission_plugins, &options.disable_admission_plugins)?;
+    Ok(match options.grain {
+        Grain::Object => chain,
+        Grain::Pod => chain.with_pods_by_default(),
+    })
 }

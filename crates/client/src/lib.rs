@@ -32,6 +32,9 @@ const JSON: &str = "application/json";
 /// What all objects have.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
+/// The same of a list.
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
 /// Carries one request to a server and its answer back.
 pub trait Transport: Send + Sync + 'static {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>>;
@@ -71,6 +74,16 @@ impl Client {
 
     pub async fn get(&self, path: &str) -> Result<Value, Status> {
         self.call(Method::GET, path, "", None).await
+    }
+
+    /// What all objects have, of the one at `path`.
+    pub async fn get_metadata(&self, path: &str) -> Result<Value, Status> {
+        whole(self.send(Method::GET, path, METADATA, "", None).await?).await
+    }
+
+    /// The same of all in a list.
+    pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
+        whole(self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {

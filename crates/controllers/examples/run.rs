@@ -16,7 +16,7 @@ use serde_json::Value;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_env_filter("info").init();
+    tracing_subscriber::fmt().with_env_filter(std::env::var("RUST_LOG").unwrap_or("info".into())).init();
     let (mut kubeconfig, mut choice, mut settings) = (String::new(), Choice::default(), Settings::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {

@@ -31,8 +31,13 @@ pub enum Acts {
 
 impl Context {
     pub fn new(world: World, clock: Arc<dyn Clock>, acts: Acts) -> Context {
-        let events = Events::new(world.clone(), clock.clone());
-        Context { informers: Informers::new(world), events, clock, acts, settings: Arc::default() }
+        Context::sharing(Informers::new(world), clock, acts)
+    }
+
+    /// With what others know already.
+    pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, acts: Acts) -> Context {
+        let events = Events::new(informers.world().clone(), clock.clone());
+        Context { informers, events, clock, acts, settings: Arc::default() }
     }
 
     pub fn with_settings(self, settings: Settings) -> Context {

@@ -32,6 +32,7 @@ use crate::context::Context;
 use crate::pods::Maker;
 use crate::wake;
 
+pub(crate) use self::backoff::until;
 pub(crate) use self::status::finished;
 
 /// Jobs that are looked at together.

@@ -20,17 +20,21 @@ mod certificates;
 mod claim;
 mod conditions;
 pub mod context;
+mod cron_job;
+mod daemon_set;
 mod deployment;
 mod disruption;
 mod emptying;
 mod endpoint_slice;
 mod endpoints;
+mod garbage_collector;
 mod go_hash;
 mod history;
 mod job;
 mod namespace;
 mod node_lifecycle;
 mod nodes;
+mod pod_garbage_collector;
 mod pods;
 mod protection;
 mod quota;
@@ -45,6 +49,7 @@ mod stateful_set;
 mod status;
 mod taint_eviction;
 mod tokens;
+mod ttl_after_finished;
 mod volume_binding;
 mod wake;
 mod watching;
@@ -56,7 +61,7 @@ use atoll_authn::authority::Authority;
 use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
 pub(crate) use atoll_informer::WORKSPACE;
-use atoll_informer::{Clock, Tree, World};
+use atoll_informer::{Clock, Informers, Tree};
 
 use crate::catalog::{CONTROLLERS, Choice};
 use crate::context::{Acts, Context};
@@ -78,6 +83,9 @@ pub async fn run_chosen(context: Context, choice: &Choice) {
 /// What the controllers of an Atoll are given.
 pub struct Setup {
     pub client: Client,
+    /// Which workspaces there are, for those who look at all; kept up to date here.
+    pub tree: Arc<Tree>,
+    pub informers: Arc<Informers>,
     pub signers: Signers,
     pub clock: Arc<dyn Clock>,
     pub acts: Acts,
@@ -87,14 +95,10 @@ pub struct Setup {
 
 /// Runs the controllers of an Atoll until its server stops.
 pub async fn run(setup: Setup) {
-    let Setup { client, signers: Signers { authority, tokens }, clock, acts, choice, settings } = setup;
+    let Setup { client, tree, informers, signers, clock, acts, choice, settings } = setup;
+    let Signers { authority, tokens } = signers;
     let trusted = authority.certificate_pem.clone();
-    let tree = Arc::new(Tree::default());
-    let world = match acts {
-        Acts::Everywhere => World::one(client.clone()),
-        Acts::OnPodGrain => World::all(client.clone(), tree.clone()),
-    };
-    let context = Context::new(world, clock.clone(), acts).with_settings(settings);
+    let context = Context::sharing(informers, clock.clone(), acts).with_settings(settings);
     let own = |alias: &str| choice.includes_own(alias);
     let provided =
         belongings::Provided { account: own("serviceaccount"), trust: own("root-ca-cert-publisher") };

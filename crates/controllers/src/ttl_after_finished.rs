@@ -93,9 +93,7 @@ mod tests {
     #[test]
     fn jobs_go_when_their_time_is_over() {
         let now = time::parse("2026-11-15T08:00:10Z").unwrap();
-        let ended = |kind: &str, status: &str, at: &str| {
-            json!([{"type": kind, "status": status, "lastTransitionTime": at}])
-        };
+        let ended = |kind: &str, status: &str, at: &str| json!([{"type": kind, "status": status, "lastTransitionTime": at}]);
         let complete = ended("Complete", "True", "2026-11-15T08:00:00Z");
         for (ttl, conditions, expected) in [
             (json!(null), complete.clone(), Due::Never),
@@ -106,7 +104,11 @@ mod tests {
             (json!(10), ended("Complete", "False", "2026-11-15T08:00:00Z"), Due::Never),
             (json!(10), ended("SuccessCriteriaMet", "True", "2026-11-15T08:00:00Z"), Due::Never),
             (json!(10), json!([]), Due::Never),
-            (json!(10), ended("Complete", "True", "2026-11-15T08:00:30Z"), Due::After(Duration::from_secs(30))),
+            (
+                json!(10),
+                ended("Complete", "True", "2026-11-15T08:00:30Z"),
+                Due::After(Duration::from_secs(30)),
+            ),
         ] {
             let job = json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": conditions}});
             assert_eq!(due(&job, now).unwrap(), expected, "{job}");

@@ -41,6 +41,18 @@ pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay:
     });
 }
 
+/// Wakes those that `children` say they are managed by, and nobody else.
+pub fn managers(children: &Cache, owners: &Arc<Cache>, queue: &Queue) {
+    let (owners, queue) = (owners.clone(), queue.clone());
+    children.listen(move |change| {
+        for child in [&change.old, &change.new].into_iter().flatten() {
+            if let Some(key) = manager(&owners, &owners.resource, child) {
+                queue.add(key);
+            }
+        }
+    });
+}
+
 /// Wakes each owner whenever it comes, changes or goes.
 pub fn itself(owners: &Cache, queue: &Queue) {
     let queue = queue.clone();

@@ -57,6 +57,7 @@ pub mod resources {
     }
 
     known! {
+        CUSTOM_RESOURCE_DEFINITIONS = "apiextensions.k8s.io" "v1" "customresourcedefinitions" "CustomResourceDefinition" false;
         CONFIG_MAPS = "" "v1" "configmaps" "ConfigMap" true;
         ENDPOINTS = "" "v1" "endpoints" "Endpoints" true;
         EVENTS = "" "v1" "events" "Event" true;

@@ -59,6 +59,11 @@ impl World {
         World { client, tree: Some(tree) }
     }
 
+    /// Whether there are many workspaces, or but one API server.
+    pub fn has_workspaces(&self) -> bool {
+        self.tree.is_some()
+    }
+
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -106,6 +111,12 @@ impl World {
         Ok(self.placed(object, &key.workspace))
     }
 
+    /// What all objects have, of one.
+    pub async fn get_metadata(&self, resource: &Resource, key: &Key) -> Result<Value, Status> {
+        let object = self.client.get_metadata(&self.path(resource, key)?).await?;
+        Ok(self.placed(object, &key.workspace))
+    }
+
     pub async fn create(
         &self,
         resource: &Resource,
@@ -148,6 +159,18 @@ impl World {
         patch: &Value,
     ) -> Result<Value, Status> {
         let patched = self.client.patch(&self.path(resource, key)?, PatchType::Strategic, patch).await?;
+        Ok(self.placed(patched, &key.workspace))
+    }
+
+    /// The same for its status alone.
+    pub async fn patch_status_strategic(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        patch: &Value,
+    ) -> Result<Value, Status> {
+        let path = self.subresource(resource, key, STATUS)?;
+        let patched = self.client.patch(&path, PatchType::Strategic, patch).await?;
         Ok(self.placed(patched, &key.workspace))
     }
 

@@ -114,6 +114,31 @@ pub fn is_finished(pod: &Value) -> bool {
     matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
+/// Whether a scheduler could make something of the difference between two states of a Pod. Most of what happens to Pods
+/// happens on their nodes and is nobody else's business.
+pub fn may_matter(old: &Value, new: &Value) -> bool {
+    const METADATA: [&str; 5] =
+        ["uid", "labels", "deletionTimestamp", "ownerReferences", "creationTimestamp"];
+    const STATUS: [&str; 4] = ["nominatedNodeName", "startTime", "allocatedResources", "resources"];
+    let resources = |pod: &Value| -> Vec<Value> {
+        let lists = ["containerStatuses", "initContainerStatuses"].into_iter();
+        let statuses = lists.flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
+        let amounts = statuses.flat_map(|status| [&status["resources"], &status["allocatedResources"]]);
+        amounts.filter(|amounts| !amounts.is_null()).cloned().collect()
+    };
+    let pending_resize = |pod: &Value| {
+        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.find(|condition| condition["type"] == "PodResizePending").cloned()
+    };
+    METADATA.iter().any(|field| old["metadata"][field] != new["metadata"][field])
+        || STATUS.iter().any(|field| old["status"][field] != new["status"][field])
+        || is_finished(old) != is_finished(new)
+        || is_disruption_by_scheduler(old) != is_disruption_by_scheduler(new)
+        || resources(old) != resources(new)
+        || pending_resize(old) != pending_resize(new)
+        || old["spec"] != new["spec"]
+}
+
 /// Compiles Pods, and lets those that ask for the same share what comes of it.
 #[derive(Debug, Default)]
 pub struct Compiler {
@@ -230,3 +255,6 @@ impl<T: Eq + Hash> Interned<T> {
         value
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,8 @@ pub struct Queue {
     active: BTreeSet<(Rank, PodKey)>,
     backing_off: BTreeSet<(Duration, Rank, PodKey)>,
     waiting: BTreeSet<PodKey>,
+    /// How many of those who wait were refused by whom; under nothing those that nobody in particular refused.
+    refused_by: HashMap<Option<Plugin>, usize>,
     count: u64,
 }
 
@@ -150,6 +152,9 @@ impl Queue {
         entry.last_try = now;
         entry.plugins = plugins;
         entry.place = Place::Waiting(now);
+        for plugin in refusing(&entry.plugins) {
+            *self.refused_by.entry(plugin).or_default() += 1;
+        }
         self.waiting.insert(key.clone());
     }
 
@@ -167,14 +172,14 @@ impl Queue {
 
     /// Something has happened: whom it may help is tried again.
     pub fn wake(&mut self, event: Event, now: Duration) {
-        if self.waiting.is_empty() {
+        let may_help = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| event.may_help(plugin));
+        // Most events help nobody, and thousands may be waiting.
+        if !self.refused_by.keys().any(|plugin| may_help(*plugin)) {
             return;
         }
         let helped = |key: &&PodKey| {
             let entry = self.entries.get(*key);
-            entry.is_some_and(|entry| {
-                entry.plugins.is_empty() || entry.plugins.iter().any(|plugin| event.may_help(*plugin))
-            })
+            entry.is_some_and(|entry| refusing(&entry.plugins).any(may_help))
         };
         let keys: Vec<PodKey> = self.waiting.iter().filter(helped).cloned().collect();
         for key in keys {
@@ -220,10 +225,25 @@ impl Queue {
         match entry.place {
             Place::Active => drop(self.active.remove(&(entry.rank, key.clone()))),
             Place::BackingOff(until, _) => drop(self.backing_off.remove(&(until, entry.rank, key.clone()))),
-            Place::Waiting(_) => drop(self.waiting.remove(key)),
+            Place::Waiting(_) => {
+                self.waiting.remove(key);
+                for plugin in refusing(&entry.plugins) {
+                    if let Some(count) = self.refused_by.get_mut(&plugin) {
+                        *count -= 1;
+                        if *count == 0 {
+                            self.refused_by.remove(&plugin);
+                        }
+                    }
+                }
+            }
             Place::Tried => {}
         }
     }
+}
+
+/// Who refused a Pod; nothing if nobody in particular did.
+fn refusing(plugins: &BTreeSet<Plugin>) -> impl Iterator<Item = Option<Plugin>> {
+    plugins.iter().copied().map(Some).chain(plugins.is_empty().then_some(None))
 }
 
 /// One second, then twice as long each time, up to ten.

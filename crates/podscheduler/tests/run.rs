@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use atoll_client::Client as Api;
 use atoll_client::https::{Endpoint, Https};
-use atoll_informer::{Informers, SystemClock, World};
+use atoll_informer::{Informers, SystemClock, Tree, World};
 use atoll_podscheduler::{Options, run};
 use atoll_testkit::wait::Waiting;
 use atoll_testkit::{Atoll, Client, TOKEN, Upstream};
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_nodes_at_atoll() {
     let atoll = Atoll::start();
-    everything(&atoll.url(), &atoll.authority(), &atoll.client()).await;
+    everything(atoll.url(), &atoll.authority(), &atoll.client()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,17 +25,63 @@ async fn pods_get_nodes_at_kube_apiserver() {
     everything(upstream.url(), &upstream.authority(), &upstream.client()).await;
 }
 
-async fn everything(url: &str, authority: &Path, client: &Client) {
+/// Nodes serve the Pods of their workspace, and nobody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn workspaces_have_nodes_of_their_own() {
+    let atoll = Atoll::start();
+    let client = atoll.client();
+    let tree = Arc::new(Tree::default());
+    let clusters = ["left", "right"]
+        .map(|name| (name, Cluster { client: &client, root: format!("/clusters/root:{name}") }));
+    let root = Cluster { client: &client, root: String::new() };
+    for (name, _) in &clusters {
+        let workspace =
+            json!({"apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": {"name": name}});
+        let workspace = root.create("/apis/atoll.dev/v1alpha1/workspaces", workspace).await;
+        tree.insert(workspace["status"]["id"].as_str().expect("an id"), "root", name);
+    }
+    let world = World::all(api(atoll.url(), &atoll.authority()), tree);
+    let scheduler = tokio::spawn(run(Informers::new(world), Arc::new(SystemClock), Options::default()));
+    for (name, cluster) in &clusters {
+        cluster.pod("early", "1", json!({})).await;
+        cluster.node(&format!("of-{name}"), "2").await;
+        cluster.pod("late", "1", json!({})).await;
+        cluster.pod("more", "1", json!({})).await;
+    }
+    for (name, cluster) in &clusters {
+        let waiting = Waiting::until("two of three Pods have a node");
+        loop {
+            let pods = cluster.get("/api/v1/namespaces/default/pods").await;
+            let pods = pods["items"].as_array().cloned().unwrap_or_default();
+            let bound: Vec<&Value> = pods.iter().filter(|pod| is_bound(pod)).collect();
+            assert!(bound.iter().all(|pod| pod["spec"]["nodeName"] == format!("of-{name}")), "{bound:?}");
+            assert!(bound.len() < 3, "there is room for two");
+            let refused = |pod: &&Value| {
+                scheduled(pod)["message"].to_string().contains("0/1 nodes are available: 1 Insufficient cpu.")
+            };
+            if bound.len() == 2 && pods.iter().any(|pod| !is_bound(pod) && refused(&pod)) {
+                break;
+            }
+            waiting.again().await;
+        }
+    }
+    scheduler.abort();
+}
+
+fn api(url: &str, authority: &Path) -> Api {
     let endpoint = Endpoint {
         server: url.to_owned(),
         authority_pem: std::fs::read(authority).expect("a certificate"),
         token: Some(TOKEN.to_owned()),
         ..Endpoint::default()
     };
-    let transport = Https::new(&endpoint).expect("a transport");
-    let informers = Informers::new(World::one(Api::new(Arc::new(transport))));
+    Api::new(Arc::new(Https::new(&endpoint).expect("a transport")))
+}
+
+async fn everything(url: &str, authority: &Path, client: &Client) {
+    let informers = Informers::new(World::one(api(url, authority)));
     let scheduler: JoinHandle<()> = tokio::spawn(run(informers, Arc::new(SystemClock), Options::default()));
-    let cluster = Cluster { client };
+    let cluster = Cluster { client, root: String::new() };
     many_pods(&cluster).await;
     waiting_for_a_node(&cluster).await;
     others(&cluster).await;
@@ -46,14 +92,17 @@ async fn everything(url: &str, authority: &Path, client: &Client) {
 
 struct Cluster<'a> {
     client: &'a Client,
+    /// What paths begin with.
+    root: String,
 }
 
 impl Cluster<'_> {
     async fn create(&self, path: &str, object: Value) -> Value {
         // A namespace may not have its ServiceAccount yet.
         let waiting = Waiting::until("it can be created");
+        let path = format!("{}{path}", self.root);
         loop {
-            let answer = self.client.post(path, &object).await.expect("an answer");
+            let answer = self.client.post(&path, &object).await.expect("an answer");
             match answer.status {
                 201 => return answer.json(),
                 403 | 404 => waiting.again().await,
@@ -72,7 +121,7 @@ impl Cluster<'_> {
         // A new node is not ready, and has a taint that says so, until somebody takes it away.
         if !created["spec"]["taints"].is_null() {
             let patch = json!({"spec": {"taints": null}});
-            let path = format!("/api/v1/nodes/{name}");
+            let path = format!("{}/api/v1/nodes/{name}", self.root);
             let answer = self.client.patch(&path, "merge", &patch).await.expect("an answer");
             assert_eq!(answer.status, 200, "{}", answer.text());
         }
@@ -90,7 +139,7 @@ impl Cluster<'_> {
     }
 
     async fn get(&self, path: &str) -> Value {
-        self.client.get(path).await.expect("an answer").json()
+        self.client.get(&format!("{}{path}", self.root)).await.expect("an answer").json()
     }
 
     /// Waits until a Pod is as wanted.

@@ -1,7 +1,6 @@
 //! What an answer consists of: nothing, bytes that are there, a list that is put together while it is sent,
-//! or a stream that goes on.
+//! a stream that goes on, or what somebody else answers.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -9,12 +8,15 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use crate::connect::backend::Relayed;
 use crate::respond::list::ListBody;
 
 pub enum Body {
     Full(Option<Bytes>),
     List(Box<ListBody>),
     Stream(mpsc::Receiver<Bytes>),
+    /// It may break off, and then so does this answer.
+    Relayed(Box<Relayed>),
 }
 
 impl Body {
@@ -43,16 +45,17 @@ impl From<String> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = hyper::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let next = match self.get_mut() {
             Body::Full(bytes) => bytes.take(),
             Body::List(list) => std::task::ready!(list.poll_chunk(context)),
             Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
+            Body::Relayed(relayed) => return Pin::new(&mut **relayed).poll_frame(context),
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -61,6 +64,7 @@ impl http_body::Body for Body {
         match self {
             Body::Full(bytes) => bytes.is_none(),
             Body::List(list) => list.is_done(),
+            Body::Relayed(relayed) => relayed.is_end_stream(),
             Body::Stream(_) => false,
         }
     }
@@ -68,7 +72,8 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            _ => SizeHint::default(),
+            Body::Relayed(relayed) => relayed.size_hint(),
+            Body::List(_) | Body::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The way of a request, in order.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use atoll_authn::User;
 use atoll_meta::Status;
@@ -12,6 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::access::Caller;
 use crate::body::Body;
+use crate::connect::Open;
 use crate::identity::{Certificate, Identified};
 use crate::negotiate::{Output, wants_pretty};
 use crate::panics::caught;
@@ -30,6 +32,8 @@ pub struct Peer {
     pub certificate: Certificate,
     /// What whoever comes by it is exposed to.
     pub weather: Option<Weather>,
+    /// Where it comes from, if that is anywhere.
+    pub address: Option<IpAddr>,
 }
 
 /// A request that has been read and may be carried out.
@@ -62,7 +66,8 @@ where
     let pretty = wants_pretty(request.headers(), &query);
     let failed = |status: &Status| respond::status(status, Output::of_refusal(accept.as_ref(), pretty));
     let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
-    let timeout = server.limits.request_timeout;
+    // What goes on to somebody else takes as long as they take.
+    let timeout = if info.is_connection() { Duration::MAX } else { server.limits.request_timeout };
     let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
     let response = match outcome {
         Ok(Ok(Ok(response))) => response,
@@ -134,21 +139,31 @@ where
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let _place = server.inflight.enter(info, &user)?;
-    let (parts, body) = request.into_parts();
     let shelves = server.shelves.seen(conditions.as_deref());
+    let is_hidden = conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version));
+    if info.is_resource && is_hidden {
+        return match shelves.has_group(&info.group) {
+            true => Err(Status::not_found_generic()),
+            false => Ok(respond::not_found_page()),
+        };
+    }
+    if info.is_connection() {
+        let headers = request.headers().clone();
+        let output = Output::of_error(&headers, &query);
+        let (method, body) = (request.method().clone(), bytes::Bytes::new());
+        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
+        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let open = Open { request, address: peer.address };
+        return verbs::dispatch(server, call, Some(open)).await;
+    }
+    let (parts, body) = request.into_parts();
     if info.is_resource {
-        if conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version)) {
-            return match shelves.has_group(&info.group) {
-                true => Err(Status::not_found_generic()),
-                false => Ok(respond::not_found_page()),
-            };
-        }
         let body = read(body).await?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
         let (method, headers) = (parts.method, parts.headers);
         let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
-        return verbs::dispatch(server, call).await;
+        return verbs::dispatch(server, call, None).await;
     }
     let is_get = parts.method == Method::GET;
     match info.path.as_str() {

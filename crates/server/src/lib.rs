@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  listen ─ TLS ─ chain ─┬─ authn ─ authz ─ workspace ─┬─ verbs/{create,get,list,watch,…} ─ admission ─ registry
+//!                        │                             ├─ connect ─ a kubelet, a Pod
 //!                        │                             └─ discovery, openapi
 //!                        └─ health, version, metrics
 //! ```
@@ -12,6 +13,7 @@
 mod access;
 pub mod body;
 pub mod chain;
+pub mod connect;
 mod decode;
 mod discovery;
 #[cfg(feature = "fuzzing")]
@@ -59,6 +61,7 @@ pub use request::RequestInfo;
 pub use shelves::Shelves;
 pub use workspace::resolve;
 
+use crate::connect::kubelets::Kubelets;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
 
@@ -102,6 +105,8 @@ pub struct Server {
     pub admission: Chain,
     pub metrics: Metrics,
     pub limits: Limits,
+    /// The way to nodes and Pods.
+    pub kubelets: Arc<Kubelets>,
     /// Where traces go, if anywhere.
     pub tracer: Option<trace::Tracer>,
     /// Shown by discovery: where clients reach this server.
@@ -132,6 +137,7 @@ impl Server {
         advertised: String,
         metrics: Metrics,
         shelves: Arc<Shelves>,
+        kubelets: Arc<Kubelets>,
     ) -> Self {
         Server {
             shelves,
@@ -147,6 +153,7 @@ impl Server {
             limits,
             advertised,
             metrics,
+            kubelets,
         }
     }
 

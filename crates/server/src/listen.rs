@@ -98,6 +98,7 @@ async fn connection(
     stream: TcpStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
+    let address = stream.peer_addr().ok().map(|address| address.ip());
     let exposure = entrance.weather.clone().map(Exposure::new);
     let mut stream = Line::new(stream, exposure.clone());
     let tls = &entrance.tls;
@@ -120,7 +121,7 @@ async fn connection(
     if !entrance.own_clock {
         certificate = certificate.enduring();
     }
-    let peer = Peer { certificate, weather: entrance.weather };
+    let peer = Peer { certificate, address, weather: entrance.weather };
     let patience = Patience::new(limit);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());

@@ -32,7 +32,7 @@ impl Local {
         let holder = Holder { user, workspace: None, expires: i64::MAX };
         Local {
             server: Arc::downgrade(server),
-            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), weather: None },
+            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), address: None, weather: None },
             agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
         }
     }
@@ -44,7 +44,7 @@ impl Transport for Local {
             let server = self.server.upgrade().ok_or("the server has stopped")?;
             request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
             let response = handle(&server, &self.peer, request.map(Full::new)).await;
-            Ok(response.map(|body| body.map_err(|never| match never {}).boxed_unsync()))
+            Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
         })
     }
 }

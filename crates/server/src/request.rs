@@ -58,9 +58,15 @@ impl RequestInfo {
         // Only the last may be empty: a path may end with a slash.
         let odd = |segment: &String| matches!(segment.as_str(), "." | "..") || segment.contains('/');
         let inner = segments.len().saturating_sub(1);
-        info.is_malformed = segments.iter().any(odd) || segments[..inner].iter().any(String::is_empty);
         info.path = format!("/{}", segments.join("/"));
         info.resource_of(&segments, query, method);
+        // What follows a proxy is none of our business.
+        let ours = match info.subresource.as_str() {
+            "proxy" => segments.iter().position(|segment| segment == "proxy").unwrap_or(inner),
+            _ => inner,
+        };
+        info.is_malformed =
+            segments.iter().take(ours + 1).any(odd) || segments[..ours].iter().any(String::is_empty);
         Ok(info)
     }
 
@@ -144,7 +150,17 @@ impl RequestInfo {
 
     /// Whether this request may last for as long as the client wants.
     pub fn is_long_running(&self) -> bool {
-        self.verb == "watch"
+        self.verb == "watch" || self.is_connection()
+    }
+
+    /// Whether it goes on to a node or into a container.
+    pub fn is_connection(&self) -> bool {
+        let ways: &[&str] = match (self.group.as_str(), self.resource.as_str()) {
+            ("", "pods") => &["attach", "exec", "log", "portforward", "proxy"],
+            ("", "services" | "nodes") => &["proxy"],
+            _ => &[],
+        };
+        ways.contains(&self.subresource.as_str())
     }
 }
 
@@ -269,6 +285,9 @@ mod tests {
             assert!(parse("GET", path).is_malformed, "{path}");
         }
         assert!(!parse("GET", "/api/v1/pods/").is_malformed);
+        let proxied = "/api/v1/namespaces/a/pods/p/proxy/x//y%2Fz/../";
+        assert!(!parse("GET", proxied).is_malformed);
+        assert!(parse("GET", &proxied.replace("pods/p", "pods//p")).is_malformed);
         let bad = RequestInfo::parse(&Method::GET, "/api/%ff", &Query::parse(""));
         assert_eq!(bad, Err(BadPath));
         // A doubled prefix is just an unknown path.

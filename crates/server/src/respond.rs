@@ -128,6 +128,11 @@ pub fn with_type(code: StatusCode, content_type: &'static str, body: Body) -> Re
     response
 }
 
+/// An answer with which the connection changes its protocol.
+pub fn upgrade(response: Response<String>) -> Response<Body> {
+    response.map(|_| Body::empty())
+}
+
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted =
         headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();

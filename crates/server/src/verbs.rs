@@ -1,7 +1,6 @@
 //! One verb a file. Here a request finds its row and its verb.
 
 mod binding;
-mod connect;
 mod create;
 mod delete;
 mod delete_collection;
@@ -27,15 +26,22 @@ use serde_json::Value;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
+use crate::connect::{self, Open};
 use crate::negotiate::{Form, Include, Output};
 use crate::request::RequestInfo;
 use crate::respond;
+pub use gate::Gate;
+pub use patch::Warnings;
 
-/// Carries out a request on a resource.
-pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<Body>, Status> {
+/// Carries out a request on a resource, which may go on to somebody else.
+pub async fn dispatch(
+    server: &Arc<Server>,
+    mut call: Call,
+    open: Option<Open>,
+) -> Result<Response<Body>, Status> {
     let info = call.info.clone();
     let info = &*info;
-    if call.method == Method::HEAD {
+    if call.method == Method::HEAD && info.subresource != "proxy" {
         return Err(Status::method_not_supported_generic());
     }
     let workspace = call.workspace.scope();
@@ -49,7 +55,7 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
     match row.custom {
         Some(_) if is_elsewhere(&row, info) => return Ok(respond::not_found_page()),
         Some(_) => {}
-        None => check_path(&row, info)?,
+        None => check_path(&row, info, &call.method)?,
     }
     // A Scale is of a known type, whatever it is the scale of.
     if row.type_id.is_none() && info.subresource != "scale" {
@@ -59,7 +65,7 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
     }
     let checked = if row.custom.is_some() { check_custom_path(&row, info) } else { Ok(()) };
     let answer = match checked {
-        Ok(()) => act(server, &row, &call).await,
+        Ok(()) => act(server, &row, &call, open).await,
         Err(status) => Err(status),
     };
     let response = match row.deprecation() {
@@ -79,15 +85,22 @@ pub async fn dispatch(server: &Arc<Server>, mut call: Call) -> Result<Response<B
 }
 
 /// Carries out the verb.
-async fn act(server: &Arc<Server>, row: &Arc<Row>, call: &Call) -> Result<Response<Body>, Status> {
+async fn act(
+    server: &Arc<Server>,
+    row: &Arc<Row>,
+    call: &Call,
+    open: Option<Open>,
+) -> Result<Response<Body>, Status> {
     let info = &*call.info;
+    if let Some(open) = open {
+        return connect::answer(server, row, call, open).await;
+    }
     match (info.subresource.as_str(), info.verb) {
         ("binding", _) => binding::answer(server, row, call).await,
         ("", "create") if row.resource == "bindings" => binding::answer(server, row, call).await,
         ("", "create") if review::is_review(row) => review::answer(server, row, call).await,
         ("eviction", _) => eviction::answer(server, row, call).await,
         ("token", _) => token::answer(server, row, call).await,
-        (name, _) if connect::is_connection(name) => connect::answer(server, row, call).await,
         ("scale", _) => scale::answer(server, row, call).await,
         (_, "create") => create::answer(server, row, call).await,
         (_, "get") => get::answer(server, row, call).await,
@@ -102,7 +115,7 @@ async fn act(server: &Arc<Server>, row: &Arc<Row>, call: &Call) -> Result<Respon
 }
 
 /// Whether this row is served under such a path and with this verb.
-fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
+fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
         false => info.in_namespace,
@@ -119,7 +132,13 @@ fn check_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
     let needs_namespace = row.namespaced && info.namespace.is_empty() && whole_collection;
     let names_what_is_new = info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty();
     let names_nothing = matches!(info.verb, "update" | "patch") && info.name.is_empty();
-    if needs_namespace || names_what_is_new || names_nothing || !verbs.iter().any(|verb| verb == info.verb) {
+    // Whatever there is to ask, whoever is behind it answers.
+    let asks = info.verb.is_empty() && info.subresource == "proxy" && method == Method::OPTIONS;
+    if needs_namespace
+        || names_what_is_new
+        || names_nothing
+        || !(asks || verbs.iter().any(|verb| verb == info.verb))
+    {
         return Err(Status::method_not_supported_generic());
     }
     Ok(())
@@ -150,7 +169,7 @@ fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
 }
 
 /// The object that a request names.
-fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
+pub fn place<'a>(row: &Row, call: &'a Call) -> Result<Place<'a>, Status> {
     let wrong = names::name_is_path_segment(&call.info.name, false);
     if !wrong.is_empty() {
         let message = format!("Name parameter invalid: {:?}: {}", call.info.name, wrong.join(";"));

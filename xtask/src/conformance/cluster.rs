@@ -28,10 +28,12 @@ impl Cluster {
         // One test waits until a list is too old to be continued.
         command.args(["--history", "60"]);
         command.arg("--advertise-address").arg(own_address()?.to_string());
-        if controllers {
+        match controllers {
             // kube-controller-manager's do the same.
-            command.arg("--controllers=false");
-        }
+            true => command.arg("--controllers=false"),
+            // Tests want to see pods.
+            false => command.arg("--grain=pod"),
+        };
         let server = Running::start_until_ready(&mut command, &directory.join("atoll.log"))?;
         let kubeconfig = data.join("admin.kubeconfig");
         let beside = || manager(programs, &kubeconfig, &data.join("ca.crt"), directory);

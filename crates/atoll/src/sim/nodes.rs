@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_informer::SystemClock;
+use atoll_informer::{Clock, Informers, SystemClock, World};
 
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
@@ -29,10 +29,22 @@ pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Conne
         quoted_path(config.path()),
         config.context_name()
     );
-    let _ = scheduler;
-    let simulated = atoll_sim::run(client, nodes, Arc::default(), Arc::new(SystemClock), None);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let scheduling = async {
+        match scheduler {
+            true => {
+                let informers = Informers::new(World::one(client.clone()));
+                atoll_podscheduler::run(informers, clock.clone(), atoll_podscheduler::Options::default())
+                    .await;
+            }
+            false => std::future::pending().await,
+        }
+    };
+    // Nobody there could reach kubelets here, so they do not listen.
+    let simulated = atoll_sim::run(client.clone(), nodes, Arc::default(), clock.clone(), None);
     tokio::select! {
         () = simulated => Err("the server is gone".into()),
+        () = scheduling => Err("the server is gone".into()),
         stopped = stop_signal() => stopped,
     }
 }

@@ -147,7 +147,8 @@ fn tolerations(spec: &Value) -> Vec<Value> {
 pub fn pin(pod: &mut Value, node: &str) {
     pod["spec"]["tolerations"] = tolerations(&pod["spec"]).into();
     let wanted = json!({"key": "metadata.name", "operator": "In", "values": [node]});
-    pod["spec"]["affinity"]["nodeAffinity"][REQUIRED] = json!({"nodeSelectorTerms": [{"matchFields": [wanted]}]});
+    pod["spec"]["affinity"]["nodeAffinity"][REQUIRED] =
+        json!({"nodeSelectorTerms": [{"matchFields": [wanted]}]});
 }
 
 /// Where a pod is, or is to go.

@@ -1,7 +1,7 @@
 //! From nodes and pods to pods that are to be made and deleted.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use atoll_meta::object;
@@ -60,7 +60,8 @@ fn by_node<'a>(seen: &Observed<'a>) -> ByNode<'a> {
 
 /// Whether a pod is of the template that the set has now.
 fn is_updated(seen: &Observed<'_>, pod: &Value) -> bool {
-    let generation = object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
+    let generation =
+        object::annotation(seen.set, TEMPLATE_GENERATION).and_then(|text| text.parse::<i64>().ok());
     let of_generation = generation.is_some_and(|generation| {
         object::label(pod, TEMPLATE_GENERATION_LABEL) == Some(generation.to_string().as_str())
     });
@@ -115,9 +116,10 @@ pub fn manage(seen: &Observed<'_>) -> Changes {
         }
     }
     // Nobody else will ever delete a pod that waits for a node which is gone.
-    let is_gone = |node: &str| !seen.nodes.iter().any(|known| object::name(known) == node);
-    for pods in on.iter().filter(|(node, _)| is_gone(node)).map(|(_, pods)| pods) {
-        let waiting = pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
+    let known: HashSet<&str> = seen.nodes.iter().map(|node| object::name(node)).collect();
+    for pods in on.iter().filter(|(node, _)| !known.contains(*node)).map(|(_, pods)| pods) {
+        let waiting =
+            pods.iter().filter(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty());
         changes.delete.extend(waiting.map(|pod| (*pod).clone()));
     }
     changes.delete.retain(|pod| !object::is_being_deleted(pod));
@@ -171,7 +173,10 @@ fn limits(set: &Value, desired: i64) -> Limits {
     if strategy["type"] != "RollingUpdate" || rolling.is_null() {
         return Limits { surge: 0, unavailable: 0 };
     }
-    Limits { surge: scaled(&rolling["maxSurge"], desired), unavailable: scaled(&rolling["maxUnavailable"], desired) }
+    Limits {
+        surge: scaled(&rolling["maxSurge"], desired),
+        unavailable: scaled(&rolling["maxUnavailable"], desired),
+    }
 }
 
 /// A number, or a percentage of `total`, rounded up.
@@ -186,7 +191,7 @@ pub fn roll(seen: &Observed<'_>) -> Changes {
         return Changes::default();
     }
     let (wishes, mut on) = (Wishes::of(seen.set), by_node(seen));
-    let wanted: Vec<&str> =
+    let wanted: HashSet<&str> =
         seen.nodes.iter().filter(|node| wishes.fit(node).should_run).map(|node| object::name(node)).collect();
     for node in &wanted {
         on.entry(node).or_default();
@@ -238,7 +243,7 @@ fn replace(seen: &Observed<'_>, on: &ByNode<'_>, most: i64) -> Changes {
 }
 
 /// Makes new pods beside old ones, as many as may be, and deletes the old ones when the new ones are available.
-fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &[&str], most: i64) -> Changes {
+fn surge_over(seen: &Observed<'_>, on: &ByNode<'_>, wanted: &HashSet<&str>, most: i64) -> Changes {
     let mut changes = Changes::default();
     let (mut misplaced, mut candidates) = (Vec::new(), Vec::new());
     let (mut surging, mut available) = (0, 0);

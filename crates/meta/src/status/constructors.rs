@@ -210,6 +210,52 @@ impl Status {
         failure(503, "ServiceUnavailable", message, None)
     }
 
+    /// What another server's answer means, of which only the code and some text are known.
+    pub fn from_response(code: u16, verb: &str, resource: &str, name: &str, text: &str) -> Status {
+        let (reason, message): (&'static str, Cow<'_, str>) = match code {
+            400 => ("BadRequest", "the server rejected our request for an unknown reason".into()),
+            401 => ("Unauthorized", "the server has asked for the client to provide credentials".into()),
+            403 => ("Forbidden", text.into()),
+            404 => ("NotFound", "the server could not find the requested resource".into()),
+            405 => {
+                ("MethodNotAllowed", "the server does not allow this method on the requested resource".into())
+            }
+            406 if text.is_empty() || text == "unknown" => (
+                "NotAcceptable",
+                "the server was unable to respond with a content type that the client supports".into(),
+            ),
+            406 => ("NotAcceptable", text.into()),
+            409 if verb == "POST" => ("AlreadyExists", "the server reported a conflict".into()),
+            409 => ("Conflict", "the server reported a conflict".into()),
+            415 => ("UnsupportedMediaType", text.into()),
+            422 => ("Invalid", "the server rejected our request due to an error in our request".into()),
+            429 => (
+                "TooManyRequests",
+                "the server has received too many requests and has asked us to try again later".into(),
+            ),
+            503 => {
+                ("ServiceUnavailable", "the server is currently unable to handle the request".into())
+            }
+            504 => (
+                "Timeout",
+                "the server was unable to return a response in the time allotted, but may still be processing the \
+                 request"
+                    .into(),
+            ),
+            500.. => (
+                "InternalError",
+                format!("an error on the server ({}) has prevented the request from succeeding", quote(text)).into(),
+            ),
+            _ => (
+                "",
+                format!("the server responded with the status code {code} but did not return more information")
+                    .into(),
+            ),
+        };
+        let message = format!("{message} ({} {resource} {name})", verb.to_ascii_lowercase());
+        failure(code, reason, message, Some(about("", resource, name)))
+    }
+
     /// The body has none of the accepted media types.
     pub fn unsupported_media_type<S: AsRef<str>>(accepted: &[S]) -> Status {
         let message = format!(

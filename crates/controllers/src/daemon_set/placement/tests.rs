@@ -59,7 +59,11 @@ fn taints_keep_pods_off() {
         (json!({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}), json!({}), (true, true)),
         (json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}), json!({}), (false, true)),
         (json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}), json!({}), (true, true)),
-        (json!({"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"}), json!({}), (false, true)),
+        (
+            json!({"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"}),
+            json!({}),
+            (false, true),
+        ),
         (
             json!({"key": "node.kubernetes.io/network-unavailable", "effect": "NoSchedule"}),
             json!({"hostNetwork": true}),
@@ -75,7 +79,11 @@ fn taints_keep_pods_off() {
             tolerating(json!({"key": "k", "value": "w"})),
             (false, false),
         ),
-        (json!({"key": "k", "effect": "NoSchedule"}), tolerating(json!({"operator": "Exists"})), (true, true)),
+        (
+            json!({"key": "k", "effect": "NoSchedule"}),
+            tolerating(json!({"operator": "Exists"})),
+            (true, true),
+        ),
         (
             json!({"key": "k", "effect": "NoSchedule"}),
             tolerating(json!({"operator": "Exists", "effect": "NoExecute"})),

@@ -1,0 +1,221 @@
+//! CronJobs: Jobs at certain times.
+//!
+//! ```text
+//!   cron jobs, their jobs ─► queue ─► superfluous jobs go ─► reconcile ─► a job is started ─► status, and when to look again
+//!                                                                └─ schedule, zone: when it is time
+//! ```
+
+mod reconcile;
+mod schedule;
+mod zone;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, World, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use self::reconcile::{
+    Observed, Plan, Then, ZoneName, add_active, reconcile, remove_active, superfluous, until_next,
+};
+use self::schedule::Schedule;
+use self::zone::Zone;
+use crate::claim::is_managed_by;
+use crate::context::Context;
+use crate::wake;
+
+const AT_ONCE: usize = 8;
+/// Zones that are kept in memory.
+const ZONES: usize = 1000;
+
+struct Controller {
+    context: Context,
+    world: World,
+    crons: Arc<Cache>,
+    jobs: Arc<Cache>,
+    recorder: Recorder,
+    /// By name; there are none of those that could not be found.
+    zones: Mutex<HashMap<String, Arc<Zone>>>,
+}
+
+pub async fn run(context: Context) {
+    let informers = context.informers.clone();
+    let controller = Arc::new(Controller {
+        world: informers.world().clone(),
+        crons: informers.of(&resources::CRON_JOBS),
+        jobs: informers.of(&resources::JOBS),
+        recorder: context.events.recorder("cronjob-controller"),
+        zones: Mutex::default(),
+        context,
+    });
+    let queue = Queue::new();
+    wake::itself(&controller.crons, &queue);
+    wake::managers(&controller.jobs, &controller.crons, &queue);
+    controller.crons.synced().await;
+    controller.jobs.synced().await;
+    queue
+        .work("cron jobs", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(key).await }
+        })
+        .await;
+}
+
+impl Controller {
+    async fn sync(&self, key: Key) -> Result<Next, Status> {
+        let Some(cron) = self.crons.get(&key).filter(|cron| self.context.acts_on(cron)) else {
+            return Ok(Next::Done);
+        };
+        let uid = object::uid(&cron);
+        let mut jobs = self.jobs.owned_by(uid);
+        jobs.retain(|job| is_managed_by(job, uid));
+        let mut status = cron["status"].clone();
+        if !status.is_object() {
+            status = Value::Object(serde_json::Map::new());
+        }
+        for job in superfluous(&cron, &jobs) {
+            // One that cannot be deleted is tried again next time.
+            let _ = self.delete(&cron, &job, &mut status).await;
+        }
+        let missing = self.missing(&cron, &jobs).await?;
+        let zone = cron["spec"]["timeZone"].as_str();
+        let is_known = zone.is_none_or(|name| self.zone(name).is_some());
+        let seen = Observed {
+            cron: &cron,
+            jobs: &jobs,
+            missing: &missing,
+            zone: if is_known { ZoneName::Known } else { ZoneName::Unknown },
+            schedule: self.schedule(&cron),
+            now: self.context.clock.now(),
+        };
+        let Plan { mut status, notes, then } = reconcile(&seen, status);
+        for note in notes {
+            match note.is_warning {
+                true => self.recorder.warning(&resources::CRON_JOBS, &cron, note.reason, note.message),
+                false => self.recorder.normal(&resources::CRON_JOBS, &cron, note.reason, note.message),
+            }
+        }
+        let next = match then {
+            Then::Rest => Ok(Next::Done),
+            Then::Look(delay) => Ok(Next::After(delay)),
+            Then::Start(at) => match (self.start(&cron, at, &mut status).await, &seen.schedule) {
+                (Ok(true), Ok(schedule)) => Ok(Next::After(until_next(&seen, &status, schedule))),
+                (outcome, _) => outcome.map(|_| Next::Done),
+            },
+        };
+        if status != cron["status"] && !(cron["status"].is_null() && status == serde_json::json!({})) {
+            let mut changed = cron.as_ref().clone();
+            changed["status"] = status;
+            let written = self.world.update_status(&resources::CRON_JOBS, &changed).await?;
+            self.crons.wrote(&written);
+        }
+        next
+    }
+
+    fn schedule(&self, cron: &Value) -> Result<Schedule, String> {
+        let text = cron["spec"]["schedule"].as_str().unwrap_or_default();
+        let zones = |name: &str| self.zone(name);
+        match cron["spec"]["timeZone"].as_str().filter(|name| self.zone(name).is_some()) {
+            Some(zone) if !text.contains("TZ") => Schedule::parse(&format!("TZ={zone} {text}"), &zones),
+            _ => Schedule::parse(text, &zones),
+        }
+    }
+
+    fn zone(&self, name: &str) -> Option<Arc<Zone>> {
+        let mut known = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(zone) = known.get(name) {
+            return Some(zone.clone());
+        }
+        let zone = Arc::new(zone::load(name)?);
+        if known.len() >= ZONES {
+            known.clear();
+        }
+        known.insert(name.into(), zone.clone());
+        Some(zone)
+    }
+
+    /// Uids of jobs that the status has and that are really gone.
+    async fn missing(&self, cron: &Value, jobs: &[Arc<Value>]) -> Result<Vec<String>, Status> {
+        let mut missing = Vec::new();
+        for reference in cron["status"]["active"].as_array().into_iter().flatten() {
+            let text = |field: &str| reference[field].as_str().unwrap_or_default();
+            if jobs.iter().any(|job| object::uid(job) == text("uid")) {
+                continue;
+            }
+            match self.world.get(&resources::JOBS, &Key::of(cron).beside(text("name"))).await {
+                Ok(_) => {}
+                Err(status) if status.reason() == "NotFound" => missing.push(text("uid").to_owned()),
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Starts the job for a time. Says whether the status is to be looked at again for the next one.
+    async fn start(&self, cron: &Value, at: i64, status: &mut Value) -> Result<bool, Status> {
+        if cron["spec"]["concurrencyPolicy"] == "Replace" {
+            self.replace(cron, status).await?;
+        }
+        let zone = cron["spec"]["timeZone"].as_str().and_then(|name| self.zone(name));
+        let wanted = reconcile::job(cron, at, zone.map_or(0, |zone| zone.offset(at)));
+        let place = Key::of(cron);
+        let created = self.world.create(&resources::JOBS, &place.workspace, &place.namespace, &wanted).await;
+        let job = match created {
+            Ok(job) => {
+                self.jobs.wrote(&job);
+                let message = format!("Created job {}", object::name(&job));
+                self.recorder.normal(&resources::CRON_JOBS, cron, "SuccessfulCreate", message);
+                job
+            }
+            Err(status) if status.has_cause("NamespaceTerminating") => return Err(status),
+            Err(status) if status.reason() == "AlreadyExists" => {
+                // Made before, and then the status could not be written; or it is somebody else's.
+                let key = place.beside(object::name(&wanted));
+                let job = self.world.get(&resources::JOBS, &key).await?;
+                if !is_managed_by(&job, object::uid(cron)) {
+                    return Ok(false);
+                }
+                job
+            }
+            Err(status) => {
+                let message = format!("Error creating job: {status}");
+                self.recorder.warning(&resources::CRON_JOBS, cron, "FailedCreate", message);
+                return Err(status);
+            }
+        };
+        remove_active(status, object::uid(&job));
+        add_active(status, &job, at);
+        Ok(true)
+    }
+
+    /// Ends the jobs that run.
+    async fn replace(&self, cron: &Value, status: &mut Value) -> Result<(), Status> {
+        let active: Vec<Value> = status["active"].as_array().cloned().unwrap_or_default();
+        for reference in active {
+            let name = reference["name"].as_str().unwrap_or_default();
+            let job = self.world.get(&resources::JOBS, &Key::of(cron).beside(name)).await;
+            let job = job.inspect_err(|error| {
+                let message = format!("Get job: {error}");
+                self.recorder.warning(&resources::CRON_JOBS, cron, "FailedGet", message);
+            })?;
+            self.delete(cron, &job, status).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, cron: &Value, job: &Value, status: &mut Value) -> Result<(), Status> {
+        let (key, uid) = (Key::of(job), object::uid(job));
+        let options = DeleteOptions { propagation: Some("Background"), ..DeleteOptions::default() };
+        if let Err(error) = self.world.delete(&resources::JOBS, &key, options).await {
+            let message = format!("Deleted job: {error}");
+            self.recorder.warning(&resources::CRON_JOBS, cron, "FailedDelete", message);
+            return Err(error);
+        }
+        self.jobs.deleting(&key, uid);
+        remove_active(status, uid);
+        let message = format!("Deleted job {}", object::name(job));
+        self.recorder.normal(&resources::CRON_JOBS, cron, "SuccessfulDelete", message);
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! From a CronJob, its Jobs and the time to what is to be started, and when to look again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::resources;
+use atoll_meta::object;
+use atoll_meta::time::{self, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::schedule::{NEVER, Schedule};
+use crate::context::GRAIN;
+use crate::job::finished;
+use crate::pods::controller_reference;
+
+const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+/// Clocks differ; it is looked at a little later than it is time.
+const MARGIN: Duration = Duration::from_millis(100);
+/// More times than this are too many to have been missed.
+const MANY: i64 = 100;
+
+pub struct Observed<'a> {
+    pub cron: &'a Value,
+    pub jobs: &'a [Arc<Value>],
+    /// Uids of jobs that the status has and that are not there any more.
+    pub missing: &'a [String],
+    pub zone: ZoneName,
+    pub schedule: Result<Schedule, String>,
+    pub now: Timestamp,
+}
+
+/// What is known of the zone that a CronJob names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneName {
+    Known,
+    Unknown,
+}
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub is_warning: bool,
+    pub reason: &'static str,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Then {
+    /// Nothing, until something changes.
+    Rest,
+    Look(Duration),
+    /// A job is to be started for this time.
+    Start(i64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub status: Value,
+    pub notes: Vec<Note>,
+    pub then: Then,
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn is_active(status: &Value, uid: &str) -> bool {
+    items(&status["active"]).any(|reference| reference["uid"] == uid)
+}
+
+/// Takes a job out of the list of those that run.
+pub fn remove_active(status: &mut Value, uid: &str) {
+    if let Some(active) = status["active"].as_array_mut() {
+        active.retain(|reference| reference["uid"] != uid);
+        if active.is_empty()
+            && let Some(status) = status.as_object_mut()
+        {
+            status.remove("active");
+        }
+    }
+}
+
+pub fn add_active(status: &mut Value, job: &Value, at: i64) {
+    let reference = json!({
+        "apiVersion": resources::JOBS.api_version(),
+        "kind": resources::JOBS.kind,
+        "name": object::name(job),
+        "namespace": object::namespace(job),
+        "uid": object::uid(job),
+        "resourceVersion": object::resource_version(job),
+    });
+    match status["active"].as_array_mut() {
+        Some(active) => active.push(reference),
+        None => status["active"] = json!([reference]),
+    }
+    status["lastScheduleTime"] = time::format(at).into();
+}
+
+/// Jobs that have ended and are more than are to be kept; the oldest of those that succeeded, then of those that failed.
+pub fn superfluous(cron: &Value, jobs: &[Arc<Value>]) -> Vec<Arc<Value>> {
+    let started = |job: &Value| job["status"]["startTime"].as_str().map(String::from);
+    let mut found = Vec::new();
+    for (kind, limit) in [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")] {
+        let Some(limit) = cron["spec"][limit].as_i64() else { continue };
+        let is_meant = |job: &&Arc<Value>| {
+            !object::is_being_deleted(job) && finished(job).is_some_and(|end| end["type"] == kind)
+        };
+        let mut ended: Vec<_> = jobs.iter().filter(is_meant).cloned().collect();
+        ended.sort_by_cached_key(|job| {
+            let started = started(job);
+            (started.is_none(), started, object::name(job).to_owned())
+        });
+        let count = ended.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+        found.extend(ended.into_iter().take(count));
+    }
+    found
+}
+
+pub fn reconcile(seen: &Observed<'_>, status: Value) -> Plan {
+    let mut plan = Plan { status, notes: Vec::new(), then: Then::Rest };
+    plan.look_at_jobs(seen);
+    if object::is_being_deleted(seen.cron) {
+        return plan;
+    }
+    let spec = &seen.cron["spec"];
+    if seen.zone == ZoneName::Unknown {
+        let name = spec["timeZone"].as_str().unwrap_or_default();
+        plan.warn("UnknownTimeZone", format!("invalid timeZone: {name:?}: unknown time zone {name}"));
+        return plan;
+    }
+    if spec["suspend"] == true {
+        return plan;
+    }
+    let text = spec["schedule"].as_str().unwrap_or_default();
+    if text.contains("TZ") {
+        plan.warn(
+            "UnsupportedSchedule",
+            format!(
+                "CRON_TZ or TZ used in schedule {text:?} is not officially supported, see \
+                 https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+            ),
+        );
+    }
+    let schedule = match &seen.schedule {
+        Ok(schedule) => schedule,
+        Err(why) => {
+            plan.warn("UnparseableSchedule", format!("unparseable schedule: {text:?} : {why}"));
+            return plan;
+        }
+    };
+    plan.then = plan.due(seen, schedule);
+    plan
+}
+
+impl Plan {
+    fn warn(&mut self, reason: &'static str, message: impl Into<String>) {
+        self.notes.push(Note { is_warning: true, reason, message: message.into() });
+    }
+
+    fn tell(&mut self, reason: &'static str, message: impl Into<String>) {
+        self.notes.push(Note { is_warning: false, reason, message: message.into() });
+    }
+
+    fn look_at_jobs(&mut self, seen: &Observed<'_>) {
+        for job in seen.jobs {
+            let (uid, name) = (object::uid(job), object::name(job));
+            let was_active = is_active(&self.status, uid);
+            let Some(end) = finished(job) else {
+                if !was_active {
+                    let message = format!("Saw a job that the controller did not create or forgot: {name}");
+                    self.warn("UnexpectedJob", message);
+                }
+                continue;
+            };
+            let kind = end["type"].as_str().unwrap_or_default();
+            if was_active {
+                remove_active(&mut self.status, uid);
+                self.tell("SawCompletedJob", format!("Saw completed job: {name}, condition: {kind}"));
+            }
+            let completed = job["status"]["completionTime"].as_str().filter(|_| kind == "Complete");
+            // Times are written so that the later one is the greater text.
+            if let Some(completed) = completed
+                && self.status["lastSuccessfulTime"].as_str().is_none_or(|last| completed > last)
+            {
+                self.status["lastSuccessfulTime"] = completed.into();
+            }
+        }
+        for uid in seen.missing {
+            let named = items(&self.status["active"]).find(|reference| reference["uid"] == *uid.as_str());
+            let name = named.and_then(|reference| reference["name"].as_str()).unwrap_or_default().to_owned();
+            self.tell("MissingJob", format!("Active job went missing: {name}"));
+            remove_active(&mut self.status, uid);
+        }
+    }
+
+    fn due(&mut self, seen: &Observed<'_>, schedule: &Schedule) -> Then {
+        let spec = &seen.cron["spec"];
+        let text = spec["schedule"].as_str().unwrap_or_default();
+        let deadline = spec["startingDeadlineSeconds"].as_i64();
+        let later = Then::Look(until_next(seen, &self.status, schedule));
+        let recent = match recent(seen, &self.status, schedule, deadline) {
+            Ok(recent) => recent,
+            Err(why) => {
+                self.warn("InvalidSchedule", format!("invalid schedule: {text} : {why}"));
+                return Then::Rest;
+            }
+        };
+        let Some(at) = recent.time else { return later };
+        if recent.missed > MANY {
+            let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
+            self.warn("TooManyMissedTimes", message);
+        }
+        let is_over = |deadline: i64| Timestamp::new(at.saturating_add(deadline), 0) < seen.now;
+        if deadline.is_some_and(is_over) {
+            self.warn("MissSchedule", format!("Missed scheduled time to start a job: {}", mail_date(at)));
+            return later;
+        }
+        let name = job_name(seen.cron, at);
+        let is_known = items(&self.status["active"]).any(|reference| reference["name"] == *name.as_str());
+        if is_known || seconds(&self.status["lastScheduleTime"]) == Some(at) {
+            return later;
+        }
+        if spec["concurrencyPolicy"] == "Forbid" && items(&self.status["active"]).next().is_some() {
+            let message =
+                "Not starting job because prior execution is running and concurrency policy is Forbid";
+            self.tell("JobAlreadyActive", message);
+            return later;
+        }
+        Then::Start(at)
+    }
+}
+
+fn seconds(text: &Value) -> Option<i64> {
+    time::parse(text.as_str()?).ok().map(|time| time.seconds)
+}
+
+/// The last time that is over, and how many were missed.
+struct Recent {
+    earliest: i64,
+    time: Option<i64>,
+    missed: i64,
+}
+
+fn recent(
+    seen: &Observed<'_>,
+    status: &Value,
+    schedule: &Schedule,
+    deadline: Option<i64>,
+) -> Result<Recent, &'static str> {
+    let now = seen.now.seconds;
+    let created = || seconds(&seen.cron["metadata"]["creationTimestamp"]);
+    let mut earliest = seconds(&status["lastScheduleTime"]).or_else(created).unwrap_or(0);
+    if let Some(deadline) = deadline {
+        earliest = earliest.max(now.saturating_sub(deadline));
+    }
+    let first = schedule.next(earliest);
+    let second = schedule.next(first);
+    if now < first {
+        return Ok(Recent { earliest, time: None, missed: 0 });
+    }
+    if now < second {
+        return Ok(Recent { earliest, time: Some(first), missed: 0 });
+    }
+    let between = second - first;
+    if between < 1 {
+        return Err("time difference between two schedules is less than 1 second");
+    }
+    // Roughly: as many as fit, if all were as far apart as the first two.
+    let missed = (now - first) / between + 1;
+    let (mut time, mut next) = (None, schedule.next(first + (missed - 2) * between));
+    while next <= now && next != NEVER && time != Some(next) {
+        time = Some(next);
+        next = schedule.next(next);
+    }
+    Ok(Recent { earliest, time, missed })
+}
+
+/// How long it is until there may be something to start.
+pub fn until_next(seen: &Observed<'_>, status: &Value, schedule: &Schedule) -> Duration {
+    let now = seen.now.seconds;
+    let from = match recent(seen, status, schedule, None) {
+        Ok(Recent { time: Some(time), .. }) => time,
+        Ok(Recent { earliest, missed: 0, .. }) => earliest,
+        _ => now,
+    };
+    let left = crate::job::until(Timestamp::new(schedule.next(from), 0), seen.now);
+    left + MARGIN
+}
+
+/// As in mails: `Sun, 15 Nov 2026 08:00:00 +0000`.
+fn mail_date(at: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (days, second) = (at.div_euclid(86_400), at.rem_euclid(86_400));
+    let (year, month, day) = time::date_of(days);
+    let pick = |names: &[&'static str], place: i64| {
+        usize::try_from(place).ok().and_then(|place| names.get(place).copied()).unwrap_or_default()
+    };
+    let (weekday, month) = (pick(&DAYS, days.rem_euclid(7)), pick(&MONTHS, month - 1));
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} +0000")
+}
+
+/// The same time has the same name, so that nothing is started twice.
+fn job_name(cron: &Value, at: i64) -> String {
+    format!("{}-{}", object::name(cron), at / 60)
+}
+
+/// The job for a time. Clocks in its zone are `offset` seconds ahead.
+pub fn job(cron: &Value, at: i64, offset: i64) -> Value {
+    let template = &cron["spec"]["jobTemplate"];
+    let map = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
+    let (labels, mut annotations): (Map<String, Value>, Map<String, Value>) =
+        (map("labels"), map("annotations"));
+    annotations.insert(SCHEDULED.into(), zoned(at, offset).into());
+    // Where pods are made one by one for some only, a job is where its CronJob is.
+    if let Some(grain) = object::annotation(cron, GRAIN) {
+        annotations.entry(GRAIN).or_insert(grain.into());
+    }
+    let mut job = json!({
+        "apiVersion": resources::JOBS.api_version(),
+        "kind": resources::JOBS.kind,
+        "metadata": {
+            "name": job_name(cron, at),
+            "annotations": annotations,
+            "ownerReferences": [controller_reference(&resources::CRON_JOBS, cron)],
+        },
+        "spec": template["spec"],
+    });
+    if !labels.is_empty() {
+        job["metadata"]["labels"] = labels.into();
+    }
+    job
+}
+
+/// A time as clocks show it that are `offset` seconds ahead.
+fn zoned(at: i64, offset: i64) -> String {
+    let text = time::format(at + offset);
+    if offset == 0 {
+        return text;
+    }
+    let sign = if offset < 0 { '-' } else { '+' };
+    let (hours, minutes) = (offset.abs() / 3600, offset.abs() / 60 % 60);
+    format!("{}{sign}{hours:02}:{minutes:02}", text.trim_end_matches('Z'))
+}
+
+#[cfg(test)]
+mod tests;

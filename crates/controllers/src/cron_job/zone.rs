@@ -1,0 +1,189 @@
+//! Time zones, from the files in which systems keep them.
+
+mod rule;
+
+use rule::Rule;
+
+/// What a clock in a zone shows, by stretches of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zone {
+    /// When the offset changes, and to what; in order.
+    changes: Vec<(i64, i64)>,
+    /// The offset before the first change.
+    first: i64,
+    /// What holds after the last change.
+    rule: Option<Rule>,
+}
+
+/// A stretch with one offset from UTC, in seconds: `since <= time < until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    offset: i64,
+    since: i64,
+    until: i64,
+}
+
+/// A date and a time as a clock shows them. Numbers beyond what they should be count on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Civil {
+    pub year: i64,
+    pub month: i64,
+    pub day: i64,
+    pub hour: i64,
+    pub minute: i64,
+    pub second: i64,
+    /// From Sunday on.
+    pub weekday: i64,
+}
+
+const DAY: i64 = 86_400;
+
+impl Zone {
+    pub fn utc() -> Zone {
+        Zone::default()
+    }
+
+    /// Reads the form of zone files (RFC 9636). `None` for what is none.
+    pub fn read(bytes: &[u8]) -> Option<Zone> {
+        let (first, rest) = Block::read(bytes, 4)?;
+        if bytes.get(4) == Some(&0) {
+            return Some(first.zone(None));
+        }
+        let (block, rest) = Block::read(rest, 8)?;
+        let footer = rest.strip_prefix(b"\n")?;
+        let end = footer.iter().position(|byte| *byte == b'\n')?;
+        let rule = Rule::parse(std::str::from_utf8(&footer[..end]).ok()?);
+        Some(block.zone(rule))
+    }
+
+    /// How far ahead of UTC clocks are.
+    pub fn offset(&self, time: i64) -> i64 {
+        self.stretch(time).offset
+    }
+
+    fn stretch(&self, time: i64) -> Stretch {
+        let place = self.changes.partition_point(|(since, _)| *since <= time);
+        let since = if place == 0 { i64::MIN } else { self.changes[place - 1].0 };
+        let offset = if place == 0 { self.first } else { self.changes[place - 1].1 };
+        match (self.changes.get(place), &self.rule) {
+            (Some((until, _)), _) => Stretch { offset, since, until: *until },
+            (None, None) => Stretch { offset, since, until: i64::MAX },
+            (None, Some(rule)) => {
+                let found = rule.stretch(time);
+                Stretch { since: found.since.max(since), ..found }
+            }
+        }
+    }
+
+    /// What clocks show at a time.
+    pub fn civil(&self, time: i64) -> Civil {
+        let local = time + self.offset(time);
+        let (days, second) = (local.div_euclid(DAY), local.rem_euclid(DAY));
+        let (year, month, day) = atoll_meta::time::date_of(days);
+        Civil {
+            year,
+            month,
+            day,
+            hour: second / 3600,
+            minute: second / 60 % 60,
+            second: second % 60,
+            weekday: (days + 4).rem_euclid(7),
+        }
+    }
+
+    /// When clocks show something. Where that is twice or never, it is one of the times that it could be.
+    pub fn time(&self, civil: Civil) -> i64 {
+        let (year, month) =
+            (civil.year + (civil.month - 1).div_euclid(12), (civil.month - 1).rem_euclid(12) + 1);
+        let days = atoll_meta::time::day_of(year, month, 1) + civil.day - 1;
+        let local = days * DAY + civil.hour * 3600 + civil.minute * 60 + civil.second;
+        let found = self.stretch(local);
+        let time = local - found.offset;
+        match found.offset != 0 && !(found.since..found.until).contains(&time) {
+            true => local - self.offset(time),
+            false => time,
+        }
+    }
+}
+
+/// One of the two tables of a zone file.
+struct Block<'a> {
+    times: &'a [u8],
+    indices: &'a [u8],
+    kinds: &'a [u8],
+    width: usize,
+}
+
+impl<'a> Block<'a> {
+    /// `width` is that of a time, in bytes. Returns what comes after the table, too.
+    fn read(bytes: &'a [u8], width: usize) -> Option<(Block<'a>, &'a [u8])> {
+        let (header, mut rest) = bytes.split_at_checked(44)?;
+        if !header.starts_with(b"TZif") {
+            return None;
+        }
+        let count = |place: usize| {
+            let bytes = header.get(20 + place * 4..24 + place * 4)?;
+            usize::try_from(u32::from_be_bytes(bytes.try_into().ok()?)).ok()
+        };
+        let (utc, standard, leaps, times, kinds, names) =
+            (count(0)?, count(1)?, count(2)?, count(3)?, count(4)?, count(5)?);
+        let mut take = |length: Option<usize>| {
+            let (taken, left) = rest.split_at_checked(length?)?;
+            rest = left;
+            Some(taken)
+        };
+        let block = Block {
+            times: take(times.checked_mul(width))?,
+            indices: take(Some(times))?,
+            kinds: take(kinds.checked_mul(6))?,
+            width,
+        };
+        take(Some(names))?;
+        take(leaps.checked_mul(width + 4))?;
+        take(Some(standard))?;
+        take(Some(utc))?;
+        Some((block, rest))
+    }
+
+    fn zone(&self, rule: Option<Rule>) -> Zone {
+        let kind = |index: usize| {
+            let bytes = self.kinds.get(index * 6..index * 6 + 6)?;
+            let offset = i32::from_be_bytes(bytes[..4].try_into().ok()?);
+            Some((i64::from(offset), bytes[4] != 0))
+        };
+        let time = |bytes: &[u8]| match self.width {
+            4 => bytes.try_into().map_or(0, |bytes| i64::from(i32::from_be_bytes(bytes))),
+            _ => bytes.try_into().map_or(0, i64::from_be_bytes),
+        };
+        let changes = self.times.chunks_exact(self.width).zip(self.indices);
+        let changes = changes.filter_map(|(bytes, index)| Some((time(bytes), kind(usize::from(*index))?.0)));
+        // Before the first change it is never summer.
+        let kinds = (0..self.kinds.len() / 6).filter_map(kind);
+        let first = kinds.clone().find(|(_, is_summer)| !is_summer).or_else(|| kinds.clone().next());
+        Zone { changes: changes.collect(), first: first.map_or(0, |(offset, _)| offset), rule }
+    }
+}
+
+/// The directories in which systems keep their zones.
+const PLACES: [&str; 3] = ["/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo"];
+/// The largest file of a zone that is read.
+const LARGEST: u64 = 1 << 20;
+
+/// Looks a zone up by name.
+pub fn load(name: &str) -> Option<Zone> {
+    if matches!(name, "" | "UTC" | "Local") {
+        return Some(Zone::utc());
+    }
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\\');
+    if !name.split('/').all(is_plain) {
+        return None;
+    }
+    PLACES.iter().find_map(|place| {
+        let path = std::path::Path::new(place).join(name);
+        let size = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?.len();
+        if size > LARGEST { None } else { Zone::read(&std::fs::read(path).ok()?) }
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests;

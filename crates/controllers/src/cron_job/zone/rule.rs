@@ -1,0 +1,144 @@
+//! What holds in a zone year after year: `CET-1CEST,M3.5.0,M10.5.0/3`.
+
+use atoll_meta::time::{date_of, day_of};
+
+use super::{DAY, Stretch};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    standard: i64,
+    summer: Option<Summer>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Summer {
+    offset: i64,
+    begin: Moment,
+    end: Moment,
+}
+
+/// A time of the year, by the clock that is in use until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Moment {
+    day: Day,
+    seconds: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Day {
+    /// The weekday in a week of a month; the fifth is the last.
+    Weekday { month: i64, week: i64, weekday: i64 },
+    /// From 1 on; the leap day does not count.
+    Julian(i64),
+    /// From 0 on; the leap day counts.
+    OfYear(i64),
+}
+
+impl Rule {
+    pub fn parse(text: &str) -> Option<Rule> {
+        let (offset, rest) = offset(name(text)?)?;
+        let standard = -offset;
+        if rest.is_empty() {
+            return Some(Rule { standard, summer: None });
+        }
+        let rest = name(rest)?;
+        let (ahead, rest) = match rest.starts_with(',') || rest.is_empty() {
+            true => (standard + 3600, rest),
+            false => offset_of(rest)?,
+        };
+        let rest = if rest.is_empty() { ",M3.2.0,M11.1.0" } else { rest };
+        let (begin, end) = rest.strip_prefix(',')?.split_once(',')?;
+        let summer = Summer { offset: ahead, begin: Moment::parse(begin)?, end: Moment::parse(end)? };
+        Some(Rule { standard, summer: Some(summer) })
+    }
+
+    pub(super) fn stretch(&self, time: i64) -> Stretch {
+        let Some(summer) = &self.summer else {
+            return Stretch { offset: self.standard, since: i64::MIN, until: i64::MAX };
+        };
+        let (year, ..) = date_of((time + self.standard).div_euclid(DAY));
+        let mut changes: Vec<(i64, i64)> = (year - 1..=year + 1)
+            .flat_map(|year| {
+                [
+                    (summer.begin.in_year(year) - self.standard, summer.offset),
+                    (summer.end.in_year(year) - summer.offset, self.standard),
+                ]
+            })
+            .collect();
+        changes.sort_unstable();
+        let place = changes.partition_point(|(since, _)| *since <= time);
+        let (since, offset) = if place == 0 { (i64::MIN, self.standard) } else { changes[place - 1] };
+        Stretch { offset, since, until: changes.get(place).map_or(i64::MAX, |(until, _)| *until) }
+    }
+}
+
+/// What comes after the name of a zone.
+fn name(text: &str) -> Option<&str> {
+    if let Some(quoted) = text.strip_prefix('<') {
+        return quoted.split_once('>').map(|(_, rest)| rest);
+    }
+    let end = text.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    (end >= 3).then(|| &text[end..])
+}
+
+/// Hours, minutes and seconds, as seconds.
+fn offset(text: &str) -> Option<(i64, &str)> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1, &text[1..]),
+        b'+' => (1, &text[1..]),
+        _ => (1, text),
+    };
+    let end = digits.find(|letter: char| !letter.is_ascii_digit() && letter != ':').unwrap_or(digits.len());
+    let (number, rest) = digits.split_at(end);
+    let mut seconds = 0;
+    let mut parts = number.split(':');
+    for unit in [3600, 60, 1] {
+        let Some(part) = parts.next() else { break };
+        seconds += unit * part.parse::<i64>().ok().filter(|part| *part < 200)?;
+    }
+    Some((sign * seconds, rest))
+}
+
+/// The same, for how far ahead of UTC a clock is: rules say how far behind.
+fn offset_of(text: &str) -> Option<(i64, &str)> {
+    offset(text).map(|(seconds, rest)| (-seconds, rest))
+}
+
+impl Moment {
+    fn parse(text: &str) -> Option<Moment> {
+        let (day, seconds) = match text.split_once('/') {
+            None => (text, 2 * 3600),
+            Some((day, time)) => (day, offset(time)?.0),
+        };
+        let day = if let Some(rest) = day.strip_prefix('M') {
+            let mut numbers = rest.split('.').map(|number| number.parse::<i64>().ok());
+            let mut next = || numbers.next().flatten();
+            Day::Weekday { month: next()?, week: next()?, weekday: next()? }
+        } else if let Some(number) = day.strip_prefix('J') {
+            Day::Julian(number.parse().ok()?)
+        } else {
+            Day::OfYear(day.parse().ok()?)
+        };
+        Some(Moment { day, seconds })
+    }
+
+    /// In seconds of the clock.
+    fn in_year(&self, year: i64) -> i64 {
+        let new_year = day_of(year, 1, 1);
+        let day = match self.day {
+            Day::OfYear(day) => new_year + day,
+            Day::Julian(day) => {
+                let is_leap = day_of(year + 1, 1, 1) - new_year == 366;
+                new_year + day - 1 + i64::from(is_leap && day >= 60)
+            }
+            Day::Weekday { month, week, weekday } => {
+                let first = day_of(year, month, 1);
+                let ahead = (weekday - (first + 4)).rem_euclid(7);
+                let day = first + ahead + (week - 1) * 7;
+                let end = if month == 12 { day_of(year + 1, 1, 1) } else { day_of(year, month + 1, 1) };
+                if day >= end { day - 7 } else { day }
+            }
+        };
+        day * DAY + self.seconds
+    }
+}

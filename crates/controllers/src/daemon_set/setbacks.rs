@@ -1,0 +1,71 @@
+//! How often pods that fail on a node are replaced: after a second, then after twice as long each time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use atoll_meta::object;
+use atoll_meta::time::Timestamp;
+use serde_json::Value;
+
+use crate::job::until;
+
+const FIRST: i64 = 1;
+const LAST: i64 = 15 * 60;
+/// Nodes that are remembered; with more, those that have been well for long are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// By set, generation and node: how long to wait since when.
+#[derive(Default)]
+pub struct Setbacks(Mutex<HashMap<(String, i64, String), (i64, Timestamp)>>);
+
+impl Setbacks {
+    /// How long a pod that failed has to stay. If it may go, the next one has to stay longer.
+    pub fn wait(&self, set: &Value, node: &str, now: Timestamp) -> Option<Duration> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |last: Timestamp| now.seconds - last.seconds > 2 * LAST;
+        if known.len() >= REMEMBERED {
+            known.retain(|_, (_, last)| !is_old(*last));
+        }
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        let generation = set["status"]["observedGeneration"].as_i64().unwrap_or(0);
+        let key = (object::uid(set).to_owned(), generation, node.to_owned());
+        match known.get_mut(&key) {
+            Some((delay, last)) if !is_old(*last) => {
+                let left = until(Timestamp::new(last.seconds + *delay, last.nanos), now);
+                if !left.is_zero() {
+                    return Some(left);
+                }
+                (*delay, *last) = ((*delay * 2).min(LAST), now);
+            }
+            _ => drop(known.insert(key, (FIRST, now))),
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn waits_double() {
+        let (setbacks, set) = (Setbacks::default(), json!({"metadata": {"uid": "u"}}));
+        let wait =
+            |node: &str, at: i64| setbacks.wait(&set, node, Timestamp::new(at, 0)).map(|wait| wait.as_secs());
+        assert_eq!(wait("one", 0), None);
+        assert_eq!(wait("one", 0), Some(1));
+        assert_eq!(wait("two", 0), None, "another node");
+        assert_eq!(wait("one", 1), None);
+        assert_eq!(wait("one", 1), Some(2));
+        assert_eq!(wait("one", 2), Some(1));
+        assert_eq!(wait("one", 3), None);
+        assert_eq!(wait("one", 4), Some(3));
+        assert_eq!(wait("one", 10_000), None, "that was long ago");
+        assert_eq!(wait("one", 10_000), Some(1));
+    }
+}

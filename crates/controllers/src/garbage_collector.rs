@@ -1,0 +1,55 @@
+//! What belongs to something that is gone goes too.
+//!
+//! ```text
+//!   discovery ─► Served (kinds ─► resources) ─► Sights: one look at the metadata of each resource, all workspaces
+//!                                                 │
+//!                                               Graph: who belongs to whom ─► queue ─► Collector ─► decide
+//!                                                                                        └─ live looks at owners
+//! ```
+//!
+//! Built-in resources are watched once for all workspaces; custom ones where they are defined.
+
+mod collect;
+mod decide;
+mod graph;
+mod served;
+mod sights;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use atoll_informer::Queue;
+
+use crate::context::Context;
+use collect::Collector;
+use graph::Graph;
+use served::Served;
+use sights::Sights;
+
+/// Objects that are looked at together.
+const AT_ONCE: usize = 32;
+/// How long everything may take to be seen for the first time. Whoever orphans must know what there is.
+const FIRST_SIGHT: Duration = Duration::from_secs(30);
+const COMPONENT: &str = "garbage-collector-controller";
+
+pub async fn run(context: Context) {
+    let (graph, served, queue) =
+        (Arc::new(Mutex::new(Graph::default())), Arc::new(Served::default()), Queue::new());
+    let sights = Sights::new(context.world().clone(), graph.clone(), served.clone(), queue.clone());
+    let all_seen = sights.all_seen();
+    let recorder = context.events.recorder(COMPONENT);
+    let collector =
+        Arc::new(Collector { world: context.world().clone(), graph, served, queue: queue.clone(), recorder });
+    let working = async {
+        if tokio::time::timeout(FIRST_SIGHT, all_seen).await.is_err() {
+            tracing::warn!("garbage collector: not all resources could be looked at; going on without them");
+        }
+        queue
+            .work(COMPONENT, AT_ONCE, |key| {
+                let collector = collector.clone();
+                async move { collector.look_at(&key).await }
+            })
+            .await;
+    };
+    tokio::join!(sights.run(), working);
+}

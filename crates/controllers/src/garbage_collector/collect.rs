@@ -1,0 +1,254 @@
+//! Looks at one object: whether it is to go, and lets others go that wait for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_client::PatchType;
+use atoll_informer::{DeleteOptions, Key, Next, Queue, Recorder, Resource, World};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use super::decide::{self, Decision, State, decide};
+use super::graph::{FOREGROUND, Graph, Item, ORPHAN, Owner};
+use super::served::Served;
+use super::sights::add;
+
+/// When an object is looked at again whose owner is of a kind that nobody knows: it may be defined yet.
+const UNKNOWN_KIND: Duration = Duration::from_secs(30);
+
+pub struct Collector {
+    pub world: World,
+    pub graph: Arc<Mutex<Graph>>,
+    pub served: Arc<Served>,
+    pub queue: Queue,
+    pub recorder: Recorder,
+}
+
+/// How looking for an owner ended.
+enum Look {
+    Is(State),
+    /// Nobody serves that kind.
+    Unknown,
+    /// What is in no namespace cannot belong to what is in one.
+    Impossible,
+}
+
+impl Collector {
+    pub async fn look_at(&self, key: &Key) -> Result<Next, Status> {
+        let Some(item) = self.graph().get(&key.name) else { return Ok(Next::Done) };
+        if item.orphans {
+            self.orphan(&item).await?;
+        } else if item.waits {
+            self.release(&item).await?;
+        } else if !item.is_going {
+            return self.judge(&item).await;
+        }
+        Ok(Next::Done)
+    }
+
+    fn graph(&self) -> MutexGuard<'_, Graph> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It was not there when somebody looked, whatever news are still under way.
+    fn is_gone(&self, item: &Item) {
+        let mut graph = self.graph();
+        let work = graph.gone(&item.uid);
+        add(&self.queue, &graph, work);
+    }
+
+    /// The object as it is now; `None` if it is gone.
+    async fn live(&self, item: &Item) -> Result<Option<Value>, Status> {
+        match self.world.get_metadata(&item.resource, &item.key).await {
+            Ok(live) if object::uid(&live) == &*item.uid => Ok(Some(live)),
+            Err(status) if status.reason() != "NotFound" => Err(status),
+            _ => {
+                self.is_gone(item);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether an object that somebody owns may stay.
+    async fn judge(&self, item: &Item) -> Result<Next, Status> {
+        let mut owners = Vec::with_capacity(item.owners.len());
+        for owner in &item.owners {
+            owners.push(match self.look_for(item, owner).await? {
+                Look::Is(state) => (owner.clone(), state),
+                Look::Unknown => return Ok(Next::After(UNKNOWN_KIND)),
+                Look::Impossible => return Ok(Next::Done),
+            });
+        }
+        if owners.iter().all(|(_, state)| *state == State::Solid) {
+            return Ok(Next::Done);
+        }
+        let Some(live) = self.live(item).await? else { return Ok(Next::Done) };
+        // It has other owners by now: what is known of it is old, and there will be news.
+        let uids: Vec<&str> = object::owner_references(&live).map(|owner| owner.uid).collect();
+        if !uids.iter().copied().eq(item.owners.iter().map(|owner| &*owner.uid)) {
+            let mut graph = self.graph();
+            let work = graph.there(&item.resource, item.key.clone(), &live);
+            add(&self.queue, &graph, work);
+            return Ok(Next::Done);
+        }
+        let dependents = self.graph().dependents(&item.uid);
+        match decide(&live, &owners, &dependents) {
+            Decision::Keep => {}
+            Decision::Disown(uids) => self.disown(item, &uids).await?,
+            Decision::DeleteForeground { unblock } => {
+                let live = match unblock {
+                    true => self.unblock(item, &live).await?,
+                    false => live,
+                };
+                self.delete(item, &live, "Foreground").await?;
+            }
+            Decision::Delete(propagation) => self.delete(item, &live, propagation).await?,
+        }
+        Ok(Next::Done)
+    }
+
+    async fn look_for(&self, item: &Item, owner: &Owner) -> Result<Look, Status> {
+        if self.graph().is_found(item, owner) {
+            return Ok(Look::Is(State::Solid));
+        }
+        let workspace = &item.key.workspace;
+        let Some(resource) = self.served.resource(workspace, &owner.api_version, &owner.kind) else {
+            return Ok(Look::Unknown);
+        };
+        if resource.namespaced && item.key.namespace.is_empty() {
+            self.tell_if_elsewhere(item, owner, &resource).await;
+            return Ok(Look::Impossible);
+        }
+        let namespace = if resource.namespaced { &*item.key.namespace } else { "" };
+        let key = Key::new(workspace, namespace, &owner.name);
+        let state = match self.world.get_metadata(&resource, &key).await {
+            Ok(live) => decide::state(owner, &live),
+            Err(status) if status.reason() == "NotFound" => State::Dangling,
+            Err(status) => return Err(status),
+        };
+        match state {
+            State::Solid => self.graph().found(item, owner, &resource),
+            State::Dangling if resource.namespaced => self.tell_if_elsewhere(item, owner, &resource).await,
+            _ => {}
+        }
+        Ok(Look::Is(state))
+    }
+
+    /// An owner in another namespace is none, and whoever thinks otherwise should know.
+    async fn tell_if_elsewhere(&self, item: &Item, owner: &Owner, resource: &Resource) {
+        let Ok(path) = self.world.collection(resource, &item.key.workspace, "") else { return };
+        let path = format!("{path}?fieldSelector=metadata.name%3D{}", owner.name);
+        let Ok(list) = self.world.client().list_metadata(&path).await else { return };
+        let mut others = list["items"].as_array().into_iter().flatten();
+        if others.any(|other| object::uid(other) == &*owner.uid) {
+            let namespace = &item.key.namespace;
+            let (version, kind, name, uid) = (&owner.api_version, &owner.kind, &owner.name, &owner.uid);
+            let message = format!(
+                "ownerRef [{version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {namespace:?}"
+            );
+            let mut about = json!({"metadata": {
+                "name": *item.key.name, "namespace": *item.key.namespace, "uid": *item.uid,
+            }});
+            if self.world.has_workspaces() {
+                object::set_annotation(&mut about, atoll_informer::WORKSPACE, &item.key.workspace);
+            }
+            self.recorder.warning(&item.resource, &about, "OwnerRefInvalidNamespace", message);
+        }
+    }
+
+    async fn delete(&self, item: &Item, live: &Value, propagation: &str) -> Result<(), Status> {
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            uid: Some(&item.uid),
+            resource_version: Some(object::resource_version(live)),
+            ..DeleteOptions::default()
+        };
+        let mut outcome = self.world.delete(&item.resource, &item.key, options).await;
+        if outcome.as_ref().is_err_and(|status| status.reason() == "Conflict") {
+            let Some(now) = self.live(item).await? else { return Ok(()) };
+            // It changes all the time, but not in what counts here.
+            if now["metadata"]["ownerReferences"] == live["metadata"]["ownerReferences"] {
+                let options = DeleteOptions { resource_version: None, ..options };
+                outcome = self.world.delete(&item.resource, &item.key, options).await;
+            }
+        }
+        match outcome {
+            Err(status) if status.reason() == "NotFound" => self.is_gone(item),
+            outcome => drop(outcome?),
+        }
+        Ok(())
+    }
+
+    /// Takes owners from an object.
+    async fn disown(&self, item: &Item, uids: &[String]) -> Result<(), Status> {
+        let gone: Vec<Value> = uids.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
+        let patch = json!({"metadata": {"uid": *item.uid, "ownerReferences": gone}});
+        match self.world.patch_strategic(&item.resource, &item.key, &patch).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.reason() == "NotFound" => Ok(()),
+            // Custom resources are not patched in this way.
+            Err(status) if status.code() == 415 => {
+                let Some(live) = self.live(item).await? else { return Ok(()) };
+                self.set_owners(item, &live, decide::without(&live, uids)).await.map(drop)
+            }
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Nobody waits for the object any longer. Returns it as it is then.
+    async fn unblock(&self, item: &Item, live: &Value) -> Result<Value, Status> {
+        self.set_owners(item, live, decide::unblocked(live)).await
+    }
+
+    async fn set_owners(&self, item: &Item, live: &Value, owners: Vec<Value>) -> Result<Value, Status> {
+        let patch = json!({"metadata": {
+            "resourceVersion": object::resource_version(live),
+            "ownerReferences": owners,
+        }});
+        self.world.patch(&item.resource, &item.key, "", &patch).await
+    }
+
+    /// What the object owns stays, and is no longer its own.
+    async fn orphan(&self, item: &Item) -> Result<(), Status> {
+        let dependents = self.graph().dependents(&item.uid);
+        let owner = [item.uid.to_string()];
+        for dependent in &dependents {
+            self.disown(dependent, &owner).await?;
+        }
+        self.remove_finalizer(item, ORPHAN).await
+    }
+
+    /// Lets go an object that waits for what it owns, if there is nothing left to wait for.
+    async fn release(&self, item: &Item) -> Result<(), Status> {
+        if self.live(item).await?.is_none() {
+            return Ok(());
+        }
+        let blocks = |owner: &Owner| owner.uid == item.uid && owner.blocks;
+        let mut blocking = self.graph().dependents(&item.uid);
+        blocking.retain(|dependent| dependent.owners.iter().any(blocks));
+        if blocking.is_empty() {
+            return self.remove_finalizer(item, FOREGROUND).await;
+        }
+        let graph = self.graph();
+        let work = blocking.into_iter().filter(|dependent| !dependent.waits).map(|dependent| dependent.uid);
+        add(&self.queue, &graph, work.collect());
+        Ok(())
+    }
+
+    async fn remove_finalizer(&self, item: &Item, finalizer: &str) -> Result<(), Status> {
+        let Some(live) = self.live(item).await? else { return Ok(()) };
+        let kept: Vec<&str> = object::finalizers(&live).filter(|own| *own != finalizer).collect();
+        if kept.len() == object::finalizers(&live).count() {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {
+            "resourceVersion": object::resource_version(&live),
+            "finalizers": kept,
+        }});
+        let path = self.world.path(&item.resource, &item.key)?;
+        match self.world.client().patch(&path, PatchType::Merge, &patch).await {
+            Err(status) if status.reason() == "NotFound" => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+}

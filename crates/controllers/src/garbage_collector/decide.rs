@@ -1,0 +1,184 @@
+//! What becomes of an object, from what is known of its owners.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use super::graph::{FOREGROUND, Item, ORPHAN, Owner};
+
+/// An owner, as somebody who looked found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is there to stay.
+    Solid,
+    /// It is not there, or another one by that name.
+    Dangling,
+    /// It waits for what it owns to go.
+    Waiting,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Keep,
+    /// It stays, and forgets those who are gone.
+    Disown(Vec<String>),
+    /// It goes; what it owns goes first. `unblock`: its owners no longer wait for it, lest all wait for each other.
+    DeleteForeground {
+        unblock: bool,
+    },
+    Delete(&'static str),
+}
+
+/// The state of an owner that was found.
+pub fn state(owner: &Owner, live: &Value) -> State {
+    if object::uid(live) != &*owner.uid {
+        return State::Dangling;
+    }
+    let waits = object::is_being_deleted(live) && object::finalizers(live).any(|own| own == FOREGROUND);
+    if waits { State::Waiting } else { State::Solid }
+}
+
+/// `live` is the object; `owners` are its owners, and `dependents` what it owns.
+pub fn decide(live: &Value, owners: &[(Owner, State)], dependents: &[Item]) -> Decision {
+    let with = |wanted: State| owners.iter().filter(move |(_, state)| *state == wanted);
+    if owners.is_empty() {
+        return Decision::Keep;
+    }
+    if with(State::Solid).next().is_some() {
+        let lost = with(State::Dangling).chain(with(State::Waiting));
+        let lost: Vec<String> = lost.map(|(owner, _)| owner.uid.to_string()).collect();
+        return if lost.is_empty() { Decision::Keep } else { Decision::Disown(lost) };
+    }
+    if with(State::Waiting).next().is_some() && !dependents.is_empty() {
+        return Decision::DeleteForeground { unblock: dependents.iter().any(|item| item.waits) };
+    }
+    let has = |finalizer: &str| object::finalizers(live).any(|own| own == finalizer);
+    Decision::Delete(match () {
+        () if has(ORPHAN) => "Orphan",
+        () if has(FOREGROUND) => "Foreground",
+        () => "Background",
+    })
+}
+
+/// The references of an object without these owners.
+pub fn without(live: &Value, uids: &[String]) -> Vec<Value> {
+    let references = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let is_kept = |own: &&Value| !uids.iter().any(|uid| own["uid"] == *uid);
+    references.filter(is_kept).cloned().collect()
+}
+
+/// The references of an object, none of which makes its owner wait.
+pub fn unblocked(live: &Value) -> Vec<Value> {
+    let mut references = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    for reference in &mut references {
+        if reference["blockOwnerDeletion"] == true {
+            reference["blockOwnerDeletion"] = false.into();
+        }
+    }
+    references
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use atoll_informer::{Key, resources};
+    use serde_json::json;
+
+    use super::State::{Dangling, Solid, Waiting};
+    use super::*;
+
+    fn owner(uid: &str) -> Owner {
+        Owner { uid: uid.into(), api_version: "v1".into(), kind: "K".into(), name: "o".into(), blocks: true }
+    }
+
+    fn item(waits: bool) -> Item {
+        Item {
+            uid: "x".into(),
+            resource: Arc::new(resources::PODS.clone()),
+            key: Key::new("", "n", "x"),
+            owners: Vec::new(),
+            is_going: waits,
+            waits,
+            orphans: false,
+        }
+    }
+
+    #[test]
+    fn objects_go_when_nobody_is_left_who_owns_them() {
+        let plain = json!({"metadata": {}});
+        let with = |finalizer: &str| json!({"metadata": {"finalizers": [finalizer]}});
+        let disown = |uids: &[&str]| Decision::Disown(uids.iter().map(|uid| uid.to_string()).collect());
+        let cases = [
+            ("nobody's", plain.clone(), vec![], vec![], Decision::Keep),
+            ("owned", plain.clone(), vec![Solid], vec![], Decision::Keep),
+            ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], disown(&["0", "2"])),
+            ("lost", plain.clone(), vec![Dangling], vec![], Decision::Delete("Background")),
+            (
+                "lost twice",
+                plain.clone(),
+                vec![Dangling, Dangling],
+                vec![item(false)],
+                Decision::Delete("Background"),
+            ),
+            ("lost, orphaning", with(ORPHAN), vec![Dangling], vec![], Decision::Delete("Orphan")),
+            ("lost, waiting", with(FOREGROUND), vec![Dangling], vec![], Decision::Delete("Foreground")),
+            ("waited for", plain.clone(), vec![Waiting], vec![], Decision::Delete("Background")),
+            (
+                "waited for, an owner",
+                plain.clone(),
+                vec![Waiting],
+                vec![item(false)],
+                Decision::DeleteForeground { unblock: false },
+            ),
+            (
+                "in a circle",
+                plain,
+                vec![Waiting, Dangling],
+                vec![item(false), item(true)],
+                Decision::DeleteForeground { unblock: true },
+            ),
+        ];
+        for (name, live, states, dependents, wanted) in cases {
+            let owners: Vec<(Owner, State)> = states
+                .into_iter()
+                .enumerate()
+                .map(|(index, state)| (owner(&index.to_string()), state))
+                .collect();
+            assert_eq!(decide(&live, &owners, &dependents), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn owners_are_who_they_were() {
+        let live = |uid: &str, going: bool, finalizers: Value| {
+            let mut live = json!({"metadata": {"uid": uid, "finalizers": finalizers}});
+            if going {
+                object::set_deletion_timestamp(&mut live, "2026-11-15T08:00:00Z");
+            }
+            live
+        };
+        for (live, wanted) in [
+            (live("u", false, json!([])), Solid),
+            (live("v", false, json!([])), Dangling),
+            (live("u", true, json!(["other"])), Solid),
+            (live("u", false, json!([FOREGROUND])), Solid),
+            (live("u", true, json!([FOREGROUND])), Waiting),
+        ] {
+            assert_eq!(state(&owner("u"), &live), wanted, "{live}");
+        }
+    }
+
+    #[test]
+    fn references_are_taken_away_or_made_harmless() {
+        let live = json!({"metadata": {"ownerReferences": [
+            {"uid": "a", "blockOwnerDeletion": true}, {"uid": "b"}, {"uid": "c", "blockOwnerDeletion": false},
+        ]}});
+        assert_eq!(without(&live, &["a".into(), "c".into()]), [json!({"uid": "b"})]);
+        let harmless = [
+            json!({"uid": "a", "blockOwnerDeletion": false}),
+            json!({"uid": "b"}),
+            json!({"uid": "c", "blockOwnerDeletion": false}),
+        ];
+        assert_eq!(unblocked(&live), harmless);
+    }
+}

@@ -1,0 +1,110 @@
+use atoll_informer::resources;
+use serde_json::json;
+
+use super::*;
+
+fn sets() -> Arc<Resource> {
+    Arc::new(resources::REPLICA_SETS.clone())
+}
+
+fn pods() -> Arc<Resource> {
+    Arc::new(resources::PODS.clone())
+}
+
+fn key(name: &str) -> Key {
+    Key::new("w", "n", name)
+}
+
+fn object(uid: &str, owners: &[(&str, bool)], deleting: Option<&[&str]>) -> Value {
+    let owners: Vec<Value> = owners
+        .iter()
+        .map(|(uid, blocks)| {
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid, "uid": uid,
+                "blockOwnerDeletion": blocks})
+        })
+        .collect();
+    let mut object = json!({"metadata": {"uid": uid, "ownerReferences": owners}});
+    if let Some(finalizers) = deleting {
+        object::set_deletion_timestamp(&mut object, "2026-11-15T08:00:00Z");
+        object::set_finalizers(&mut object, finalizers);
+    }
+    object
+}
+
+fn work(mut work: Work) -> Vec<String> {
+    work.sort();
+    work.dedup();
+    work.into_iter().map(|uid| uid.to_string()).collect()
+}
+
+const NOTHING: Vec<String> = Vec::new();
+
+#[test]
+fn owners_are_looked_for_once() {
+    let mut graph = Graph::default();
+    assert_eq!(work(graph.there(&sets(), key("s"), &object("s", &[], None))), NOTHING);
+    assert!(graph.get("s").is_none(), "what owns nothing and is nobody's is not remembered");
+    assert_eq!(work(graph.there(&pods(), key("p"), &object("p", &[("s", true)], None))), ["p"]);
+    let item = graph.get("p").expect("it has an owner");
+    assert!(!graph.is_found(&item, &item.owners[0]));
+    graph.found(&item, &item.owners[0], &sets());
+    assert!(graph.is_found(&item, &item.owners[0]));
+    assert_eq!(work(graph.there(&pods(), key("q"), &object("q", &[("s", true)], None))), NOTHING);
+    assert_eq!(work(graph.there(&pods(), key("p"), &object("p", &[("s", true)], None))), NOTHING);
+    let elsewhere = Key::new("w", "m", "r");
+    assert_eq!(work(graph.there(&pods(), elsewhere, &object("r", &[("s", true)], None))), ["r"]);
+}
+
+#[test]
+fn what_is_owned_is_looked_at_when_its_owner_goes() {
+    let mut graph = Graph::default();
+    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.there(&pods(), key("q"), &object("q", &[("s", false)], None));
+    let item = graph.get("p").expect("it has an owner");
+    graph.found(&item, &item.owners[0], &sets());
+    assert_eq!(work(graph.gone("s")), ["p", "q"]);
+    assert!(!graph.is_found(&item, &item.owners[0]));
+    graph.found(&item, &item.owners[0], &sets());
+    assert!(!graph.is_found(&item, &item.owners[0]), "that was seen before it went");
+    assert_eq!(work(graph.gone("p")), NOTHING);
+    assert_eq!(graph.dependents("s").len(), 1);
+}
+
+#[test]
+fn owners_that_wait_are_told() {
+    let mut graph = Graph::default();
+    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
+    let waiting = object("s", &[], Some(&[FOREGROUND]));
+    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "q", "s"]);
+    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), NOTHING, "it has begun already");
+    assert_eq!(work(graph.gone("p")), ["s"]);
+    let freed = object("q", &[("s", false)], None);
+    assert_eq!(work(graph.there(&pods(), key("q"), &freed)), ["q", "s"], "it waits for that no longer");
+    let disowned = object("q", &[], None);
+    assert_eq!(work(graph.there(&pods(), key("q"), &disowned)), NOTHING);
+    assert!(graph.dependents("s").is_empty());
+}
+
+#[test]
+fn orphaning_comes_first() {
+    let mut graph = Graph::default();
+    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
+    let orphaning = object("s", &[], Some(&[ORPHAN]));
+    assert_eq!(work(graph.there(&sets(), key("s"), &orphaning)), ["s"]);
+    assert!(graph.get("s").is_some_and(|item| item.orphans && !item.waits));
+}
+
+#[test]
+fn what_a_list_does_not_show_is_gone() {
+    let mut graph = Graph::default();
+    graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
+    graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
+    let item = graph.get("p").expect("it has an owner");
+    graph.found(&item, &item.owners[0], &sets());
+    assert_eq!(work(graph.all(&sets(), Some("elsewhere"), &HashSet::new())), NOTHING);
+    assert_eq!(work(graph.all(&sets(), None, &HashSet::from(["s".to_string()]))), NOTHING);
+    assert_eq!(work(graph.all(&sets(), None, &HashSet::new())), ["p", "q"], "their owner was not there");
+    graph.all(&pods(), Some("w"), &HashSet::from(["q".to_string()]));
+    assert!(graph.get("p").is_none() && graph.get("q").is_some());
+}

@@ -1,0 +1,255 @@
+//! From pods and nodes to the pods that are to be removed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::Key;
+use atoll_meta::object;
+use atoll_meta::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::pods;
+
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+const DISRUPTION: &str = "DisruptionTarget";
+
+/// Why a pod is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Ended,
+    OutOfService,
+    Orphaned,
+    NeverPlaced,
+}
+
+#[derive(Clone, Debug)]
+pub struct Removal {
+    pub pod: Arc<Value>,
+    pub reason: Reason,
+}
+
+/// Of pods that have ended those that are too many: evicted ones first, then the oldest. Zero is no limit.
+pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
+    if may_stay == 0 {
+        return Vec::new();
+    }
+    let mut by_workspace: BTreeMap<Arc<str>, Vec<&Arc<Value>>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| !matches!(pods::phase(pod), "Pending" | "Running" | "Unknown")) {
+        by_workspace.entry(Key::of(pod).workspace).or_default().push(pod);
+    }
+    let mut removals = Vec::new();
+    for mut ended in by_workspace.into_values() {
+        let surplus = ended.len().saturating_sub(may_stay);
+        if surplus == 0 {
+            continue;
+        }
+        let is_evicted = |pod: &Value| pods::phase(pod) == "Failed" && pod["status"]["reason"] == "Evicted";
+        ended.sort_by(|one, other| {
+            let key = |pod: &'_ Value| !is_evicted(pod);
+            let born = |pod: &Value| object::creation_timestamp(pod).map(String::from);
+            key(one)
+                .cmp(&key(other))
+                .then_with(|| born(one).cmp(&born(other)))
+                .then_with(|| object::name(one).cmp(object::name(other)))
+        });
+        removals.extend(
+            ended.into_iter().take(surplus).map(|pod| Removal { pod: pod.clone(), reason: Reason::Ended }),
+        );
+    }
+    removals
+}
+
+/// Pods that are to go, on nodes that are not ready and that somebody has declared out of service.
+pub fn out_of_service(pods: &[Arc<Value>], node: impl Fn(&Key) -> Option<Arc<Value>>) -> Vec<Removal> {
+    let is_lost = |pod: &&Arc<Value>| {
+        object::is_being_deleted(pod)
+            && node_of(pod).and_then(|key| node(&key)).is_some_and(|node| is_out_of_service(&node))
+    };
+    removals(pods.iter().filter(is_lost), Reason::OutOfService)
+}
+
+/// Pods on nodes that are gone.
+pub fn orphaned(pods: &[Arc<Value>], gone: &[Key]) -> Vec<Removal> {
+    let is_orphaned = |pod: &&Arc<Value>| node_of(pod).is_some_and(|key| gone.contains(&key));
+    removals(pods.iter().filter(is_orphaned), Reason::Orphaned)
+}
+
+/// Pods that are to go and have no node that would see to it.
+pub fn never_placed(pods: &[Arc<Value>]) -> Vec<Removal> {
+    let is_stuck = |pod: &&Arc<Value>| object::is_being_deleted(pod) && node_of(pod).is_none();
+    removals(pods.iter().filter(is_stuck), Reason::NeverPlaced)
+}
+
+fn removals<'a>(pods: impl Iterator<Item = &'a Arc<Value>>, reason: Reason) -> Vec<Removal> {
+    pods.map(|pod| Removal { pod: pod.clone(), reason }).collect()
+}
+
+/// Notes since when nodes are missing that pods name. Those that have been for long enough are returned, and forgotten.
+pub fn quarantine(
+    missing: &mut HashMap<Key, Timestamp>,
+    pods: &[Arc<Value>],
+    is_there: impl Fn(&Key) -> bool,
+    patience: Duration,
+    now: Timestamp,
+) -> Vec<Key> {
+    let named: HashSet<Key> = pods.iter().filter_map(|pod| node_of(pod)).collect();
+    missing.retain(|key, _| named.contains(key) && !is_there(key));
+    for key in named.into_iter().filter(|key| !is_there(key)) {
+        missing.entry(key).or_insert(now);
+    }
+    let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
+    let is_due = |since: &Timestamp| since.seconds.saturating_add(seconds) <= now.seconds;
+    let due: Vec<Key> =
+        missing.iter().filter(|(_, since)| is_due(since)).map(|(key, _)| key.clone()).collect();
+    for key in &due {
+        missing.remove(key);
+    }
+    due
+}
+
+/// The patch of a pod's status that says it has failed; `None` if it has ended anyway.
+pub fn failed(pod: &Value, because_of_node: bool, now: Timestamp) -> Option<Value> {
+    if pods::is_terminal(pod) {
+        return None;
+    }
+    let mut status = json!({"phase": "Failed"});
+    let generation = object::generation(pod);
+    if generation > 0 {
+        status["observedGeneration"] = generation.into();
+    }
+    if because_of_node {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut conditions = conditions.filter(|own| own["type"] == DISRUPTION && own["status"] == "True");
+        let since = conditions.next().and_then(|own| own["lastTransitionTime"].as_str().map(String::from));
+        let mut condition = json!({
+            "type": DISRUPTION,
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+            "lastTransitionTime": since.unwrap_or_else(|| now.to_time()),
+        });
+        if generation > 0 {
+            condition["observedGeneration"] = generation.into();
+        }
+        status["conditions"] = json!([condition]);
+    }
+    Some(json!({"metadata": {"uid": object::uid(pod)}, "status": status}))
+}
+
+fn node_of(pod: &Value) -> Option<Key> {
+    let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
+    Some(Key::of(pod).in_workspace(name))
+}
+
+fn is_out_of_service(node: &Value) -> bool {
+    let items = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let is_ready = items(&node["status"]["conditions"])
+        .iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    !is_ready && items(&node["spec"]["taints"]).iter().any(|taint| taint["key"] == OUT_OF_SERVICE)
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_meta::time;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(40);
+
+    /// A pod from words: `phase=`, `node=`, `born=` (a minute), `evicted`, `going`.
+    fn pod(name: &str, words: &str) -> Arc<Value> {
+        let mut pod = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "status": {"phase": "Running"}});
+        for word in words.split_whitespace() {
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("phase", phase) => pod["status"]["phase"] = phase.into(),
+                ("node", node) => pod["spec"]["nodeName"] = node.into(),
+                ("born", minute) => {
+                    object::set_creation_timestamp(&mut pod, &format!("2026-11-15T08:{minute}:00Z"));
+                }
+                ("evicted", _) => pod["status"]["reason"] = "Evicted".into(),
+                ("going", _) => object::set_deletion_timestamp(&mut pod, "2026-11-15T08:00:00Z"),
+                other => panic!("{other:?}"),
+            }
+        }
+        Arc::new(pod)
+    }
+
+    fn names(removals: &[Removal]) -> Vec<&str> {
+        removals.iter().map(|removal| object::name(&removal.pod)).collect()
+    }
+
+    #[test]
+    fn of_those_that_ended_the_oldest_go() {
+        let pods = [
+            pod("c", "phase=Succeeded born=03"),
+            pod("b", "phase=Failed born=02"),
+            pod("a", "phase=Failed born=02"),
+            pod("e", "phase=Failed evicted born=09"),
+            pod("r", "phase=Running born=01"),
+            pod("p", "phase=Pending born=01"),
+            pod("u", "phase=Unknown born=01"),
+        ];
+        for (may_stay, wanted) in
+            [(4, vec![]), (3, vec!["e"]), (2, vec!["e", "a"]), (1, vec!["e", "a", "b"]), (0, vec![])]
+        {
+            assert_eq!(names(&ended(&pods, may_stay)), wanted, "{may_stay}");
+        }
+    }
+
+    #[test]
+    fn pods_that_nobody_would_end_are_removed() {
+        let pods = [
+            pod("stuck", "going phase=Pending"),
+            pod("waiting", "phase=Pending"),
+            pod("lost", "going node=lost"),
+            pod("there", "node=lost"),
+            pod("busy", "going node=busy"),
+            pod("orphan", "node=gone phase=Running"),
+        ];
+        assert_eq!(names(&never_placed(&pods)), ["stuck"]);
+        let node = |ready: &str, taint: &str| {
+            json!({
+                "spec": {"taints": [{"key": taint}]},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            })
+        };
+        let found = |key: &Key| match &*key.name {
+            "lost" => Some(Arc::new(node("False", OUT_OF_SERVICE))),
+            "busy" => Some(Arc::new(node("True", OUT_OF_SERVICE))),
+            _ => None,
+        };
+        assert_eq!(names(&out_of_service(&pods, found)), ["lost"]);
+        assert_eq!(names(&orphaned(&pods, &[Key::new("", "", "gone")])), ["orphan"]);
+    }
+
+    #[test]
+    fn nodes_have_time_to_come_back() {
+        let pods = [pod("a", "node=x"), pod("b", "node=y"), pod("c", "")];
+        let mut missing = HashMap::new();
+        let at = |second: i64| Timestamp::new(second, 0);
+        let x = |key: &Key| &*key.name == "x";
+        let y = Key::new("", "", "y");
+        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(0)).is_empty());
+        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(39)).is_empty());
+        assert_eq!(quarantine(&mut missing, &pods, x, PATIENCE, at(40)), [y]);
+        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(41)).is_empty(), "it begins anew");
+        assert!(quarantine(&mut missing, &pods, |_| true, PATIENCE, at(60)).is_empty());
+        assert!(missing.is_empty(), "it is back");
+    }
+
+    #[test]
+    fn pods_fail_before_they_go() {
+        let now = time::parse("2026-11-15T08:30:00Z").unwrap();
+        let plain = json!({"metadata": {"uid": "a"}, "status": {"phase": "Failed"}});
+        assert_eq!(failed(&pod("a", ""), false, now), Some(plain));
+        assert_eq!(failed(&pod("a", "phase=Succeeded"), true, now), None);
+        let patch = failed(&pod("a", ""), true, now).expect("it runs");
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists", "lastTransitionTime": "2026-11-15T08:30:00Z",
+        });
+        assert_eq!(patch["status"]["conditions"], json!([condition]));
+    }
+}

@@ -1,0 +1,139 @@
+//! Subresources that lead to a node or into a container: logs, exec, attach, port-forward, proxy.
+//!
+//! ```text
+//!   answer ─► location (which node, which container, which path)
+//!      ├─ log        ─► backend ─► the kubelet's answer, as it comes
+//!      ├─ stream     ─► translate (WebSocket to SPDY), tunnel, or relay as it is
+//!      └─ proxy      ─► relay, with links rewritten
+//! ```
+
+pub mod backend;
+mod headers;
+pub mod kubelets;
+mod location;
+mod logs;
+mod proxy;
+mod rewrite;
+mod stream;
+mod translate;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use atoll_admission::Options;
+use atoll_authz::Attributes;
+use atoll_meta::{Status, json};
+use atoll_registry::bootstrap::ROOT;
+use atoll_registry::{Place, Row};
+use http::{Request, Response};
+use serde_json::Value;
+
+use self::backend::{Destination, RequestBody};
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::verbs::{Gate, Warnings, place};
+
+/// A request that is not read here but goes on to somebody else.
+pub struct Open {
+    pub request: Request<RequestBody>,
+    /// Where it came from.
+    pub address: Option<IpAddr>,
+}
+
+pub async fn answer(
+    server: &Arc<Server>,
+    row: &Row,
+    call: &Call,
+    open: Open,
+) -> Result<Response<Body>, Status> {
+    let connection = Connection { server, row, call, place: place(row, call)? };
+    let subresource = call.info.subresource.as_str();
+    if subresource == "log" {
+        return logs::answer(&connection).await;
+    }
+    if call.query.all("dryRun").next().is_some() {
+        return Err(Status::bad_request("dryRun is not supported"));
+    }
+    connection.admit().await?;
+    match subresource {
+        "proxy" => proxy::answer(&connection, open).await,
+        _ => stream::answer(&connection, open).await,
+    }
+}
+
+/// What is known of such a request.
+struct Connection<'a> {
+    server: &'a Arc<Server>,
+    row: &'a Row,
+    call: &'a Call,
+    place: Place<'a>,
+}
+
+/// A node, as far as it matters here.
+struct Node {
+    host: String,
+    port: u16,
+    features: Vec<String>,
+}
+
+impl Connection<'_> {
+    async fn admit(&self) -> Result<(), Status> {
+        let warnings = Warnings::default();
+        let gate = Gate::of(self.server, self.row, self.call, self.place, Options::Connect, &warnings);
+        gate.connect().await
+    }
+
+    /// Whoever wants into a container must be allowed to create, even if they only get.
+    fn check_create(&self) -> Result<(), Status> {
+        let info = &self.call.info;
+        if info.verb == "create" {
+            return Ok(());
+        }
+        let attributes = Attributes { user: &self.call.user, verb: "create", target: info.target() };
+        let allowed = self.server.here(&self.call.workspace)?.authorize(&attributes);
+        allowed.map_err(|_| Status::forbidden("", &self.row.resource, self.place.name, ""))
+    }
+
+    fn node(&self, name: &str) -> Result<Node, Status> {
+        let node = self.object("nodes", name)?;
+        let host = location::node_address(&node, &self.server.kubelets.address_types)?.to_string();
+        let port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"].as_u64();
+        let port = port.and_then(|port| port.try_into().ok()).filter(|port| *port > 0);
+        let features = node["status"]["declaredFeatures"].as_array().into_iter().flatten();
+        let features = features.filter_map(Value::as_str).map(String::from).collect();
+        Ok(Node { host, port: port.unwrap_or(kubelets::PORT), features })
+    }
+
+    /// The way to a node's kubelet. Only the root's nodes are the server's own: others see no certificate of it, and are not
+    /// looked for on the server's own machine.
+    async fn kubelet(&self, node: &Node, skip_verification: bool) -> Result<Destination, Status> {
+        let kubelets = &self.server.kubelets;
+        let tls = match self.is_trusted() {
+            true => kubelets.tls(skip_verification),
+            false => {
+                self.check_host(&node.host).await?;
+                kubelets.stranger()
+            }
+        };
+        Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls) })
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.place.workspace == ROOT
+    }
+
+    async fn check_host(&self, host: &str) -> Result<(), Status> {
+        self.server.kubelets.dialer.is_allowed(host).await.map_err(Status::bad_request)
+    }
+
+    /// An object of the core group. What is missing is called what the request is about, as upstream has it.
+    fn object(&self, resource: &str, name: &str) -> Result<Value, Status> {
+        let missing = || Status::not_found("", &self.row.resource, name);
+        let row = self.server.registry.catalog.find("", "v1", resource).ok_or_else(missing)?;
+        let namespace = if row.namespaced { self.place.namespace } else { "" };
+        let found = self.server.registry.get(row, &Place { namespace, name, ..self.place });
+        let parsed = json::parse(&found.map_err(|_| missing())?.json());
+        parsed.map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
+    }
+}

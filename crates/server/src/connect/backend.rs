@@ -1,0 +1,225 @@
+//! Connections to kubelets, Pods and whatever else a request leads to.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_client::{BoxError, BoxFuture};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use super::location::{authority, is_global_unicast};
+
+/// As upstream's clients.
+const DIALING: Duration = Duration::from_secs(30);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The body of a request that goes on to somebody else.
+pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Bytes both ways.
+pub trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// Opens connections. There is one for networks; a simulated cluster has its own.
+pub trait Dialer: Send + Sync + 'static {
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>>;
+
+    /// Whether `host` is a place that Pods and other people's nodes may be at.
+    fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// Why there is no connection, in Go's words.
+#[derive(Debug)]
+pub struct Unreachable(pub String);
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The network of this machine.
+pub struct Network;
+
+impl Dialer for Network {
+    fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
+        Box::pin(async move {
+            let target = authority(host, port);
+            let refused = |error: &io::Error| Unreachable(format!("dial tcp {target}: {}", go_text(error)));
+            let dialing = async {
+                let mut last = Unreachable(format!("dial tcp {target}: no addresses"));
+                for address in resolve(host, port).await? {
+                    match TcpStream::connect(address).await {
+                        Ok(stream) => return Ok(stream),
+                        Err(error) => last = refused(&error),
+                    }
+                }
+                Err(last)
+            };
+            let in_vain = |_| Unreachable(format!("dial tcp {target}: i/o timeout"));
+            let stream = tokio::time::timeout(DIALING, dialing).await.map_err(in_vain)??;
+            stream.set_nodelay(true).map_err(|error| refused(&error))?;
+            Ok(Box::new(stream) as Box<dyn Socket>)
+        })
+    }
+
+    fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let addresses = resolve(host, 0).await.map_err(|error| error.0.replacen("dial tcp: ", "", 1))?;
+            match addresses.iter().all(|address| is_global_unicast(address.ip())) {
+                true => Ok(()),
+                false => Err("address not allowed".into()),
+            }
+        })
+    }
+}
+
+async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Unreachable> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let missing = || Unreachable(format!("dial tcp: lookup {host}: no such host"));
+    let found: Vec<SocketAddr> =
+        tokio::net::lookup_host((host, port)).await.map_err(|_| missing())?.collect();
+    if found.is_empty() { Err(missing()) } else { Ok(found) }
+}
+
+/// What Go says of errors of the system.
+fn go_text(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connect: connection refused".into(),
+        io::ErrorKind::HostUnreachable => "connect: no route to host".into(),
+        io::ErrorKind::NetworkUnreachable => "connect: network is unreachable".into(),
+        io::ErrorKind::TimedOut => "connect: connection timed out".into(),
+        io::ErrorKind::ConnectionReset => "read: connection reset by peer".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// What Go says of certificates that it does not trust.
+fn go_tls_text(error: &io::Error, host: &str) -> String {
+    use rustls::CertificateError as Wrong;
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::InvalidCertificate(wrong)) = inner else { return go_text(error) };
+    let problem = match wrong {
+        Wrong::UnknownIssuer | Wrong::BadSignature => "certificate signed by unknown authority".to_string(),
+        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+            format!("certificate is not valid for {host}")
+        }
+        Wrong::Expired | Wrong::ExpiredContext { .. } => "certificate has expired or is not yet valid".into(),
+        other => other.to_string(),
+    };
+    format!("tls: failed to verify certificate: x509: {problem}")
+}
+
+/// Where a connection goes, and how it is made safe, if it is.
+pub struct Destination {
+    pub host: String,
+    pub port: u16,
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+impl Destination {
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    pub fn authority(&self) -> String {
+        authority(&self.host, self.port)
+    }
+
+    pub async fn connect(&self, dialer: &dyn Dialer) -> Result<Box<dyn Socket>, Unreachable> {
+        let stream = dialer.dial(&self.host, self.port).await?;
+        let Some(config) = &self.tls else { return Ok(stream) };
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|_| Unreachable(format!("{:?} is no name of a server", self.host)))?;
+        let handshake = TlsConnector::from(config.clone()).connect(name, stream);
+        match tokio::time::timeout(HANDSHAKE, handshake).await {
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
+            Ok(Err(error)) => Err(Unreachable(go_tls_text(&error, &self.host))),
+            Err(_) => Err(Unreachable("net/http: TLS handshake timeout".into())),
+        }
+    }
+}
+
+/// A task that ends with its owner.
+pub struct Owned(Option<JoinHandle<()>>);
+
+impl Owned {
+    /// Lets it go on by itself.
+    pub fn release(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Sends one request on a connection of its own. What drives the connection has to be kept for as long as the answer is read.
+pub async fn exchange(
+    stream: Box<dyn Socket>,
+    request: Request<RequestBody>,
+) -> Result<(Response<Incoming>, Owned), Unreachable> {
+    let failed = |error: hyper::Error| {
+        let cut = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
+        Unreachable(if cut { "EOF".into() } else { error.to_string() })
+    };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let driving = Owned(Some(tokio::spawn(async move {
+        // What went wrong is in the answer, or in its body.
+        let _ = connection.with_upgrades().await;
+    })));
+    let response = sender.send_request(request).await.map_err(failed)?;
+    Ok((response, driving))
+}
+
+/// The body of an answer, and what keeps it coming.
+pub struct Relayed {
+    body: Incoming,
+    _driving: Owned,
+}
+
+impl Relayed {
+    pub fn new(body: Incoming, driving: Owned) -> Self {
+        Relayed { body, _driving: driving }
+    }
+}
+
+impl http_body::Body for Relayed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}

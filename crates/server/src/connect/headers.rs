@@ -1,0 +1,116 @@
+//! Which headers go on, and which stay here.
+
+use std::net::IpAddr;
+
+use atoll_streams::header_values;
+use http::header::{
+    AUTHORIZATION, CONNECTION, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, header};
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// What begins a protocol of a WebSocket that is none, but a token.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// What a request brings to a server behind this one: everything but who the client has proven to be, and where it came from.
+pub fn forwarded(original: &HeaderMap, address: Option<IpAddr>) -> HeaderMap {
+    let mut headers = original.clone();
+    headers.remove(AUTHORIZATION);
+    let impersonating: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+    for name in impersonating {
+        headers.remove(name);
+    }
+    let offered = header_values(original, SEC_WEBSOCKET_PROTOCOL.as_str());
+    if offered.iter().any(|protocol| protocol.starts_with(TOKEN_PROTOCOL)) {
+        headers.remove(SEC_WEBSOCKET_PROTOCOL);
+        let kept: Vec<&str> =
+            offered.into_iter().filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+        if let Ok(kept) = HeaderValue::from_str(&kept.join(", ")) {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, kept);
+        }
+    }
+    if let Some(address) = address {
+        let mut way = header_values(original, FORWARDED_FOR.as_str()).join(", ");
+        if !way.is_empty() {
+            way.push_str(", ");
+        }
+        way.push_str(&address.to_string());
+        if let Ok(way) = HeaderValue::from_str(&way) {
+            headers.insert(FORWARDED_FOR, way);
+        }
+    }
+    headers
+}
+
+/// Takes away what is only about the connection that a message came by.
+pub fn without_hops(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = header_values(headers, CONNECTION.as_str())
+        .into_iter()
+        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
+        .collect();
+    let fixed =
+        [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+    let others = ["keep-alive", "proxy-connection"].map(HeaderName::from_static);
+    for name in named.into_iter().chain(fixed).chain(others) {
+        headers.remove(name);
+    }
+}
+
+/// Takes away what a backend allows other sites: that is not for it to say.
+pub fn without_sharing(headers: &mut HeaderMap) {
+    for name in [
+        header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+    ] {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        pairs.collect()
+    }
+
+    #[test]
+    fn credentials_stay_here() {
+        let original = headers(&[
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "ann"),
+            ("impersonate-extra-a", "b"),
+            ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.c2VjcmV0, v4.channel.k8s.io"),
+            ("accept", "*/*"),
+            ("x-forwarded-for", "10.0.0.1"),
+        ]);
+        let expected = headers(&[
+            ("sec-websocket-protocol", "v4.channel.k8s.io"),
+            ("accept", "*/*"),
+            ("x-forwarded-for", "10.0.0.1, 10.0.0.2"),
+        ]);
+        assert_eq!(forwarded(&original, Some([10, 0, 0, 2].into())), expected);
+    }
+
+    #[test]
+    fn what_is_about_the_connection_stays_with_it() {
+        let mut all = headers(&[
+            ("connection", "close, x-mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "1"),
+            ("te", "trailers"),
+            ("upgrade", "h2c"),
+            ("transfer-encoding", "chunked"),
+            ("x-other", "2"),
+        ]);
+        without_hops(&mut all);
+        assert_eq!(all, headers(&[("x-other", "2")]));
+    }
+}

@@ -1,0 +1,218 @@
+//! Requests to whatever a node, a Pod or a Service serves.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use atoll_meta::Status;
+use atoll_streams::is_upgrade;
+use http::header::{HOST, HeaderName, HeaderValue, LOCATION};
+use http::{Method, Request, Response, StatusCode};
+use serde_json::Value;
+
+use super::backend::{Destination, Relayed, exchange};
+use super::location::{Target, first_port, pod_address};
+use super::rewrite::{self, Rewriter};
+use super::{Connection, Open, headers, stream};
+use crate::body::Body;
+
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+
+pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<Body>, Status> {
+    let destination = match connection.row.resource.as_str() {
+        "pods" => pod(connection)?,
+        "services" => service(connection)?,
+        _ => node(connection).await?,
+    };
+    let (before, path) = split(open.request.uri().path());
+    let (before, path) = (before.to_string(), path.to_string());
+    let query = open.request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    if is_upgrade(open.request.headers()) {
+        let path = if path.is_empty() { "/" } else { &path };
+        return stream::relay(connection.server, open, &destination, &format!("{path}{query}")).await;
+    }
+    if path.is_empty() && matches!(*open.request.method(), Method::GET | Method::HEAD) {
+        return Ok(with_slash(&format!("{before}/{query}")));
+    }
+    let unreachable = |error: &dyn std::fmt::Display| {
+        Status::service_unavailable(format!("error trying to reach service: {error}"))
+    };
+    let Open { request, address } = open;
+    let host = request.headers().get(HOST).cloned().or_else(|| {
+        // HTTP/2 has it elsewhere.
+        HeaderValue::from_str(request.uri().authority()?.as_str()).ok()
+    });
+    let (parts, body) = request.into_parts();
+    let mut onwards = Request::new(body);
+    let target = format!("{}{query}", if path.is_empty() { "/" } else { &path });
+    *onwards.method_mut() = parts.method;
+    *onwards.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| unreachable(&error))?;
+    *onwards.headers_mut() = headers::forwarded(&parts.headers, address);
+    headers::without_hops(onwards.headers_mut());
+    let host = host.or_else(|| HeaderValue::from_str(&destination.authority()).ok());
+    if let Some(host) = &host {
+        onwards.headers_mut().insert(HOST, host.clone());
+    }
+    if let Ok(uri) = HeaderValue::from_str(&format!("{before}{path}")) {
+        onwards.headers_mut().insert(FORWARDED_URI, uri);
+    }
+    let dialed = destination.connect(&*connection.server.kubelets.dialer).await;
+    let stream = dialed.map_err(|error| unreachable(&error))?;
+    let (response, driving) = exchange(stream, onwards).await.map_err(|error| unreachable(&error))?;
+    let rewriter = Rewriter {
+        before,
+        backend: destination.authority(),
+        host: host.and_then(|host| host.to_str().ok().map(String::from)).unwrap_or_default(),
+    };
+    let (mut parts, body) = response.into_parts();
+    headers::without_hops(&mut parts.headers);
+    headers::without_sharing(&mut parts.headers);
+    let location = parts.headers.get(LOCATION).and_then(|location| location.to_str().ok());
+    if let Some(location) = location.map(|location| rewriter.link(location)) {
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            parts.headers.insert(LOCATION, location);
+        }
+    } else if rewrite::is_html(&parts.headers) && parts.status != StatusCode::NOT_MODIFIED {
+        return rewriter.response(parts, body).await.map_err(|problem| unreachable(&problem));
+    }
+    Ok(Response::from_parts(parts, Body::Relayed(Box::new(Relayed::new(body, driving)))))
+}
+
+/// A path up to `proxy`, and what follows.
+fn split(path: &str) -> (&str, &str) {
+    let below = match path.strip_prefix("/clusters/") {
+        Some(rest) => rest.find('/').map_or(path.len(), |slash| "/clusters/".len() + slash),
+        None => 0,
+    };
+    // api, version, then [namespaces, namespace,] resource, name and proxy.
+    let segments = if path[below..].split('/').nth(3) == Some("namespaces") { 7 } else { 5 };
+    let slashes = path[below..].match_indices('/').map(|(at, _)| below + at);
+    let end = slashes.clone().nth(segments).unwrap_or(path.len());
+    path.split_at(end)
+}
+
+/// Relative links only work below a slash.
+fn with_slash(location: &str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
+    let target = Target::parse("pod", connection.place.name)?;
+    let pod = connection.object("pods", target.name)?;
+    let port = match target.port {
+        "" => first_port(&pod),
+        port => Some(number(port)?),
+    };
+    let host = pod_address(&pod)?.to_string();
+    Ok(destination(connection, target.scheme, host, port))
+}
+
+/// With the port that goes with the scheme if there is none.
+fn destination(connection: &Connection<'_>, scheme: &str, host: String, port: Option<u16>) -> Destination {
+    let tls = (scheme == "https").then(|| connection.server.kubelets.stranger());
+    let usual = if tls.is_some() { 443 } else { 80 };
+    Destination { host, port: port.unwrap_or(usual), tls }
+}
+
+fn number(port: &str) -> Result<u16, Status> {
+    port.parse().map_err(|_| {
+        let text = format!("dial tcp: lookup tcp/{port}: unknown port");
+        Status::service_unavailable(format!("error trying to reach service: {text}"))
+    })
+}
+
+fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
+    let Target { scheme, name, mut port } = Target::parse("service", connection.place.name)?;
+    let service;
+    if let Ok(number) = port.parse::<i64>() {
+        service = connection.object("services", name)?;
+        let ports = service["spec"]["ports"].as_array().into_iter().flatten();
+        let Some(found) = ports.into_iter().find(|port| port["port"] == number) else {
+            let message = format!("no service port {number} found for service {name:?}");
+            return Err(Status::service_unavailable(message));
+        };
+        port = found["name"].as_str().unwrap_or_default();
+    }
+    let endpoints = connection.object("endpoints", name)?;
+    let subsets = endpoints["subsets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let none =
+        |name: &str| Status::service_unavailable(format!("no endpoints available for service {name:?}"));
+    if subsets.is_empty() {
+        return Err(none(name));
+    }
+    // Another one each time, so that all have their share.
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    for subset in in_turn(subsets, turn) {
+        let ports = subset["ports"].as_array().into_iter().flatten();
+        let addresses = subset["addresses"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for found in ports.filter(|found| found["name"].as_str().unwrap_or_default() == port) {
+            let Some(number) = found["port"].as_u64().and_then(|number| number.try_into().ok()) else {
+                continue;
+            };
+            let mut addresses = in_turn(addresses, turn);
+            if let Some(address) = addresses.find(|address| is_pod(connection, address)) {
+                let host = address["ip"].as_str().unwrap_or_default().to_string();
+                return Ok(destination(connection, scheme, host, Some(number)));
+            }
+        }
+    }
+    Err(none(connection.place.name))
+}
+
+fn in_turn(items: &[Value], turn: usize) -> impl Iterator<Item = &Value> {
+    let start = if items.is_empty() { 0 } else { turn % items.len() };
+    items[start..].iter().chain(&items[..start])
+}
+
+/// Whether an address is that of a Pod in the same namespace: nothing else is called.
+fn is_pod(connection: &Connection<'_>, address: &Value) -> bool {
+    let (target, ip) = (&address["targetRef"], &address["ip"]);
+    if target["namespace"] != connection.place.namespace {
+        return false;
+    }
+    let Ok(pod) = connection.object("pods", target["name"].as_str().unwrap_or_default()) else {
+        return false;
+    };
+    let status = &pod["status"];
+    let mut all = status["podIPs"].as_array().into_iter().flatten().map(|known| &known["ip"]);
+    all.any(|known| known == ip) || (status["podIPs"].is_null() && &status["podIP"] == ip)
+}
+
+async fn node(connection: &Connection<'_>) -> Result<Destination, Status> {
+    let target = Target::parse("node", connection.place.name)?;
+    let node = connection.node(target.name)?;
+    connection.check_host(&node.host).await?;
+    match target.port {
+        "" => connection.kubelet(&node, false).await,
+        port if port == node.port.to_string() => connection.kubelet(&node, false).await,
+        port => Ok(destination(connection, target.scheme, node.host, Some(number(port)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_behind_the_proxy() {
+        let pod = "/api/v1/namespaces/n/pods/p:80/proxy";
+        let cases = [
+            (pod.to_string(), pod, ""),
+            (format!("{pod}/"), pod, "/"),
+            (format!("{pod}/a//b%2Fc/"), pod, "/a//b%2Fc/"),
+            ("/api/v1/nodes/n/proxy/logs/".to_string(), "/api/v1/nodes/n/proxy", "/logs/"),
+            (
+                format!("/clusters/root:a{pod}/x"),
+                "/clusters/root:a/api/v1/namespaces/n/pods/p:80/proxy",
+                "/x",
+            ),
+        ];
+        for (path, before, rest) in &cases {
+            assert_eq!(split(path), (*before, *rest), "{path}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Links in what comes through a proxy: a page must not lead its reader away from it.
+
+use std::io::Read;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Response, response};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+use crate::body::Body;
+use crate::respond::gzipped;
+
+/// Pages that are larger are not passed on: they are read whole.
+const LARGEST_PAGE: usize = 32 << 20;
+
+/// Attributes that are links, by the element that they belong to.
+const LINKS: [(&str, &[&str]); 25] = [
+    ("a", &["href"]),
+    ("applet", &["codebase"]),
+    ("area", &["href"]),
+    ("audio", &["src"]),
+    ("base", &["href"]),
+    ("blockquote", &["cite"]),
+    ("body", &["background"]),
+    ("button", &["formaction"]),
+    ("command", &["icon"]),
+    ("del", &["cite"]),
+    ("embed", &["src"]),
+    ("form", &["action"]),
+    ("frame", &["longdesc", "src"]),
+    ("head", &["profile"]),
+    ("html", &["manifest"]),
+    ("iframe", &["longdesc", "src"]),
+    ("img", &["longdesc", "src", "usemap"]),
+    ("input", &["src", "usemap", "formaction"]),
+    ("ins", &["cite"]),
+    ("link", &["href"]),
+    ("object", &["classid", "codebase", "data", "usemap"]),
+    ("q", &["cite"]),
+    ("script", &["src"]),
+    ("source", &["src"]),
+    ("video", &["poster", "src"]),
+];
+
+/// What is in these is no HTML.
+const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
+
+pub fn is_html(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim() == "text/html"
+}
+
+pub struct Rewriter {
+    /// The path up to the proxy.
+    pub before: String,
+    /// Host and port of who answered.
+    pub backend: String,
+    /// The host that the client asked.
+    pub host: String,
+}
+
+impl Rewriter {
+    /// Where a link has to lead so that it goes through the proxy.
+    pub fn link(&self, link: &str) -> String {
+        let scheme = link.find(':').filter(|end| {
+            let text = &link[..*end];
+            text.starts_with(|first: char| first.is_ascii_alphabetic())
+                && text.chars().all(|other| other.is_ascii_alphanumeric() || "+-.".contains(other))
+        });
+        let after_scheme = scheme.map_or(link, |end| &link[end + 1..]);
+        let (host, path) = match after_scheme.strip_prefix("//") {
+            Some(rest) => rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())),
+            None => ("", after_scheme),
+        };
+        let is_elsewhere = !host.is_empty() && host != self.backend && host != self.host;
+        if is_elsewhere || !path.starts_with('/') {
+            return link.to_string();
+        }
+        // Where the client itself is named, it stays.
+        let origin =
+            if host == self.host && !host.is_empty() { &link[..link.len() - path.len()] } else { "" };
+        match path.starts_with(&self.before) {
+            true => format!("{origin}{path}"),
+            false => format!("{origin}{}{path}", self.before),
+        }
+    }
+
+    /// A page with its links rewritten.
+    pub async fn response(
+        &self,
+        mut parts: response::Parts,
+        body: Incoming,
+    ) -> Result<Response<Body>, String> {
+        let page = Limited::new(body, LARGEST_PAGE).collect().await.map_err(|error| error.to_string())?;
+        let page = page.to_bytes();
+        let encoding = parts.headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_vec());
+        let rewritten = match encoding.as_deref() {
+            None | Some(b"") => self.page(&page),
+            Some(b"gzip") => {
+                let mut plain = Vec::new();
+                let mut unzipping = flate2::read::GzDecoder::new(&page[..]).take(LARGEST_PAGE as u64);
+                unzipping.read_to_end(&mut plain).map_err(|error| error.to_string())?;
+                gzipped(&self.page(&plain)).unwrap_or_default()
+            }
+            Some(_) => page.to_vec(),
+        };
+        parts.headers.remove(CONTENT_LENGTH);
+        Ok(Response::from_parts(parts, Body::from(rewritten)))
+    }
+
+    fn page(&self, page: &[u8]) -> Vec<u8> {
+        let mut written = Vec::with_capacity(page.len() + page.len() / 8);
+        let mut rest = page;
+        while let Some(start) = find(rest, b"<") {
+            written.extend_from_slice(&rest[..start]);
+            rest = &rest[start..];
+            if rest.starts_with(b"<!--") {
+                let end = find(rest, b"-->").map_or(rest.len(), |end| end + 3);
+                written.extend_from_slice(&rest[..end]);
+                rest = &rest[end..];
+            } else if rest.get(1).is_some_and(u8::is_ascii_alphabetic) {
+                rest = self.tag(rest, &mut written);
+            } else {
+                written.push(b'<');
+                rest = &rest[1..];
+            }
+        }
+        written.extend_from_slice(rest);
+        written
+    }
+
+    /// Writes the tag that `page` begins with, and whatever follows it that is no HTML. What is left.
+    fn tag<'a>(&self, page: &'a [u8], written: &mut Vec<u8>) -> &'a [u8] {
+        let name_end = page[1..].iter().position(|byte| b" \t\r\n\x0c/>".contains(byte));
+        let name_end = name_end.map_or(page.len(), |end| end + 1);
+        let name = String::from_utf8_lossy(&page[1..name_end]).to_ascii_lowercase();
+        let links = LINKS.iter().find(|(element, _)| *element == name).map_or(&[][..], |(_, links)| links);
+        written.extend_from_slice(&page[..name_end]);
+        let mut at = name_end;
+        while at < page.len() && page[at] != b'>' {
+            let Some(attribute) = Attribute::parse(&page[at..]) else {
+                written.push(page[at]);
+                at += 1;
+                continue;
+            };
+            let text = std::str::from_utf8(attribute.value);
+            let is_link = links.iter().any(|link| attribute.name.eq_ignore_ascii_case(link.as_bytes()));
+            match text {
+                Ok(text) if is_link => {
+                    written.extend_from_slice(attribute.before);
+                    let quote = if attribute.before.ends_with(b"'") { b'\'' } else { b'"' };
+                    if !attribute.before.ends_with(&[quote]) {
+                        written.push(quote);
+                    }
+                    written.extend_from_slice(self.link(text).as_bytes());
+                    written.push(quote);
+                }
+                _ => written.extend_from_slice(&page[at..at + attribute.length]),
+            }
+            at += attribute.length;
+        }
+        let end = (at + 1).min(page.len());
+        written.extend_from_slice(&page[at..end]);
+        let rest = &page[end..];
+        if !RAW.contains(&name.as_str()) {
+            return rest;
+        }
+        let closing = format!("</{name}");
+        let lower = rest.to_ascii_lowercase();
+        let (raw, rest) = rest.split_at(find(&lower, closing.as_bytes()).unwrap_or(rest.len()));
+        written.extend_from_slice(raw);
+        rest
+    }
+}
+
+struct Attribute<'a> {
+    name: &'a [u8],
+    /// Everything before the value, with its quote if it has one.
+    before: &'a [u8],
+    value: &'a [u8],
+    /// With the closing quote.
+    length: usize,
+}
+
+impl<'a> Attribute<'a> {
+    /// At the beginning of `text`, if there is one with a value.
+    fn parse(text: &'a [u8]) -> Option<Attribute<'a>> {
+        let is_space = |byte: &u8| b" \t\r\n\x0c".contains(byte);
+        let name_end = text.iter().position(|byte| is_space(byte) || b"=/>\"'".contains(byte))?;
+        if name_end == 0 {
+            return None;
+        }
+        let spaces = |from: usize| from + text[from..].iter().take_while(|byte| is_space(byte)).count();
+        let equals = spaces(name_end);
+        if text.get(equals) != Some(&b'=') {
+            // One without a value.
+            let name = &text[..name_end];
+            return Some(Attribute { name: b"", before: name, value: b"", length: name_end });
+        }
+        let start = spaces(equals + 1);
+        let (start, end, length) = match text.get(start)? {
+            quote @ (b'"' | b'\'') => {
+                let end = start + 1 + text[start + 1..].iter().position(|byte| byte == quote)?;
+                (start + 1, end, end + 1)
+            }
+            _ => {
+                let rest = &text[start..];
+                let end = rest.iter().position(|byte| is_space(byte) || *byte == b'>').unwrap_or(rest.len());
+                (start, start + end, start + end)
+            }
+        };
+        Some(Attribute { name: &text[..name_end], before: &text[..start], value: &text[start..end], length })
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewriter() -> Rewriter {
+        Rewriter { before: "/p/proxy".into(), backend: "10.0.0.1:80".into(), host: "api:6443".into() }
+    }
+
+    #[test]
+    fn links_stay_within_the_proxy() {
+        for (link, expected) in [
+            ("/a/b/?c=d#e", "/p/proxy/a/b/?c=d#e"),
+            ("/p/proxy/a", "/p/proxy/a"),
+            ("a/b", "a/b"),
+            ("", ""),
+            ("#top", "#top"),
+            ("http://10.0.0.1:80/a", "/p/proxy/a"),
+            ("//10.0.0.1:80/a", "/p/proxy/a"),
+            ("https://api:6443/a", "https://api:6443/p/proxy/a"),
+            ("https://example.com/a", "https://example.com/a"),
+            ("mailto:a@b", "mailto:a@b"),
+        ] {
+            assert_eq!(rewriter().link(link), expected, "{link}");
+        }
+    }
+
+    #[test]
+    fn links_in_pages_are_rewritten() {
+        for (page, expected) in [
+            (r#"<a href="/rewriteme">test</a>"#, r#"<a href="/p/proxy/rewriteme">test</a>"#),
+            ("<IMG alt=/x Src=/y>", "<IMG alt=/x Src=\"/p/proxy/y\">"),
+            ("<a class=x href = '/y' >", "<a class=x href = '/p/proxy/y' >"),
+            ("<p href=\"/x\">1 < 2 </p>", "<p href=\"/x\">1 < 2 </p>"),
+            (
+                "<!-- <a href=\"/x\"> --><a\nhref=\"/x\"/>",
+                "<!-- <a href=\"/x\"> --><a\nhref=\"/p/proxy/x\"/>",
+            ),
+            (
+                "<script src=\"/s.js\">if (a<b) { \"<a href='/x'>\" }</SCRIPT><a href=/x>",
+                "<script src=\"/p/proxy/s.js\">if (a<b) { \"<a href='/x'>\" }</SCRIPT><a href=\"/p/proxy/x\">",
+            ),
+            ("<a disabled href=\"/x\">", "<a disabled href=\"/p/proxy/x\">"),
+            ("<a href=\"/x", "<a href=\"/x"),
+            ("<a href=", "<a href="),
+            ("<", "<"),
+        ] {
+            assert_eq!(String::from_utf8(rewriter().page(page.as_bytes())).unwrap(), expected, "{page}");
+        }
+    }
+}

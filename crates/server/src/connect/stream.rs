@@ -1,0 +1,229 @@
+//! Exec, attach and port-forward: a connection of another protocol between a client and a kubelet.
+
+use std::sync::Arc;
+
+use atoll_meta::Status;
+use atoll_streams::remote_command::{Options, V5};
+use atoll_streams::websocket::{self, Handshake, is_websocket, tunnel};
+use atoll_streams::{STREAM_PROTOCOL, is_upgrade, port_forward, spdy};
+use http::header::{
+    CONNECTION, HOST, HeaderValue, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{Method, Request, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use super::backend::{Destination, RequestBody, exchange};
+use super::{Connection, Open, headers, location, translate};
+use crate::Server;
+use crate::body::Body;
+use crate::query::Query;
+use crate::respond;
+
+/// What a node declares whose kubelet understands WebSockets itself.
+const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
+
+pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<Body>, Status> {
+    connection.check_create()?;
+    let (query, name) = (&connection.call.query, connection.place.name);
+    let subresource = connection.call.info.subresource.as_str();
+    let is_forward = subresource == "portforward";
+    let wanted = if is_forward { location::forward_query(query)? } else { command_query(query) };
+    let pod = connection.object("pods", name)?;
+    let namespace = connection.place.namespace;
+    let mut target = match is_forward {
+        true => location::path(&["portForward", namespace, name]),
+        false => {
+            let container = location::container(&pod, query.get("container").unwrap_or_default())?;
+            location::path(&[subresource, namespace, name, container])
+        }
+    };
+    let Some(node) = location::node_of(&pod) else {
+        return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
+    };
+    let node = connection.node(node)?;
+    let kubelet = connection.kubelet(&node, false).await?;
+    if !wanted.is_empty() {
+        target = format!("{target}?{wanted}");
+    }
+    let has_websockets = node.features.iter().any(|feature| feature == WEBSOCKETS);
+    let offered = websocket::offered(open.request.headers());
+    let is_fifth = is_websocket(open.request.headers()) && offered.contains(&V5);
+    if !is_forward && is_fifth && !has_websockets {
+        return translate::answer(connection.server, open.request, options(query), kubelet, target);
+    }
+    let tunneled = port_forward::tunneled(open.request.headers());
+    if is_forward && !tunneled.is_empty() && !has_websockets {
+        return through_tunnel(connection.server, open, &kubelet, &target).await;
+    }
+    if !is_upgrade(open.request.headers()) {
+        return Err(Status::bad_request("Upgrade request required"));
+    }
+    relay(connection.server, open, &kubelet, &target).await
+}
+
+fn options(query: &Query) -> Options {
+    let [stdin, stdout, stderr, tty] = ["stdin", "stdout", "stderr", "tty"].map(|name| query.is_true(name));
+    Options { stdin, stdout, stderr, tty }
+}
+
+/// What a command is, for the kubelet.
+fn command_query(query: &Query) -> String {
+    let command = query.all("command").map(|word| ("command", word));
+    location::encode(command.chain(options(query).to_query()))
+}
+
+/// Passes an upgrade on to `destination` as it is, and then whatever is said.
+pub async fn relay(
+    server: &Arc<Server>,
+    open: Open,
+    destination: &Destination,
+    target: &str,
+) -> Result<Response<Body>, Status> {
+    let Open { request, address } = open;
+    let (mut parts, body) = request.into_parts();
+    let upgrade = parts.extensions.remove::<OnUpgrade>();
+    parts.headers = headers::forwarded(&parts.headers, address);
+    let request = Request::from_parts(parts, body);
+    let backend = match upgraded(server, request, destination, target).await? {
+        Upgrade::Refused(response) => return Ok(response),
+        Upgrade::Agreed(backend) => backend,
+    };
+    let (response, backend) = backend.into_parts();
+    let Some(upgrade) = upgrade else { return Err(not_upgradable()) };
+    let stopped = server.stopped();
+    tokio::spawn(async move {
+        let (Ok(client), Ok(backend)) = (upgrade.await, backend.await) else { return };
+        tokio::select! {
+            () = join(TokioIo::new(client), TokioIo::new(backend)) => {}
+            () = stopped => {}
+        }
+    });
+    Ok(response)
+}
+
+/// A connection that cannot change its protocol, such as one of HTTP/2.
+fn not_upgradable() -> Status {
+    Status::plain_internal("unable to upgrade: the connection of this request cannot change its protocol")
+}
+
+/// What became of an upgrade at a backend.
+pub enum Upgrade {
+    Agreed(Backend),
+    /// Its answer, for the client.
+    Refused(Response<Body>),
+}
+
+/// An answer of 101, and the connection behind it.
+pub struct Backend {
+    pub response: Response<hyper::body::Incoming>,
+}
+
+impl Backend {
+    fn into_parts(mut self) -> (Response<Body>, OnUpgrade) {
+        let upgrade = hyper::upgrade::on(&mut self.response);
+        (self.response.map(|_| Body::empty()), upgrade)
+    }
+}
+
+/// Asks a backend for an upgrade.
+pub async fn upgraded(
+    server: &Server,
+    request: Request<RequestBody>,
+    destination: &Destination,
+    target: &str,
+) -> Result<Upgrade, Status> {
+    let failed = |error: &dyn std::fmt::Display| Status::plain_internal(error.to_string());
+    let dialed = destination.connect(&*server.kubelets.dialer).await;
+    let stream = dialed.map_err(|error| failed(&format!("error dialing backend: {error}")))?;
+    let (parts, body) = request.into_parts();
+    let mut onwards = Request::new(body);
+    *onwards.method_mut() = parts.method;
+    *onwards.uri_mut() = target.parse().map_err(|error: http::uri::InvalidUri| failed(&error))?;
+    *onwards.headers_mut() = parts.headers;
+    if !onwards.headers().contains_key(HOST) {
+        let host = HeaderValue::from_str(&destination.authority()).map_err(|error| failed(&error))?;
+        onwards.headers_mut().insert(HOST, host);
+    }
+    let (response, driving) = exchange(stream, onwards).await.map_err(|error| failed(&error))?;
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS => {
+            driving.release();
+            Ok(Upgrade::Agreed(Backend { response }))
+        }
+        code if code.as_u16() < 400 => {
+            Err(failed(&format!("invalid upgrade response: status code {}", code.as_u16())))
+        }
+        _ => {
+            let (mut parts, body) = response.into_parts();
+            headers::without_hops(&mut parts.headers);
+            let body = Body::Relayed(Box::new(super::backend::Relayed::new(body, driving)));
+            Ok(Upgrade::Refused(Response::from_parts(parts, body)))
+        }
+    }
+}
+
+/// Bytes both ways until one side ends; then both do.
+async fn join<C, B>(client: C, backend: B)
+where
+    C: AsyncRead + AsyncWrite + Send,
+    B: AsyncRead + AsyncWrite + Send,
+{
+    let (mut client_reader, mut client_writer) = tokio::io::split(client);
+    let (mut backend_reader, mut backend_writer) = tokio::io::split(backend);
+    // What ended it does not matter to the other side.
+    tokio::select! {
+        _ = tokio::io::copy(&mut client_reader, &mut backend_writer) => {}
+        _ = tokio::io::copy(&mut backend_reader, &mut client_writer) => {}
+    }
+    let _ = tokio::join!(client_writer.shutdown(), backend_writer.shutdown());
+}
+
+/// Port-forward in a WebSocket: what is in it goes on as SPDY.
+async fn through_tunnel(
+    server: &Arc<Server>,
+    open: Open,
+    kubelet: &Destination,
+    target: &str,
+) -> Result<Response<Body>, Status> {
+    let Open { request, address } = open;
+    let (mut parts, body) = request.into_parts();
+    let mut onwards = Request::new(body);
+    *onwards.method_mut() = Method::POST;
+    let onwards_headers = onwards.headers_mut();
+    *onwards_headers = headers::forwarded(&parts.headers, address);
+    for name in [SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION] {
+        onwards_headers.remove(name);
+    }
+    onwards_headers.insert(UPGRADE, HeaderValue::from_static(spdy::PROTOCOL));
+    onwards_headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    onwards_headers.remove(STREAM_PROTOCOL);
+    for protocol in port_forward::tunneled(&parts.headers) {
+        if let Ok(protocol) = HeaderValue::from_str(protocol) {
+            onwards_headers.append(STREAM_PROTOCOL, protocol);
+        }
+    }
+    let backend = match upgraded(server, onwards, kubelet, target).await? {
+        Upgrade::Refused(response) => return Ok(response),
+        Upgrade::Agreed(backend) => backend,
+    };
+    let (response, backend) = backend.into_parts();
+    let chosen = response.headers().get(STREAM_PROTOCOL).and_then(|protocol| protocol.to_str().ok());
+    let protocol = format!("{}{}", port_forward::TUNNELED, chosen.unwrap_or_default().trim());
+    let handshake = match Handshake::new(&parts.method, &parts.headers, &[&protocol]) {
+        Ok(handshake) => handshake,
+        Err(refusal) => return Ok(refusal.map(Body::from)),
+    };
+    let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() else { return Err(not_upgradable()) };
+    let stopped = server.stopped();
+    tokio::spawn(async move {
+        let (Ok(client), Ok(backend)) = (upgrade.await, backend.await) else { return };
+        tokio::select! {
+            // Either side may end it as it likes.
+            _ = tunnel(TokioIo::new(client), TokioIo::new(backend)) => {}
+            () = stopped => {}
+        }
+    });
+    Ok(respond::upgrade(handshake.response))
+}
