@@ -16,7 +16,7 @@ usage: cargo xtask CHORE [OPTIONS]
   tidy                                   check the rules of the tree: crate edges, file rules, dependencies, format
   ci                                     all checks, as .ci/run does
   fuzz [SECONDS]                         run every fuzz target for 60 or so many seconds
-  bench api|apply|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
+  bench api|apply|sim|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
   conformance a|b [--release] [--minutes 30]
                                          upstream's conformance tests: a, of an API server alone; b, with controllers
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)

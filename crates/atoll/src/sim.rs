@@ -14,6 +14,7 @@ pub use self::simulation::{Gated, Simulation};
 use crate::command::{SimCommand, SimLine, SimOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
 use crate::process::{self, quoted_path, stop_signal};
+use crate::start::authenticator;
 
 pub fn run(line: SimLine) -> Result<(), String> {
     match line.command {
@@ -32,6 +33,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
     let settings = Settings {
         backing,
         listen: options.listen,
+        authenticator: authenticator(options.token_auth_file.as_deref())?,
         controllers: options.controllers.clone(),
         patience: atoll_controllers::settings::Settings {
             node_monitor_grace_period: options.node_monitor_grace_period,

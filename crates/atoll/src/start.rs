@@ -1,5 +1,6 @@
 //! `atoll start`: a control plane of one's own.
 
+use std::path::Path;
 use std::time::Duration;
 
 use atoll_authn::Authenticator;
@@ -42,7 +43,7 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         advertise: options.advertise_address,
         network,
         admission: admission(options)?,
-        authenticator: authenticator(options)?,
+        authenticator: authenticator(options.token_auth_file.as_deref())?,
         limits: limits(options),
         tracer: options.otlp_endpoint.as_deref().map(Tracer::start).transpose()?,
         encryption: options.encryption_provider_config.clone(),
@@ -57,8 +58,9 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
     })
 }
 
-fn authenticator(options: &StartOptions) -> Result<Authenticator, String> {
-    let Some(path) = &options.token_auth_file else { return Ok(Authenticator::default()) };
+/// Whoever is in the file, if there is one.
+pub fn authenticator(file: Option<&Path>) -> Result<Authenticator, String> {
+    let Some(path) = file else { return Ok(Authenticator::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let tokens: TokenFile = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
     for remark in &tokens.remarks {

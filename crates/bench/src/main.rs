@@ -5,7 +5,7 @@
 //!      │                    ▲
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
 //!      ▼      │
-//!   report ◄──┴─ api · apply · watch · workspaces
+//!   report ◄──┴─ api · apply · sim · watch · workspaces
 //! ```
 //!
 //! Both servers get the same bytes from the same client, on the same machine, one after the other. Answers are
@@ -24,6 +24,7 @@ mod samples;
 mod secure;
 mod server;
 mod session;
+mod sim;
 mod watch;
 mod workspaces;
 
@@ -35,7 +36,7 @@ use crate::error::{BenchError, Outcome};
 use crate::session::{Options, Session};
 
 const USAGE: &str = "\
-usage: cargo xtask bench api|apply|watch|workspaces [OPTIONS]
+usage: cargo xtask bench api|apply|sim|watch|workspaces [OPTIONS]
 
   --quick           shorter and less exact
   --alone           without kube-apiserver
@@ -65,10 +66,14 @@ fn run() -> Outcome<()> {
     let options = Options::parse(arguments)?;
     raise_open_files();
     match name.as_str() {
-        "api" => api::run(&Session::open(options, true)?),
-        "apply" => apply::run(&Session::open(options, true)?),
-        "watch" => watch::run(&Session::open(options, true)?),
-        "workspaces" => workspaces::run(&Session::open(options, false)?),
+        "api" => api::run(&Session::open(options, Some(&[]))?),
+        "apply" => apply::run(&Session::open(options, Some(&[]))?),
+        "sim" => {
+            let besides = ["kube-controller-manager", "kube-scheduler", "kwok"];
+            sim::run(&Session::open(options, Some(&besides))?)
+        }
+        "watch" => watch::run(&Session::open(options, Some(&[]))?),
+        "workspaces" => workspaces::run(&Session::open(options, None)?),
         "" => Err(BenchError::Usage("what shall be measured?".into())),
         other => Err(BenchError::Usage(format!("there is no benchmark {other:?}"))),
     }

@@ -77,17 +77,18 @@ impl Secure {
 
     /// Waits for what comes next and shows it to `piece`, record by record; false at the end.
     pub async fn read(&mut self, mut piece: impl FnMut(&[u8])) -> Result<bool, String> {
-        let mut seen = false;
-        let mut show = |bytes: &[u8]| {
-            seen = true;
-            piece(bytes);
-        };
-        while self.receive(&mut show).await? != Step::Closed {
-            if seen {
-                return Ok(true);
+        loop {
+            let mut seen = false;
+            let mut show = |bytes: &[u8]| {
+                seen = true;
+                piece(bytes);
+            };
+            match self.receive(&mut show).await? {
+                Step::Closed => return Ok(false),
+                _ if seen => return Ok(true),
+                _ => {}
             }
         }
-        Ok(false)
     }
 
     /// Waits until something has come, and does with it what the session asks for.

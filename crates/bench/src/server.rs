@@ -48,6 +48,8 @@ pub struct Running {
     /// The processes that are the server: kube-apiserver and etcd count together.
     pub processes: Vec<i32>,
     child: Child,
+    /// What was started beside it.
+    beside: Vec<Child>,
     directory: PathBuf,
 }
 
@@ -62,9 +64,10 @@ impl Kind {
 
 impl Upstream {
     /// Builds the real server if it is not there yet. `None`, and a sentence that says so, without Go.
-    pub fn prepare(directory: &Path) -> Outcome<Option<Self>> {
+    pub fn prepare(directory: &Path, besides: &[&str]) -> Outcome<Option<Self>> {
         let built = Command::new(directory.join("build"))
             .args(["keys", "etcd", "kube-apiserver"])
+            .args(besides)
             .stderr(Stdio::inherit())
             .output()
             .map_err(|error| BenchError::file(&directory.join("build"), &error))?;
@@ -96,11 +99,81 @@ impl Programs {
         self.start_atoll(directory, free_address()?, true)
     }
 
+    /// A simulated cluster whose pods start at once.
+    pub fn start_sim(&self, directory: &Path, nodes: usize) -> Outcome<Running> {
+        fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
+        let address = free_address()?;
+        let (data, tokens) = (directory.join("data"), tokens(directory)?);
+        let mut command = Command::new(&self.atoll);
+        command.arg("sim").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
+        command.args(["--listen", &address.to_string(), "--nodes", &nodes.to_string()]);
+        command.args(["--pod-start-delay", "0s"]);
+        let began = Instant::now();
+        let child = spawn(command, directory)?;
+        let mut running = Running::new(child, directory, address, &data.join("ca.crt"))?;
+        running.ready = began.elapsed();
+        running.processes = vec![i32::try_from(running.child.id()).unwrap_or_default()];
+        Ok(running)
+    }
+
+    /// Starts the rest of a cluster beside kube-apiserver: controllers, scheduler and KWOK, with limits that do not bind.
+    pub fn surround(&self, mut running: Running, directory: &Path) -> Outcome<Running> {
+        let missing = || BenchError::Start("kube-apiserver has not been built".into());
+        let programs = &self.upstream.as_ref().ok_or_else(missing)?.programs;
+        let kubeconfig = directory.join("kubeconfig");
+        let shown = kubeconfig.display().to_string();
+        let config = directory.join("scheduler.yaml");
+        let text = fs::read_to_string(&config).map_err(|error| BenchError::file(&config, &error))?;
+        fs::write(&config, text.replace("KUBECONFIG", &shown))
+            .map_err(|error| BenchError::file(&config, &error))?;
+        let key = directory.join("keys").join("service-account.key").display().to_string();
+        let port = |flag: &str| free_address().map(|address| format!("--{flag}={}", address.port()));
+        let commands = [
+            (
+                "kube-controller-manager",
+                vec![
+                    format!("--kubeconfig={shown}"),
+                    port("secure-port")?,
+                    "--bind-address=127.0.0.1".into(),
+                    "--leader-elect=false".into(),
+                    format!("--service-account-private-key-file={key}"),
+                    "--kube-api-qps=10000".into(),
+                    "--kube-api-burst=10000".into(),
+                    "--concurrent-replicaset-syncs=20".into(),
+                ],
+            ),
+            (
+                "kube-scheduler",
+                vec![
+                    format!("--config={}", config.display()),
+                    port("secure-port")?,
+                    "--bind-address=127.0.0.1".into(),
+                ],
+            ),
+            (
+                "kwok",
+                vec![
+                    format!("--kubeconfig={shown}"),
+                    format!("--config={}", directory.join("stages.yaml").display()),
+                    "--manage-all-nodes".into(),
+                    "--node-ip=10.1.0.1".into(),
+                    "--cidr=10.2.0.0/16".into(),
+                    "--node-lease-duration-seconds=40".into(),
+                ],
+            ),
+        ];
+        for (name, arguments) in commands {
+            let mut command = Command::new(programs.join(name));
+            command.args(arguments);
+            let child = spawn_logged(command, &directory.join(format!("{name}.log")))?;
+            running.processes.push(i32::try_from(child.id()).unwrap_or_default());
+            running.beside.push(child);
+        }
+        Ok(running)
+    }
+
     fn start_atoll(&self, directory: &Path, address: SocketAddr, controllers: bool) -> Outcome<Running> {
-        let tokens = directory.join("tokens.csv");
-        fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
-            .map_err(|error| BenchError::file(&tokens, &error))?;
-        let data = directory.join("data");
+        let (data, tokens) = (directory.join("data"), tokens(directory)?);
         let mut command = Command::new(&self.atoll);
         command.arg("start").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
         command.args(["--listen", &address.to_string(), "--controllers", &controllers.to_string()]);
@@ -144,7 +217,7 @@ impl Running {
         let nobody = Target::none(address)?;
         let directory = directory.to_path_buf();
         let (ready, processes) = (Duration::ZERO, Vec::new());
-        let mut running = Running { target: nobody, ready, processes, child, directory };
+        let mut running = Running { target: nobody, ready, processes, child, beside: Vec::new(), directory };
         let runtime = runtime()?;
         running.target = wait(&mut running.child, &running.directory, || {
             let target = Target::new(address, TOKEN, &fs::read(authority).ok()?).ok()?;
@@ -162,6 +235,10 @@ impl Running {
     }
 
     fn end(&mut self) {
+        for mut child in self.beside.drain(..) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let (Ok(None), Some(process)) = (self.child.try_wait(), process) {
             // A process that is gone already needs no signal.
@@ -191,10 +268,21 @@ pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
         .map_err(|error| BenchError::Machine(error.to_string()))
 }
 
-fn spawn(mut command: Command, directory: &Path) -> Outcome<Child> {
-    let path = log(directory);
-    let file = File::create(&path).map_err(|error| BenchError::file(&path, &error))?;
-    let output = file.try_clone().map_err(|error| BenchError::file(&path, &error))?;
+/// The file with the administrator's token.
+fn tokens(directory: &Path) -> Outcome<PathBuf> {
+    let tokens = directory.join("tokens.csv");
+    fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
+        .map_err(|error| BenchError::file(&tokens, &error))?;
+    Ok(tokens)
+}
+
+fn spawn(command: Command, directory: &Path) -> Outcome<Child> {
+    spawn_logged(command, &log(directory))
+}
+
+fn spawn_logged(mut command: Command, path: &Path) -> Outcome<Child> {
+    let file = File::create(path).map_err(|error| BenchError::file(path, &error))?;
+    let output = file.try_clone().map_err(|error| BenchError::file(path, &error))?;
     command.stdin(Stdio::null()).stdout(output).stderr(file);
     let program = command.get_program().to_string_lossy().into_owned();
     command.spawn().map_err(|error| BenchError::Start(format!("cannot start {program}: {error}")))

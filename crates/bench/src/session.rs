@@ -54,8 +54,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// Finds the programs and says what they and this machine are. `compared`: with the real server, if possible.
-    pub fn open(options: Options, compared: bool) -> Outcome<Self> {
+    /// Finds the programs and says what they and this machine are. `compared`: with the real server, if possible,
+    /// and these programs beside it.
+    pub fn open(options: Options, compared: Option<&[&str]>) -> Outcome<Self> {
         let own = std::env::current_exe().map_err(|error| BenchError::Machine(error.to_string()))?;
         let beside = own.parent().map(PathBuf::from).unwrap_or_default();
         let atoll = options.atoll.clone().unwrap_or_else(|| beside.join("atoll"));
@@ -63,11 +64,11 @@ impl Session {
             let path = atoll.display();
             return Err(BenchError::Start(format!("{path} is not there: cargo build --release -p atoll")));
         }
-        let upstream = match (&options.upstream, compared && !options.alone) {
-            (Some(upstream), true) => Upstream::prepare(upstream)?,
+        let upstream = match (&options.upstream, compared.filter(|_| !options.alone)) {
+            (Some(upstream), Some(besides)) => Upstream::prepare(upstream, besides)?,
             _ => None,
         };
-        if compared && upstream.is_none() && !options.alone {
+        if compared.is_some() && upstream.is_none() && !options.alone {
             eprintln!(
                 "kube-apiserver is left out: building it needs Go, see upstream/README.md. Only Atoll is measured."
             );

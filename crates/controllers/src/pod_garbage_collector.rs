@@ -5,7 +5,6 @@ mod reconcile;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use atoll_informer::{Cache, DeleteOptions, Key, World, resources};
 use atoll_meta::time::Timestamp;
@@ -16,10 +15,6 @@ use tokio::task::JoinSet;
 use crate::context::{Acts, Context};
 use reconcile::{Reason, Removal};
 
-/// How often it is looked at pods.
-const PERIOD: Duration = Duration::from_secs(20);
-/// Pods that have ended and may stay, in each workspace.
-const MAY_STAY: usize = 12500;
 /// Pods that are removed together.
 const AT_ONCE: usize = 32;
 
@@ -28,13 +23,13 @@ pub async fn run(context: Context) {
     let nodes = context.informers.of(&resources::NODES);
     tokio::join!(pods.synced(), nodes.synced());
     let mut missing = Missing::default();
-    let mut due = tokio::time::interval(PERIOD);
+    let mut due = tokio::time::interval(context.settings.pod_gc_period);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         due.tick().await;
         let all = pods.all();
         let now = context.clock.now();
-        let mut removals = reconcile::ended(&all, MAY_STAY);
+        let mut removals = reconcile::ended(&all, context.settings.terminated_pod_gc_threshold);
         removals.extend(reconcile::out_of_service(&all, |key| nodes.get(key)));
         let gone = missing.confirm(&context, &all, &nodes, now).await;
         removals.extend(reconcile::orphaned(&all, &gone));
@@ -59,8 +54,9 @@ impl Missing {
         // Where pods are placed elsewhere their nodes are not here, and nothing is wrong with that.
         let has_nodes =
             |key: &Key| context.acts == Acts::Everywhere || !nodes.list(&key.workspace, "").is_empty();
-        let due =
-            reconcile::quarantine(&mut self.0, pods, |key| nodes.get(key).is_some() || !has_nodes(key), now);
+        let is_there = |key: &Key| nodes.get(key).is_some() || !has_nodes(key);
+        let patience = context.settings.pod_gc_quarantine;
+        let due = reconcile::quarantine(&mut self.0, pods, is_there, patience, now);
         let mut gone = Vec::new();
         for key in due {
             match context.world().get_metadata(&resources::NODES, &key).await {

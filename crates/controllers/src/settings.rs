@@ -30,6 +30,12 @@ pub struct Settings {
     pub horizontal_pod_autoscaler_initial_readiness_delay: Duration,
     /// How often volumes and claims are looked at that wait for something nobody tells of.
     pub volume_sync_period: Duration,
+    /// How often pods are looked for that nobody else would remove.
+    pub pod_gc_period: Duration,
+    /// How long a node may be missing before its pods are taken for lost.
+    pub pod_gc_quarantine: Duration,
+    /// Pods that have ended and may stay, in each workspace. Zero: all.
+    pub terminated_pod_gc_threshold: usize,
 }
 
 impl Default for Settings {
@@ -48,6 +54,9 @@ impl Default for Settings {
             horizontal_pod_autoscaler_cpu_initialization_period: Duration::from_secs(300),
             horizontal_pod_autoscaler_initial_readiness_delay: Duration::from_secs(30),
             volume_sync_period: Duration::from_secs(15),
+            pod_gc_period: Duration::from_secs(20),
+            pod_gc_quarantine: Duration::from_secs(40),
+            terminated_pod_gc_threshold: 12500,
         }
     }
 }

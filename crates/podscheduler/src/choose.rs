@@ -78,6 +78,13 @@ impl Fleet {
         self.storage.assume(pod, &choice.node, &choice.bindings);
     }
 
+    /// What would have to be done for the volumes of a Pod on a node.
+    pub fn bindings_at(&self, pod: &Pod, node: &str) -> Bindings {
+        let claims = self.storage.look(pod).unwrap_or_default();
+        let bindings = self.node(node).and_then(|node| self.storage.bindings(&claims, node));
+        bindings.unwrap_or_default()
+    }
+
     /// All nodes that would do, with their points: what [`Fleet::choose`] compares where nodes are few.
     pub fn rank(&mut self, pod: &Pod) -> Vec<(Arc<str>, i64)> {
         self.arrange();

@@ -195,6 +195,10 @@ impl Scheduler {
                         for displaced in &preemption.displaced {
                             self.renominate(displaced, None);
                         }
+                        // Until the API says so: whoever looks again meanwhile shall wait and not send others away, too.
+                        for victim in &preemption.victims {
+                            self.fleet.set_pod(Arc::new(Pod { is_preempted: true, ..(**victim).clone() }));
+                        }
                         self.renominate(&pod, Some(&preemption.node));
                     } else if refusal.clears_nomination {
                         self.renominate(&pod, None);

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_nodes_at_atoll() {
     let atoll = Atoll::start();
-    everything(&atoll.url(), &atoll.authority(), &atoll.client()).await;
+    everything(atoll.url(), &atoll.authority(), &atoll.client()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

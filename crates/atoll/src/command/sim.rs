@@ -38,6 +38,10 @@ pub struct SimOptions {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
+    /// Static tokens, as lines of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub token_auth_file: Option<PathBuf>,
+
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
     #[arg(long, default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,

@@ -108,7 +108,7 @@ mod tests {
         let plain = json!({"metadata": {}});
         let with = |finalizer: &str| json!({"metadata": {"finalizers": [finalizer]}});
         let disown = |uids: &[&str]| Decision::Disown(uids.iter().map(|uid| uid.to_string()).collect());
-        let cases: Vec<(&str, Value, Vec<State>, Vec<Item>, Decision)> = vec![
+        let cases = [
             ("nobody's", plain.clone(), vec![], vec![], Decision::Keep),
             ("owned", plain.clone(), vec![Solid], vec![], Decision::Keep),
             ("owned still", plain.clone(), vec![Dangling, Solid, Waiting], vec![], disown(&["0", "2"])),

@@ -78,13 +78,21 @@ struct Name {
     name: String,
 }
 
+/// What is known of an owner that is there.
+struct Found {
+    resource: Arc<Resource>,
+    workspace: Arc<str>,
+    /// Under which it was found.
+    names: HashSet<Name>,
+}
+
 #[derive(Default)]
 pub struct Graph {
     items: HashMap<Uid, Item>,
     /// By the uid of the owner.
     dependents: HashMap<Uid, HashSet<Uid>>,
-    /// Owners that are there, the names under which they were found, and what they are.
-    found: HashMap<Uid, (Arc<Resource>, Arc<str>, HashSet<Name>)>,
+    /// Owners that are there.
+    found: HashMap<Uid, Found>,
     /// The last that went, so that whoever looked just before does not bring them back.
     gone: HashSet<Uid>,
     /// The same in the order in which they went.
@@ -110,8 +118,9 @@ impl Graph {
 
     /// Whether an owner is known to be there as `item` calls it.
     pub fn is_found(&self, item: &Item, owner: &Owner) -> bool {
-        self.found.get(&owner.uid).is_some_and(|(_, _, names)| {
-            names.contains(&name(owner, &item.key.namespace)) || names.contains(&name(owner, ""))
+        self.found.get(&owner.uid).is_some_and(|found| {
+            let known = |namespace| found.names.contains(&name(owner, namespace));
+            known(&item.key.namespace) || known("")
         })
     }
 
@@ -125,12 +134,12 @@ impl Graph {
             return;
         }
         let namespace: &str = if resource.namespaced { &item.key.namespace } else { "" };
-        let workspace = item.key.workspace.clone();
-        let entry = self.found.entry(owner.uid.clone());
-        entry
-            .or_insert_with(|| (resource.clone(), workspace, HashSet::new()))
-            .2
-            .insert(name(owner, namespace));
+        let found = self.found.entry(owner.uid.clone()).or_insert_with(|| Found {
+            resource: resource.clone(),
+            workspace: item.key.workspace.clone(),
+            names: HashSet::new(),
+        });
+        found.names.insert(name(owner, namespace));
     }
 
     /// An object is there, or has changed.
@@ -189,7 +198,7 @@ impl Graph {
         };
         let items = self.items.values().filter(|item| is_meant(&item.resource, &item.key.workspace));
         let mut gone: HashSet<Uid> = items.map(|item| item.uid.clone()).collect();
-        let found = self.found.iter().filter(|(_, (own, place, _))| is_meant(own, place));
+        let found = self.found.iter().filter(|(_, found)| is_meant(&found.resource, &found.workspace));
         gone.extend(found.map(|(uid, _)| uid.clone()));
         gone.retain(|uid| !present.contains(&**uid));
         gone.iter().flat_map(|uid| self.gone(uid)).collect()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_informer::Key;
 use atoll_meta::object;
@@ -10,8 +11,6 @@ use serde_json::{Value, json};
 
 use crate::pods;
 
-/// How long a node may be missing before anybody asks for it, in seconds.
-const QUARANTINE: i64 = 40;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const DISRUPTION: &str = "DisruptionTarget";
 
@@ -30,8 +29,11 @@ pub struct Removal {
     pub reason: Reason,
 }
 
-/// Of pods that have ended those that are too many: evicted ones first, then the oldest.
+/// Of pods that have ended those that are too many: evicted ones first, then the oldest. Zero is no limit.
 pub fn ended(pods: &[Arc<Value>], may_stay: usize) -> Vec<Removal> {
+    if may_stay == 0 {
+        return Vec::new();
+    }
     let mut by_workspace: BTreeMap<Arc<str>, Vec<&Arc<Value>>> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| !matches!(pods::phase(pod), "Pending" | "Running" | "Unknown")) {
         by_workspace.entry(Key::of(pod).workspace).or_default().push(pod);
@@ -88,6 +90,7 @@ pub fn quarantine(
     missing: &mut HashMap<Key, Timestamp>,
     pods: &[Arc<Value>],
     is_there: impl Fn(&Key) -> bool,
+    patience: Duration,
     now: Timestamp,
 ) -> Vec<Key> {
     let named: HashSet<Key> = pods.iter().filter_map(|pod| node_of(pod)).collect();
@@ -95,7 +98,8 @@ pub fn quarantine(
     for key in named.into_iter().filter(|key| !is_there(key)) {
         missing.entry(key).or_insert(now);
     }
-    let is_due = |since: &Timestamp| since.seconds.saturating_add(QUARANTINE) <= now.seconds;
+    let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
+    let is_due = |since: &Timestamp| since.seconds.saturating_add(seconds) <= now.seconds;
     let due: Vec<Key> =
         missing.iter().filter(|(_, since)| is_due(since)).map(|(key, _)| key.clone()).collect();
     for key in &due {
@@ -152,6 +156,8 @@ mod tests {
 
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(40);
+
     /// A pod from words: `phase=`, `node=`, `born=` (a minute), `evicted`, `going`.
     fn pod(name: &str, words: &str) -> Arc<Value> {
         let mut pod = json!({"metadata": {"name": name, "namespace": "n", "uid": name}, "status": {"phase": "Running"}});
@@ -186,7 +192,7 @@ mod tests {
             pod("u", "phase=Unknown born=01"),
         ];
         for (may_stay, wanted) in
-            [(4, vec![]), (3, vec!["e"]), (2, vec!["e", "a"]), (0, vec!["e", "a", "b", "c"])]
+            [(4, vec![]), (3, vec!["e"]), (2, vec!["e", "a"]), (1, vec!["e", "a", "b"]), (0, vec![])]
         {
             assert_eq!(names(&ended(&pods, may_stay)), wanted, "{may_stay}");
         }
@@ -225,11 +231,11 @@ mod tests {
         let at = |second: i64| Timestamp::new(second, 0);
         let x = |key: &Key| &*key.name == "x";
         let y = Key::new("", "", "y");
-        assert!(quarantine(&mut missing, &pods, x, at(0)).is_empty());
-        assert!(quarantine(&mut missing, &pods, x, at(39)).is_empty());
-        assert_eq!(quarantine(&mut missing, &pods, x, at(40)), [y.clone()]);
-        assert!(quarantine(&mut missing, &pods, x, at(41)).is_empty(), "it begins anew");
-        assert!(quarantine(&mut missing, &pods, |_| true, at(60)).is_empty());
+        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(0)).is_empty());
+        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(39)).is_empty());
+        assert_eq!(quarantine(&mut missing, &pods, x, PATIENCE, at(40)), [y]);
+        assert!(quarantine(&mut missing, &pods, x, PATIENCE, at(41)).is_empty(), "it begins anew");
+        assert!(quarantine(&mut missing, &pods, |_| true, PATIENCE, at(60)).is_empty());
         assert!(missing.is_empty(), "it is back");
     }
 

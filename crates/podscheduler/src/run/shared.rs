@@ -43,6 +43,7 @@ pub struct Shared {
     beginning: Instant,
     name: Arc<str>,
     others: Vec<Arc<Cache>>,
+    pods: Arc<Cache>,
 }
 
 #[derive(Default)]
@@ -74,6 +75,7 @@ impl Shared {
             beginning: Instant::now(),
             name: name.clone(),
             others,
+            pods: informers.of(&resources::PODS),
         });
         let mut caches = shared.others.clone();
         for cache in &shared.others {
@@ -81,7 +83,7 @@ impl Shared {
             let plural = cache.resource.plural.clone();
             cache.listen(move |change| own.other_changed(&plural, change));
         }
-        let (nodes, pods) = (informers.of(&resources::NODES), informers.of(&resources::PODS));
+        let (nodes, pods) = (informers.of(&resources::NODES), shared.pods.clone());
         let own = shared.clone();
         nodes.listen(move |change| {
             own.with(&change.key.workspace, |scheduler, now| match &change.new {
@@ -233,6 +235,12 @@ impl Shared {
             }
             scheduler.unbound(pod, now);
         });
+    }
+
+    /// A Pod that was to go has not been asked to.
+    pub fn stays(&self, workspace: &Arc<str>, key: &Key) {
+        let Some(pod) = self.pods.get(key) else { return };
+        self.with(workspace, |scheduler, now| scheduler.set_pod(&pod, now));
     }
 
     /// Whether these claims of a Pod have their volumes; an error if they will not get any.

@@ -56,8 +56,12 @@ async fn say(
 ) {
     let key = Context::key(workspace, pod);
     context.events.warning(&key, &pod.uid, "FailedScheduling", "Scheduling", shortened(message));
-    let condition = |object: &Value| condition(object, "PodScheduled", "False", reason, message);
-    report(&key, change(context, &key, &pod.uid, |object| Some(condition(object)), nominated).await);
+    // Another scheduler may have been faster.
+    let has_node = |object: &Value| object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    let condition = |object: &Value| {
+        (!has_node(object)).then(|| condition(object, "PodScheduled", "False", reason, message))
+    };
+    report(&key, change(context, &key, &pod.uid, condition, nominated).await);
 }
 
 /// Marks a Pod as one that has to go, and asks it to.
@@ -71,9 +75,12 @@ async fn evict(context: &Context, workspace: &Arc<str>, preemptor: &Pod, victim:
         report(&key, change(context, &key, &victim.uid, mark, None).await);
         let options = DeleteOptions { uid: Some(&victim.uid), ..DeleteOptions::default() };
         let deleted = context.informers.world().delete(&resources::PODS, &key, options).await;
-        match deleted {
-            Err(status) if status.code() == 404 => return,
-            deleted => report(&key, deleted.map(drop)),
+        if let Err(status) = deleted {
+            if status.code() != 404 {
+                context.shared.stays(workspace, &key);
+                report(&key, Err(status));
+            }
+            return;
         }
     }
     let message = format!("Preempted by pod {} on node {node}", preemptor.uid);

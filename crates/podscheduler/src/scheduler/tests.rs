@@ -135,6 +135,9 @@ fn a_node_is_kept_for_whom_others_went() {
     important["spec"]["priority"] = 10.into();
     scheduler.set_pod(&important, NOW);
     decided(&mut scheduler, &["important to a for 1 victims"]);
+    // Whatever happens until then, nobody else has to go.
+    scheduler.set_node(&node("b", "500m"), NOW);
+    decided(&mut scheduler, &["important to nowhere"]);
     scheduler.remove_pod(&("default".into(), "victim".into()), NOW);
     let mut quick = pod("quick", "1");
     quick["spec"]["priority"] = 5.into();

@@ -23,7 +23,9 @@ async fn pods_go_where_kube_scheduler_sends_them() {
         std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
     };
     let (seed, rounds) = (number("ATOLL_SEED", 7), number("SCHEDULER_ROUNDS", 25));
-    let flags = "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition";
+    // Nobody is there who would give Pods their accounts, nodes their readiness, and claims leave to go.
+    let flags =
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection";
     let Some(upstream) = Upstream::start(&["--scheduler", "--", flags]) else { return };
     let client = upstream.client();
     prepare(&client).await;
@@ -36,7 +38,9 @@ async fn pods_go_where_kube_scheduler_sends_them() {
         for pod in &cluster.pending {
             let outcome = both.compare(pod).await;
             *outcomes.entry(outcome).or_default() += 1;
-            if outcome == "preempting" {
+            // What comes next would depend on what others are waiting for.
+            if matches!(outcome, "preempting" | "with a volume that is made" | "with a volume that was there")
+            {
                 break;
             }
         }
@@ -50,10 +54,29 @@ async fn prepare(client: &Client) {
         let object = json!({"metadata": {"name": namespace, "labels": {"team": team}}});
         create(client, "/api/v1/namespaces", &object).await;
     }
+    for class in classes() {
+        create(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
+    }
     for (name, value) in [("low", -10), ("high", 1000)] {
         let object = json!({"metadata": {"name": name}, "value": value});
         create(client, "/apis/scheduling.k8s.io/v1/priorityclasses", &object).await;
     }
+}
+
+fn classes() -> [Value; 3] {
+    let class = |name: &str, provisioner: &str, places: Value| {
+        json!({
+            "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer",
+            "allowedTopologies": places,
+        })
+    };
+    let there =
+        json!([{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["z1", "z2"]}]}]);
+    [
+        class("made", "example.com/made", json!([])),
+        class("made-there", "example.com/made", there),
+        class("found", "kubernetes.io/no-provisioner", json!([])),
+    ]
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Value {
@@ -65,9 +88,10 @@ async fn create(client: &Client, path: &str, object: &Value) -> Value {
 fn path_of(kind: &str, object: &Value) -> String {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
+    let base = if kind == "replicasets" { "/apis/apps/v1" } else { "/api/v1" };
     match metadata["namespace"].as_str() {
-        Some(namespace) => format!("/api/v1/namespaces/{namespace}/{kind}/{name}"),
-        None => format!("/api/v1/{kind}/{name}"),
+        Some(namespace) => format!("{base}/namespaces/{namespace}/{kind}/{name}"),
+        None => format!("{base}/{kind}/{name}"),
     }
 }
 
@@ -91,24 +115,38 @@ struct Verdict {
     node: Option<String>,
     message: Option<String>,
     nominated: Option<String>,
+    /// Where a volume is to be made for the Pod.
+    selected: Option<String>,
+    /// The volume that the Pod gets.
+    given: Option<String>,
 }
 
 impl<'a> Both<'a> {
     async fn begin(client: &'a Client, cluster: &Cluster) -> Self {
         let mut both =
             Both { client, fleet: Fleet::default(), compiler: Compiler::default(), created: Vec::new() };
+        for class in classes() {
+            both.fleet.storage.set_class(&class);
+        }
         let namespaces = client.get("/api/v1/namespaces").await.expect("namespaces").json();
         for namespace in namespaces["items"].as_array().into_iter().flatten() {
             both.fleet.set_namespace(namespace);
         }
         for (kind, object) in &cluster.objects {
             let mut object = create(client, &collection_of(kind, object), object).await;
-            if *kind == "pods" {
-                object = both.started(&object).await;
+            match *kind {
+                "pods" => object = both.started(&object).await,
+                // There is no controller that would say so.
+                "persistentvolumes" => {
+                    let phase = if object["spec"]["claimRef"].is_null() { "Available" } else { "Bound" };
+                    object = both.say(kind, &object, &json!({"phase": phase})).await;
+                }
+                _ => {}
             }
             match *kind {
                 "nodes" => both.fleet.set_node(Node::of(&object)),
                 "pods" => both.fleet.set_pod(Arc::new(both.compiler.compile(&object))),
+                "replicasets" => both.fleet.workloads.set_workload("ReplicaSet", &object),
                 "services" => both.fleet.workloads.set_service(&object),
                 "persistentvolumes" => both.fleet.storage.set_volume(&object),
                 "persistentvolumeclaims" => both.fleet.storage.set_claim(&object),
@@ -133,6 +171,7 @@ impl<'a> Both<'a> {
                 Err(message) => disagreement = message,
             }
             self.delete("pods", &object).await;
+            self.take_back(&object, &verdict).await;
             // Whatever kube-scheduler had not seen yet, it will have soon.
             Waiting::until("kube-scheduler has caught up").again().await;
         }
@@ -158,12 +197,52 @@ impl<'a> Both<'a> {
                 node: text(&now["spec"]["nodeName"]),
                 message: refused.and_then(|condition| text(&condition["message"])),
                 nominated: text(&now["status"]["nominatedNodeName"]),
+                ..Verdict::default()
             };
             if verdict.node.is_some() || verdict.message.is_some() {
                 return verdict;
             }
+            if let Some(verdict) = self.waits_for_volume(pod).await {
+                return verdict;
+            }
             waiting.again().await;
         }
+    }
+
+    /// A claim that was to have a volume is as before.
+    async fn take_back(&self, pod: &Value, verdict: &Verdict) {
+        let none = json!({"metadata": {"annotations": null}, "spec": {"claimRef": null}});
+        if let Some(volume) = &verdict.given {
+            let path = format!("/api/v1/persistentvolumes/{volume}");
+            self.client.patch(&path, "merge", &none).await.expect("an answer");
+        }
+        if verdict.selected.is_some() {
+            let claim =
+                pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].as_str().unwrap_or_default();
+            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+            let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}");
+            let none = json!({"metadata": {"annotations": null}});
+            self.client.patch(&path, "merge", &none).await.expect("an answer");
+        }
+    }
+
+    /// The node that a Pod is to have once its volume is there, or the volume that its claim is to have.
+    async fn waits_for_volume(&self, pod: &Value) -> Option<Verdict> {
+        let claim = pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"].as_str()?;
+        let namespace = pod["metadata"]["namespace"].as_str()?;
+        let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}");
+        let claim = self.client.get(&path).await.ok()?.json();
+        let node = claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].as_str();
+        if let Some(node) = node {
+            return Some(Verdict { selected: Some(node.to_owned()), ..Verdict::default() });
+        }
+        let volumes = self.client.get("/api/v1/persistentvolumes").await.ok()?.json();
+        let given = volumes["items"].as_array()?.iter().find(|volume| {
+            let uid = &volume["spec"]["claimRef"]["uid"];
+            !uid.is_null() && *uid == claim["metadata"]["uid"]
+        });
+        let given = given?["metadata"]["name"].as_str()?.to_owned();
+        Some(Verdict { given: Some(given), ..Verdict::default() })
     }
 
     async fn check(&mut self, object: &Value, verdict: &Verdict) -> Result<&'static str, String> {
@@ -174,7 +253,22 @@ impl<'a> Both<'a> {
             Ok(_) => {
                 let ranking = self.fleet.rank(&pod);
                 let most = ranking.iter().map(|(_, points)| *points).max();
-                let theirs = ranking.iter().find(|(node, _)| Some(&**node) == verdict.node.as_deref());
+                if let Some(given) = &verdict.given {
+                    let mut best = ranking.iter().filter(|(_, points)| Some(*points) == most);
+                    let is_given = |node: &str| {
+                        let bindings = self.fleet.bindings_at(&pod, node);
+                        bindings.given.iter().any(|(_, volume)| **volume == **given)
+                    };
+                    return match best.any(|(node, _)| is_given(node)) {
+                        true => Ok("with a volume that was there"),
+                        false => Err(format!("theirs: {verdict:?}\nours: {ranking:?}")),
+                    };
+                }
+                let node = verdict.node.as_deref().or(verdict.selected.as_deref());
+                let theirs = ranking.iter().find(|(own, _)| Some(&**own) == node);
+                if verdict.selected.is_some() && theirs.map(|(_, points)| *points) == most {
+                    return Ok("with a volume that is made");
+                }
                 if theirs.map(|(_, points)| *points) == most {
                     return Ok(if ranking.len() == 1 { "the only node" } else { "one of the best nodes" });
                 }
@@ -212,9 +306,13 @@ impl<'a> Both<'a> {
     /// A Pod with a time at which it was started. Without one, it is chance which of two is the more important.
     async fn started(&self, pod: &Value) -> Value {
         let count = self.created.len();
-        let status = json!({"status": {"startTime": format!("2026-01-01T00:00:{count:02}Z")}});
-        let path = format!("{}/status", path_of("pods", pod));
-        let answer = self.client.patch(&path, "merge", &status).await.expect("an answer");
+        self.say("pods", pod, &json!({"startTime": format!("2026-01-01T00:00:{count:02}Z")})).await
+    }
+
+    /// Changes the status of an object.
+    async fn say(&self, kind: &str, object: &Value, status: &Value) -> Value {
+        let path = format!("{}/status", path_of(kind, object));
+        let answer = self.client.patch(&path, "merge", &json!({"status": status})).await.expect("an answer");
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
     }

@@ -51,7 +51,7 @@ impl Cluster {
                 "spec": {"selector": {"app": random.pick(&["a", "b"])}, "ports": [{"port": 80}]},
             })));
         }
-        let mut claims = Vec::new();
+        let (mut claims, mut waiting) = (Vec::new(), Vec::new());
         for number in 0..random.below(3) {
             let name = format!("r{round}-c{number}");
             let namespace = random.pick(&["left", "right"]);
@@ -60,14 +60,49 @@ impl Cluster {
             }
             claims.push((namespace.to_owned(), name));
         }
+        for number in 0..random.below(3) {
+            let name = format!("r{round}-w{number}");
+            let namespace = random.pick(&["left", "right"]);
+            objects.push(("persistentvolumeclaims", waiting_claim(random, &name, namespace)));
+            waiting.push((namespace.to_owned(), name));
+        }
+        for number in 0..random.below(4) {
+            objects.push(("persistentvolumes", free_volume(random, &format!("r{round}-v{number}"))));
+        }
+        for number in 0..random.below(2) {
+            let selector = json!({"matchLabels": {"tier": random.pick(&["web", "data"])}});
+            let labels = &selector["matchLabels"];
+            let container = json!({"name": "main", "image": "i"});
+            objects.push((
+                "replicasets",
+                json!({
+                    "metadata": {"name": format!("r{round}-r{number}"), "namespace": "left"},
+                    "spec": {
+                        "replicas": 0, "selector": selector,
+                        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+                    },
+                }),
+            ));
+        }
         for number in 0..random.below(9) {
             let mut pod = pod(random, &format!("r{round}-p{number}"), &nodes, &claims);
             pod["spec"]["nodeName"] =
                 random.pick(&nodes.iter().map(String::as_str).collect::<Vec<_>>()).into();
             objects.push(("pods", pod));
         }
-        let pending =
-            (0..8).map(|number| pod(random, &format!("r{round}-q{number}"), &nodes, &claims)).collect();
+        // Only Pods that are yet to be scheduled can wait for their volumes.
+        claims.extend(waiting);
+        let pending = (0..8).map(|number| {
+            let mut pod = pod(random, &format!("r{round}-q{number}"), &nodes, &claims);
+            if pod["metadata"]["namespace"] == "left" && random.chance(30) {
+                let owner = format!("r{round}-r0");
+                pod["metadata"]["ownerReferences"] = json!([
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "u", "controller": true},
+                ]);
+            }
+            pod
+        });
+        let pending = pending.collect();
         Cluster { objects, pending }
     }
 }
@@ -133,6 +168,33 @@ fn volume(random: &mut Random, name: &str, namespace: &str) -> [(&'static str, V
     [("persistentvolumes", volume), ("persistentvolumeclaims", claim)]
 }
 
+/// A claim that gets its volume where its Pod goes.
+fn waiting_claim(random: &mut Random, name: &str, namespace: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": random.pick(&["1Gi", "3Gi"])}},
+            "storageClassName": random.pick(&["made", "made-there", "found"]),
+        },
+    })
+}
+
+/// A volume for whoever needs one.
+fn free_volume(random: &mut Random, name: &str) -> Value {
+    let expressions = json!([{"key": "disk", "operator": "In", "values": [random.pick(&["ssd", "hdd"])]}]);
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": random.pick(&["2Gi", "5Gi"])},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": "/tmp"},
+            "storageClassName": random.pick(&["made", "found", "found"]),
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}},
+        },
+    })
+}
+
 fn pod(random: &mut Random, name: &str, nodes: &[String], claims: &[(String, String)]) -> Value {
     let namespace = random.pick(&["left", "left", "right"]);
     let labels = json!({"app": random.pick(&["a", "b", "c"]), "tier": random.pick(&["web", "data"])});
@@ -166,8 +228,9 @@ fn pod(random: &mut Random, name: &str, nodes: &[String], claims: &[(String, Str
     if random.chance(55) {
         spec["affinity"] = affinity(random, nodes);
     }
-    let claim = claims.iter().find(|(of, _)| of == namespace);
-    if let Some((_, claim)) = claim.filter(|_| random.chance(30)) {
+    let mine: Vec<&String> = claims.iter().filter(|(of, _)| of == namespace).map(|(_, name)| name).collect();
+    if !mine.is_empty() && random.chance(35) {
+        let claim = random.pick(&mine);
         spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
     } else if random.chance(3) {
         spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "nothing"}}]);

@@ -89,7 +89,7 @@ fn rollouts_go_step_by_step() {
     let mut going = rolling.clone();
     object::set_deletion_timestamp(&mut going, NOW);
     let larger = deployment("RollingUpdate", json!({"replicas": 8}));
-    let cases: Vec<(&str, &Value, Vec<Value>, bool, Vec<&str>)> = vec![
+    let cases = [
         ("the first", &rolling, vec![], false, vec!["create 4"]),
         ("the second", &rolling, vec![set("old", 1, 4)], false, vec!["create 1", "web-old 3"]),
         ("grows", &rolling, vec![set("old", 1, 3), set("new", 2, 1)], false, vec!["web-new 2"]),
