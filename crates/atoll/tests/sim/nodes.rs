@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::running::{Cluster, Running};
 use crate::support::access::Access;
 use crate::support::eventually;
-use crate::support::process::Atoll;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -111,8 +110,8 @@ async fn nodes_that_are_dead_or_cut_off_are_given_up_and_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_can_be_added_to_any_server() {
-    let server = Atoll::start();
-    let kubeconfig = server.admin_kubeconfig();
+    let server = Cluster::start(&["--nodes=0", "--scheduler=false"]);
+    let kubeconfig = server.kubeconfig();
     let at = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap()];
     let line = [&at[..], &["--nodes", "2", "--name", "extra", "--scheduler"]].concat();
     let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
