@@ -41,7 +41,9 @@ impl Local {
 impl Transport for Local {
     fn send(&self, mut request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
-            let server = self.server.upgrade().ok_or("the server has stopped")?;
+            // Whoever asks one that stops is about to be stopped as well, and need not hear of it.
+            let running = self.server.upgrade().filter(|server| !server.is_stopping());
+            let Some(server) = running else { return std::future::pending().await };
             request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
             let response = handle(&server, &self.peer, request.map(Full::new)).await;
             Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))

@@ -6,7 +6,7 @@ use atoll_informer::{Clock, Informers, World};
 use tokio::time::Instant;
 
 use crate::pod::Moment;
-use crate::{Faults, Settings};
+use crate::{Faults, Ports, Settings};
 
 pub struct Cluster {
     pub settings: Settings,
@@ -14,6 +14,8 @@ pub struct Cluster {
     pub informers: Arc<Informers>,
     /// Where the kubelets listen, if they do.
     pub kubelet_port: Option<u16>,
+    /// Where pods are served.
+    pub ports: Arc<Ports>,
     clock: Arc<dyn Clock>,
     began: Instant,
 }
@@ -21,7 +23,15 @@ pub struct Cluster {
 impl Cluster {
     pub fn new(world: World, settings: Settings, faults: Arc<Faults>, clock: Arc<dyn Clock>) -> Cluster {
         let informers = Informers::new(world);
-        Cluster { settings, faults, informers, kubelet_port: None, clock, began: Instant::now() }
+        Cluster {
+            settings,
+            faults,
+            informers,
+            kubelet_port: None,
+            ports: Arc::default(),
+            clock,
+            began: Instant::now(),
+        }
     }
 
     pub fn world(&self) -> &World {

@@ -250,6 +250,7 @@ impl Kubelet {
         let Some(gone) = self.all().remove(key) else { return };
         gone.stop_serving();
         if let Some(address) = gone.address {
+            self.cluster.ports.remove(address);
             self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(address);
         }
     }
@@ -271,6 +272,7 @@ impl Kubelet {
                 Ok((served, task)) => {
                     let mut servers = running.servers();
                     servers.ports.insert(port, served);
+                    self.cluster.ports.add(address, port, served);
                     servers.tasks.push(task);
                 }
                 Err(error) => tracing::debug!(%error, pod = %running.key, port, "a port is not served"),

@@ -17,6 +17,7 @@ mod heartbeat;
 mod kubelet;
 mod node;
 mod pod;
+mod ports;
 mod program;
 mod settings;
 
@@ -30,12 +31,15 @@ use tokio_rustls::TlsAcceptor;
 use crate::cluster::Cluster;
 pub use crate::faults::{Fault, FaultSet, Faults};
 use crate::kubelet::Kubelet;
+pub use crate::ports::Ports;
 pub use crate::settings::Settings;
 
 /// Where the kubelets are to listen, and whom they trust.
 pub struct Door {
     pub listener: TcpListener,
     pub tls: TlsAcceptor,
+    /// Told where pods are served.
+    pub ports: Arc<Ports>,
 }
 
 /// Makes the nodes and runs what is assigned to them, for as long as it is polled.
@@ -49,10 +53,13 @@ pub async fn run(
     let mut cluster = Cluster::new(World::one(client), settings, faults, clock);
     let port = door.as_ref().and_then(|door| door.listener.local_addr().ok());
     cluster.kubelet_port = port.map(|address| address.port());
+    if let Some(door) = &door {
+        cluster.ports = door.ports.clone();
+    }
     let cluster = Arc::new(cluster);
     let kubelet = Arc::new(Kubelet::new(cluster.clone()));
     let answering = async {
-        if let Some(Door { listener, tls }) = door {
+        if let Some(Door { listener, tls, .. }) = door {
             endpoint::serve(kubelet.clone(), listener, tls).await;
         }
     };

@@ -10,7 +10,7 @@ use atoll_authn::authority::Authority;
 use atoll_client::BoxFuture;
 use atoll_server::connect::backend::{Dialer, Network, Socket, Unreachable};
 use atoll_server::connect::kubelets::Kubelets;
-use atoll_sim::Door;
+use atoll_sim::{Door, Ports};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -37,7 +37,8 @@ pub async fn connected(authority: &Authority, now: OffsetDateTime) -> Result<(Ku
     let trusted = authority.certificate_pem.as_bytes();
     let mut kubelets = Kubelets::new(Some(identity), Some(trusted)).map_err(|error| words(&error))?;
     kubelets.address_types = vec!["InternalIP".into()];
-    kubelets.dialer = Box::new(Here);
+    let ports = Arc::<Ports>::default();
+    kubelets.dialer = Box::new(Here { pods: ports.clone() });
     let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let serving = authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -52,17 +53,19 @@ pub async fn connected(authority: &Authority, now: OffsetDateTime) -> Result<(Ku
         )
         .map_err(|error| words(&error))?;
     let listener = TcpListener::bind(SocketAddr::new(home, 0)).await.map_err(|error| words(&error))?;
-    Ok((kubelets, Door { listener, tls: TlsAcceptor::from(Arc::new(config)) }))
+    Ok((kubelets, Door { listener, tls: TlsAcceptor::from(Arc::new(config)), ports }))
 }
 
-/// Nodes and Pods are on this machine, and nothing else is meant. Pods listen where their addresses have 127 in front.
-struct Here;
+/// Nodes and Pods are on this machine, and nothing else is meant.
+struct Here {
+    pods: Arc<Ports>,
+}
 
 impl Here {
-    fn place(host: &str) -> Option<Ipv4Addr> {
-        match host.parse::<Ipv4Addr>().ok()?.octets() {
-            [10 | 127, second, third, fourth] => Some(Ipv4Addr::new(127, second, third, fourth)),
-            _ => None,
+    fn place(&self, host: &str, port: u16) -> Option<SocketAddr> {
+        match host.parse().ok()? {
+            Ipv4Addr::LOCALHOST => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            pod => self.pods.find(pod, port),
         }
     }
 }
@@ -70,16 +73,17 @@ impl Here {
 impl Dialer for Here {
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
         Box::pin(async move {
-            let nowhere = || Unreachable(format!("dial tcp {host}:{port}: connect: no route to host"));
-            let place = Here::place(host).ok_or_else(nowhere)?.to_string();
-            Network.dial(&place, port).await
+            let refused = || Unreachable(format!("dial tcp {host}:{port}: connect: connection refused"));
+            let place = self.place(host, port).ok_or_else(refused)?;
+            Network.dial(&place.ip().to_string(), place.port()).await
         })
     }
 
+    /// Pods have addresses of a network of their own.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let allowed = Here::place(host).filter(|place| *place != Ipv4Addr::LOCALHOST);
-            allowed.map(|_| ()).ok_or_else(|| "address not allowed".to_string())
+            let is_pod = host.parse::<Ipv4Addr>().is_ok_and(|address| address.octets()[0] == 10);
+            if is_pod { Ok(()) } else { Err("address not allowed".into()) }
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::running::Cluster;
+use crate::running::{Cluster, Running};
 use crate::support::access::Access;
 use crate::support::eventually;
 
@@ -106,4 +106,26 @@ async fn nodes_that_are_dead_or_cut_off_are_given_up_and_come_back() {
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_can_be_added_to_any_server() {
+    let server = Cluster::start(&["--nodes=0", "--scheduler=false"]);
+    let kubeconfig = server.kubeconfig();
+    let at = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let line = [&at[..], &["--nodes", "2", "--name", "extra", "--scheduler"]].concat();
+    let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
+    let admin = server.admin();
+    eventually("it is there", async || admin.get("/api/v1/nodes/extra-node-2").await.status == 200).await;
+    eventually("it is ready", async || condition(&admin, "extra-node-2", "Ready").await == "True").await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "one" },
+        "spec": { "containers": [{ "name": "main", "image": "one:1" }] },
+    });
+    admin.post(PODS, pod).await.expect(201);
+    eventually("the pod runs", async || {
+        admin.get(&format!("{PODS}/one")).await.expect(200)["status"]["phase"] == "Running"
+    })
+    .await;
+    running.stop();
 }

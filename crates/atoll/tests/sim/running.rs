@@ -110,7 +110,7 @@ impl Drop for Running {
 
 /// A simulated cluster without nodes: the network is what matters.
 pub struct Cluster {
-    pub running: Running,
+    _running: Running,
     pub directory: PathBuf,
     _temporary: TempDir,
 }
@@ -122,7 +122,7 @@ impl Cluster {
         let mut line = vec!["sim", "--data-dir", directory.to_str().unwrap()];
         line.extend(arguments);
         let running = Running::start(&line, "is ready at").unwrap();
-        Cluster { running, directory, _temporary: temporary }
+        Cluster { _running: running, directory, _temporary: temporary }
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
