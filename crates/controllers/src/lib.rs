@@ -12,7 +12,12 @@
 //!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
 //!
-//! One process serves all workspaces; one that is idle costs nothing here.
+//! One process serves all workspaces; one that is idle costs nothing here. Those in [`catalog::CONTROLLERS`] know nothing but the
+//! API and run against any server ([`run_chosen`]). Each is a module with its wiring and a pure `reconcile` beside it:
+//!
+//! ```text
+//!   informers ─► queue ─► observed ─► reconcile ─► what is to be done ─► world (writes), recorder (events)
+//! ```
 
 mod autoscaling;
 mod belongings;
