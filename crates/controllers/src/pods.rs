@@ -10,11 +10,9 @@ mod maker;
 mod order;
 mod template;
 
-#[allow(unused_imports)] // By others.
 pub use availability::{
     available_after, is_active, is_available, is_ready, is_terminal, is_terminating, phase, ready_since,
 };
-#[allow(unused_imports)]
 pub use maker::{Maker, made_slowly};
 pub use order::{Neighbours, first_to_go};
 pub use template::{controller_reference, from_template};

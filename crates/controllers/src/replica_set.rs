@@ -131,8 +131,8 @@ fn says(pod: &Value) -> impl PartialEq {
         pods::is_terminating(pod),
         pods::is_ready(pod),
         pods::ready_since(pod),
-        object::metadata(pod).and_then(|metadata| metadata.get("labels")).cloned(),
-        object::controller_of(pod).map(|owner| owner.uid.to_string()),
+        object::metadata(pod).and_then(|metadata| metadata.get("labels")),
+        object::controller_of(pod).map(|owner| owner.uid),
     )
 }
 
