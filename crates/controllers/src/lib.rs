@@ -14,6 +14,7 @@
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
+mod autoscaling;
 mod belongings;
 pub mod catalog;
 mod certificates;
@@ -28,7 +29,7 @@ mod emptying;
 mod endpoint_slice;
 mod endpoints;
 mod garbage_collector;
-mod go_hash;
+mod go_print;
 mod history;
 mod job;
 mod namespace;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::fill::{self, Endpoints, Filled};
 use super::hints::{self, Hints};
-use crate::go_hash;
+use crate::go_print;
 use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 
@@ -157,8 +157,8 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
 }
 
 fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {
-    ports.sort_by_cached_key(|port| go_hash::fnv(&go_hash::slice_port(port)));
-    let printed: Vec<String> = ports.iter().map(go_hash::slice_port).collect();
+    ports.sort_by_cached_key(|port| go_print::fnv(&go_print::slice_port(port)));
+    let printed: Vec<String> = ports.iter().map(go_print::slice_port).collect();
     groups.entry(printed.join(" ")).or_insert_with(|| Group { ports, ..Group::default() })
 }
 
