@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 /// Numbers by chance, the same ones for the same seed.
+#[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {
@@ -35,6 +36,8 @@ pub struct Cluster {
     pub objects: Vec<(&'static str, Value)>,
     /// Pods to be scheduled, one after the other.
     pub pending: Vec<Value>,
+    /// A Pod before all others that fits nowhere: once both say why, both have seen the nodes.
+    pub probe: Value,
 }
 
 impl Cluster {
@@ -114,7 +117,12 @@ impl Cluster {
             pod
         });
         let pending = pending.collect();
-        Cluster { objects, pending }
+        let enormous = json!({"name": "main", "image": "i", "resources": {"requests": {"cpu": "1000"}}});
+        let probe = json!({
+            "metadata": {"name": format!("r{round}-probe"), "namespace": "left"},
+            "spec": {"containers": [enormous], "priorityClassName": "low"},
+        });
+        Cluster { objects, pending, probe }
     }
 }
 
