@@ -1,5 +1,8 @@
 //! Connections with streams, from both ends and from ends that misbehave.
 
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
 use std::time::Duration;
 
 use atoll_streams::spdy::{Connection, Frame, HEAD, Head, Headers, Packer, Role, Unpacker, reset};
