@@ -1,11 +1,18 @@
 //! How the server calls nodes, as the command line says it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use atoll_authn::MASTERS;
+use atoll_authn::authority::Authority;
 use atoll_server::connect::kubelets::{Identity, Kubelets};
 use clap::Args;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use time::OffsetDateTime;
+
+/// Who the server is to kubelets, as kubeadm has it.
+const USER: &str = "kube-apiserver-kubelet-client";
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct KubeletSettings {
@@ -52,11 +59,15 @@ impl KubeletSettings {
         self.certificate.is_none()
     }
 
-    /// `own` is who the server is if nothing else is said.
-    pub fn kubelets(&self, own: impl FnOnce() -> Result<Identity, String>) -> Result<Kubelets, String> {
+    pub fn kubelets(
+        &self,
+        authority: &Authority,
+        now: OffsetDateTime,
+        lifetime: Duration,
+    ) -> Result<Kubelets, String> {
         let identity = match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => from_files(certificate, key)?,
-            _ => own()?,
+            _ => identity(authority, now, lifetime)?,
         };
         let trusted = self.authority.as_deref().map(read).transpose()?;
         let mut kubelets = Kubelets::new(Some(identity), trusted.as_deref())
@@ -66,6 +77,13 @@ impl KubeletSettings {
         }
         Ok(kubelets)
     }
+}
+
+/// A certificate of the server's own.
+pub fn identity(authority: &Authority, now: OffsetDateTime, lifetime: Duration) -> Result<Identity, String> {
+    let made = authority.client(USER, MASTERS, now, lifetime).map_err(|error| error.to_string())?;
+    let certificate = made.certificate_der().map_err(|error| error.to_string())?;
+    Ok((vec![certificate], made.key_der().map_err(|error| error.to_string())?))
 }
 
 fn from_files(certificate: &Path, key: &Path) -> Result<Identity, String> {

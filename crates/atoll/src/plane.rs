@@ -91,7 +91,9 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
-    /// How nodes are called that are not simulated.
+    /// How patient they are.
+    pub patience: atoll_controllers::settings::Settings,
+    /// How nodes are called.
     pub kubelets: KubeletSettings,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
@@ -123,6 +125,7 @@ impl Settings {
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: Choice::default(),
+            patience: atoll_controllers::settings::Settings::default(),
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
@@ -177,7 +180,18 @@ impl Plane {
             Some(listener) => Some(listener.local_addr().map_err(|error| error.to_string())?),
             None => None,
         };
-        let mut certificates = Certificates {
+        let (kubelets, door) = match &settings.simulation {
+            Some(_) => {
+                let (kubelets, door) = kubelets::connected(&authority, now).await?;
+                (Arc::new(kubelets), Some(door))
+            }
+            None => {
+                let own = settings.kubelets.kubelets(&authority, now, settings.certificate_lifetime)?;
+                (Arc::new(own), None)
+            }
+        };
+        let renews = settings.simulation.is_none() && settings.kubelets.is_own();
+        let certificates = Certificates {
             name: settings.name.clone(),
             authority: authority.clone(),
             listening: address.ip(),
@@ -185,23 +199,11 @@ impl Plane {
             control: control_address,
             kubeconfig: certificates::kubeconfig_path(&settings.directory),
             other: settings.other_kubeconfig.clone(),
-            kubelets: None,
             lifetime: settings.certificate_lifetime,
+            kubelets: renews.then(|| kubelets.clone()),
         };
         let tls = certificates.tls(now)?;
         let kubeconfig = certificates.kubeconfig.clone();
-        let (kubelets, door) = match &settings.simulation {
-            Some(_) => {
-                let (kubelets, door) = kubelets::connected(&authority, now).await?;
-                (Arc::new(kubelets), Some(door))
-            }
-            None => {
-                let kubelets = settings.kubelets.kubelets(|| certificates.caller(now))?;
-                (Arc::new(kubelets), None)
-            }
-        };
-        let is_renewed = settings.simulation.is_none() && settings.kubelets.is_own();
-        certificates.kubelets = is_renewed.then(|| kubelets.clone());
         let metrics = Metrics::new();
         let (registry, policies) =
             registry(&settings, metrics.measured(store), advertised, &authority).await?;
@@ -272,7 +274,7 @@ impl Plane {
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
-                settings: atoll_controllers::settings::Settings::default(),
+                settings: settings.patience,
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
         }

@@ -12,8 +12,15 @@
 //!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
 //!
+//! Those in [`catalog`] know nothing but the API and read it through informers, wherever it is:
+//!
+//! ```text
+//!   Caches (pods, nodes, …) ─► wake, Queue ─► claim, history ─► reconcile (pure) ─► pods::Maker ─► API
+//! ```
+//!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
+mod autoscaling;
 mod belongings;
 pub mod catalog;
 mod certificates;
@@ -26,9 +33,10 @@ mod deployment;
 mod disruption;
 mod emptying;
 mod endpoint_slice;
+mod endpoint_slice_mirroring;
 mod endpoints;
 mod garbage_collector;
-mod go_hash;
+mod go_print;
 mod history;
 mod job;
 mod namespace;
@@ -45,6 +53,7 @@ mod roles;
 mod scale;
 mod service_pods;
 pub mod settings;
+mod slices;
 mod stateful_set;
 mod status;
 mod taint_eviction;

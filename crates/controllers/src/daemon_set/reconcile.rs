@@ -46,6 +46,9 @@ pub struct Counts {
     pub available: i64,
 }
 
+/// The pod of the new template and that of the old one.
+type NewAndOld<'a> = (Option<&'a Arc<Value>>, Option<&'a Arc<Value>>);
+
 type ByNode<'a> = BTreeMap<&'a str, Vec<&'a Arc<Value>>>;
 
 /// Pods by the node that they are on or will be. Those that have ended and are going are of no interest.
@@ -208,10 +211,7 @@ pub fn roll(seen: &Observed<'_>) -> Changes {
 }
 
 /// The new and the old pod of a node; `None` if there are more of a kind.
-fn new_and_old<'a>(
-    seen: &Observed<'_>,
-    pods: &[&'a Arc<Value>],
-) -> Option<(Option<&'a Arc<Value>>, Option<&'a Arc<Value>>)> {
+fn new_and_old<'a>(seen: &Observed<'_>, pods: &[&'a Arc<Value>]) -> Option<NewAndOld<'a>> {
     let (mut new, mut old) = (None, None);
     for pod in pods.iter().filter(|pod| !object::is_being_deleted(pod)) {
         let place = if is_updated(seen, pod) { &mut new } else { &mut old };

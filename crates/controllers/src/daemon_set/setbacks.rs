@@ -15,9 +15,12 @@ const LAST: i64 = 15 * 60;
 /// Nodes that are remembered; with more, those that have been well for long are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// By set, generation and node: how long to wait since when.
+/// The uid of a set, its generation, and a node.
+type Place = (String, i64, String);
+
+/// How long to wait since when.
 #[derive(Default)]
-pub struct Setbacks(Mutex<HashMap<(String, i64, String), (i64, Timestamp)>>);
+pub struct Setbacks(Mutex<HashMap<Place, (i64, Timestamp)>>);
 
 impl Setbacks {
     /// How long a pod that failed has to stay. If it may go, the next one has to stay longer.
