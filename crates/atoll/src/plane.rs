@@ -209,7 +209,6 @@ impl Plane {
             registry(&settings, metrics.measured(store), advertised, &authority).await?;
         let mut server = Server::new(
             registry,
-            settings.authenticator,
             policies,
             settings.limits,
             advertised.to_string(),
@@ -217,6 +216,7 @@ impl Plane {
             settings.common.shelves.clone(),
             kubelets,
         );
+        server.authenticator = settings.authenticator;
         server.admission = settings.admission;
         server.tracer = settings.tracer;
         let tokens = Arc::new(Tokens::new(&settings.issuer, keys));

@@ -131,7 +131,6 @@ pub trait Page: Send + Sync + 'static {
 impl Server {
     pub fn new(
         registry: Arc<Registry>,
-        authenticator: Authenticator,
         policies: Arc<Policies>,
         limits: Limits,
         advertised: String,
@@ -147,8 +146,8 @@ impl Server {
             tokens: None,
             tracer: None,
             stopping: watch::channel(false).0,
+            authenticator: Authenticator::default(),
             registry,
-            authenticator,
             policies,
             limits,
             advertised,

@@ -12,6 +12,11 @@
 //! take any bytes; connections hold a bounded number of bytes for each stream, and a reader that falls behind stops the sender.
 //! SPDY's windows are not used: no implementation that Kubernetes has ever met sends them.
 
+#![allow(
+    clippy::result_large_err,
+    reason = "a refusal is the whole answer to a request, made once a connection"
+)]
+
 mod outbox;
 mod pipe;
 pub mod port_forward;

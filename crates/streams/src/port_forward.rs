@@ -219,9 +219,8 @@ impl Forward {
             let copied = input.copy_to(&mut writer).await;
             // The other side may go on talking.
             let _ = writer.shutdown().await;
-            match copied {
-                Ok(()) => std::future::pending().await,
-                Err(_) => (),
+            if copied.is_ok() {
+                std::future::pending::<()>().await;
             }
         };
         let abandoned = tokio::select! {

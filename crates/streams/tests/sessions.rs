@@ -1,5 +1,8 @@
 //! Sessions as a kubelet has them, with clients over SPDY and over WebSocket.
 
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
 use std::convert::Infallible;
 
 use atoll_streams::remote_command::{self, Options, Outcome, TerminalSize};

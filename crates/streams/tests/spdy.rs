@@ -1,5 +1,8 @@
 //! Connections with streams, from both ends and from ends that misbehave.
 
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
 use std::time::Duration;
 
 use atoll_streams::spdy::{Connection, Frame, HEAD, Head, Headers, Packer, Role, Unpacker, reset};
@@ -183,4 +186,29 @@ async fn a_peer_that_never_agrees_is_not_waited_for_forever() {
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
     // Nor is one that never closes.
     tokio::time::timeout(Duration::from_secs(60), client.close()).await.unwrap();
+}
+
+#[test]
+fn any_bytes_are_taken_or_refused() {
+    use atoll_streams::websocket;
+    // A simple generator: what matters is that it is the same each time.
+    let mut state = 7_u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    for round in 0..20_000_u32 {
+        let length = usize::from(next() % 64);
+        let bytes: Vec<u8> = (0..length).map(|_| next()).collect();
+        let kind = (round % 12) as u16;
+        let _ = Frame::control(kind, next(), &bytes, &mut Unpacker::default());
+        if let Some(head) = bytes.first_chunk() {
+            let _ = Head::parse(*head);
+        }
+        for role in [websocket::Role::Client, websocket::Role::Server] {
+            if let Ok(Some((_, used))) = websocket::Head::parse(&bytes, role) {
+                assert!(used <= bytes.len());
+            }
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod logs;
 mod ports;
 mod proxies;
 mod refusals;
+#[allow(unused_imports, reason = "this suite uses a part of it")]
 #[path = "../support/support.rs"]
 mod support;
 mod terminals;

@@ -70,6 +70,9 @@ impl World {
             pod["spec"]["nodeName"] = node.into();
         }
         self.admin.post(PODS, pod).await.expect(201);
+        // kubectl forwards ports of what runs only.
+        let status = json!({ "status": { "phase": "Running" } });
+        self.admin.merge(&format!("{PODS}/{name}/status"), status).await.expect(200);
     }
 
     /// `None` where kubectl cannot be had; the reason has been printed.

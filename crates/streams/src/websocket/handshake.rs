@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn the_first_common_protocol_is_agreed_on() {
-        let cases: [(&[&str], &[&str], Result<&str, u16>); 6] = [
+        type Case<'a> = (&'a [&'a str], &'a [&'a str], Result<&'a str, u16>);
+        let cases: [Case<'_>; 6] = [
             (&["v5", "v4"], &["v4", "v5"], Ok("v5")),
             (&["v6, v4"], &["v4", "v5"], Ok("v4")),
             (&[], &["", "v4"], Ok("")),
