@@ -171,27 +171,8 @@ fn of_pod(item: &Value, resource: &str, container: &str) -> Option<(String, Samp
 
 /// `1m30.5s`, as Go writes it.
 fn duration(text: &str) -> Option<Duration> {
-    let (mut sum, mut number) = (0.0, String::new());
-    let mut rest = text.chars().peekable();
-    while let Some(character) = rest.next() {
-        if character.is_ascii_digit() || character == '.' {
-            number.push(character);
-            continue;
-        }
-        let unit = match (character, rest.peek()) {
-            ('h', _) => 3600.0,
-            ('m', Some('s')) => {
-                rest.next();
-                0.001
-            }
-            ('m', _) => 60.0,
-            ('s', _) => 1.0,
-            _ => return None,
-        };
-        sum += number.parse::<f64>().ok()? * unit;
-        number.clear();
-    }
-    (number.is_empty() || number == "0").then(|| Duration::try_from_secs_f64(sum).ok())?
+    let nanos = time::parse_duration(text)?;
+    u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
 /// As a value in a query.
