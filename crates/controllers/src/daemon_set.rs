@@ -30,7 +30,7 @@ use crate::wake;
 
 /// Sets that are looked at together.
 const AT_ONCE: usize = 4;
-/// What happens to many nodes is looked at once.
+/// What happens to many nodes or pods is looked at once.
 const BATCH: Duration = Duration::from_millis(50);
 /// Pods that are made or deleted at most before a set is looked at again.
 const AT_MOST: usize = 250;
@@ -69,7 +69,7 @@ pub async fn run(context: Context) {
     });
     let queue = Queue::new();
     wake::itself(&controller.sets, &queue);
-    wake::owners(&controller.pods, &controller.sets, &queue);
+    wake::owners_after(&controller.pods, &controller.sets, &queue, BATCH);
     wake::owners(&controller.history.cache, &controller.sets, &queue);
     let (sets, waking) = (controller.sets.clone(), queue.clone());
     controller.nodes.listen(move |change| {
