@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use atoll_authn::MASTERS;
 use atoll_authn::authority::{Authority, Identity, write_private};
-use atoll_server::connect::kubelets::{self, Kubelets};
+use atoll_server::connect::kubelets::Kubelets;
 use atoll_server::listen::Tls;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use crate::kubeconfig::{self, Entry};
+use crate::kubelets;
 
 /// Names that Pods know the API by.
 const NAMES: [&str; 5] = [
@@ -39,9 +40,9 @@ pub struct Certificates {
     pub kubeconfig: PathBuf,
     /// Another kubeconfig that the administrator is in.
     pub other: Option<PathBuf>,
-    /// Who calls kubelets with a certificate of ours.
-    pub kubelets: Option<Arc<Kubelets>>,
     pub lifetime: Duration,
+    /// Where the certificate is used that nodes are called with, if it is one of ours.
+    pub kubelets: Option<Arc<Kubelets>>,
 }
 
 impl Certificates {
@@ -66,20 +67,6 @@ impl Certificates {
         Ok((certificate, identity.key_der().map_err(|error| error.to_string())?))
     }
 
-    /// The way to kubelets, which are shown a certificate of ours and may show any, as upstream.
-    pub fn kubelets(&self, now: OffsetDateTime) -> Result<Arc<Kubelets>, String> {
-        let kubelets = Kubelets::new(Some(self.caller(now)?), None).map_err(|error| error.to_string())?;
-        Ok(Arc::new(kubelets))
-    }
-
-    /// Who calls them.
-    fn caller(&self, now: OffsetDateTime) -> Result<kubelets::Identity, String> {
-        let identity = self.authority.client("kube-apiserver-kubelet-client", MASTERS, now, self.lifetime);
-        let identity = identity.map_err(|error| error.to_string())?;
-        let certificate = identity.certificate_der().map_err(|error| error.to_string())?;
-        Ok((vec![certificate], identity.key_der().map_err(|error| error.to_string())?))
-    }
-
     /// Writes the administrator's kubeconfig, new from top to bottom. Returns who that is.
     pub fn write_kubeconfig(&self, now: OffsetDateTime) -> Result<Identity, String> {
         let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
@@ -100,11 +87,12 @@ impl Certificates {
     fn renew(&self, tls: &Tls, now: OffsetDateTime) -> Result<(), String> {
         let (certificate, key) = self.serving(now)?;
         tls.replace(certificate, key).map_err(|error| error.to_string())?;
+        if let Some(kubelets) = &self.kubelets {
+            let identity = kubelets::identity(&self.authority, now, self.lifetime)?;
+            kubelets.replace(identity).map_err(|error| error.to_string())?;
+        }
         let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
-        if let Some(kubelets) = &self.kubelets {
-            kubelets.replace(self.caller(now)?).map_err(|error| error.to_string())?;
-        }
         if let Some(other) = &self.other
             && let Ok(text) = kubeconfig::with_identity(other, &self.name, &identity)
         {

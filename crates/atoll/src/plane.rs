@@ -40,6 +40,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::certificates::{self, Certificates};
 use crate::encryption;
+use crate::kubelets::KubeletSettings;
 use crate::sim::{Gated, Simulation, kubelets};
 
 /// What planes of one profile have in common.
@@ -90,6 +91,10 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
+    /// How patient they are.
+    pub patience: atoll_controllers::settings::Settings,
+    /// How nodes are called.
+    pub kubelets: KubeletSettings,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
     /// What it suffers, if it is there to suffer.
@@ -120,6 +125,8 @@ impl Settings {
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: Choice::default(),
+            patience: atoll_controllers::settings::Settings::default(),
+            kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
         })
@@ -173,7 +180,18 @@ impl Plane {
             Some(listener) => Some(listener.local_addr().map_err(|error| error.to_string())?),
             None => None,
         };
-        let mut certificates = Certificates {
+        let (kubelets, door) = match &settings.simulation {
+            Some(_) => {
+                let (kubelets, door) = kubelets::connected(&authority, now).await?;
+                (Arc::new(kubelets), Some(door))
+            }
+            None => {
+                let own = settings.kubelets.kubelets(&authority, now, settings.certificate_lifetime)?;
+                (Arc::new(own), None)
+            }
+        };
+        let renews = settings.simulation.is_none() && settings.kubelets.is_own();
+        let certificates = Certificates {
             name: settings.name.clone(),
             authority: authority.clone(),
             listening: address.ip(),
@@ -181,19 +199,11 @@ impl Plane {
             control: control_address,
             kubeconfig: certificates::kubeconfig_path(&settings.directory),
             other: settings.other_kubeconfig.clone(),
-            kubelets: None,
             lifetime: settings.certificate_lifetime,
+            kubelets: renews.then(|| kubelets.clone()),
         };
         let tls = certificates.tls(now)?;
         let kubeconfig = certificates.kubeconfig.clone();
-        let (kubelets, door) = match &settings.simulation {
-            Some(_) => {
-                let (kubelets, door) = kubelets::connected(&authority, now).await?;
-                (Arc::new(kubelets), Some(door))
-            }
-            None => (certificates.kubelets(now)?, None),
-        };
-        certificates.kubelets = settings.simulation.is_none().then(|| kubelets.clone());
         let metrics = Metrics::new();
         let (registry, policies) =
             registry(&settings, metrics.measured(store), advertised, &authority).await?;
@@ -264,7 +274,7 @@ impl Plane {
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
-                settings: atoll_controllers::settings::Settings::default(),
+                settings: settings.patience,
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
         }

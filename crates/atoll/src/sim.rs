@@ -35,6 +35,10 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         listen: options.listen,
         authenticator: authenticator(options.token_auth_file.as_deref())?,
         controllers: options.controllers.clone(),
+        patience: atoll_controllers::settings::Settings {
+            node_monitor_grace_period: options.node_monitor_grace_period,
+            ..Default::default()
+        },
         simulation: Some(simulation.clone()),
         ..Settings::new(&options.name, &place.directory, Common::new(Profile::Full))?
     };

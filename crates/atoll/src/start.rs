@@ -53,6 +53,7 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         history: Duration::from_secs(options.history),
         history_bytes: options.history_size << 20,
         controllers: options.controllers.clone(),
+        kubelets: options.kubelets.clone(),
         ..Settings::new("atoll", &options.data_dir, Common::new(profile))?
     })
 }

@@ -5,11 +5,6 @@ use std::pin::Pin;
 use std::str::FromStr;
 
 use crate::context::Context;
-use crate::{
-    cron_job, daemon_set, deployment, disruption, endpoint_slice, endpoints, garbage_collector, job,
-    node_lifecycle, pod_garbage_collector, replica_set, stateful_set, taint_eviction, ttl_after_finished,
-    volume_binding,
-};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -33,22 +28,24 @@ macro_rules! controllers {
 
 // Each is a row: its name, how it was called before, what it does.
 controllers! {
-    "cronjob-controller" "cronjob" cron_job::run;
-    "daemonset-controller" "daemonset" daemon_set::run;
-    "deployment-controller" "deployment" deployment::run;
-    "disruption-controller" "disruption" disruption::run;
-    "endpoints-controller" "endpoint" endpoints::run;
-    "endpointslice-controller" "endpointslice" endpoint_slice::run;
-    "garbage-collector-controller" "garbagecollector" garbage_collector::run;
-    "job-controller" "job" job::run;
-    "node-lifecycle-controller" "nodelifecycle" node_lifecycle::run;
-    "persistentvolume-binder-controller" "persistentvolume-binder" volume_binding::run;
-    "pod-garbage-collector-controller" "podgc" pod_garbage_collector::run;
-    "replicaset-controller" "replicaset" replica_set::run;
-    "replicationcontroller-controller" "replicationcontroller" replica_set::run_replication_controllers;
-    "statefulset-controller" "statefulset" stateful_set::run;
-    "taint-eviction-controller" "taint-eviction-controller" taint_eviction::run;
-    "ttl-after-finished-controller" "ttl-after-finished" ttl_after_finished::run;
+    "cronjob-controller" "cronjob" crate::cron_job::run;
+    "daemonset-controller" "daemonset" crate::daemon_set::run;
+    "deployment-controller" "deployment" crate::deployment::run;
+    "disruption-controller" "disruption" crate::disruption::run;
+    "endpoints-controller" "endpoint" crate::endpoints::run;
+    "endpointslice-controller" "endpointslice" crate::endpoint_slice::run;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" crate::endpoint_slice_mirroring::run;
+    "garbage-collector-controller" "garbagecollector" crate::garbage_collector::run;
+    "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" crate::autoscaling::run;
+    "job-controller" "job" crate::job::run;
+    "node-lifecycle-controller" "nodelifecycle" crate::node_lifecycle::run;
+    "persistentvolume-binder-controller" "persistentvolume-binder" crate::volume_binding::run;
+    "pod-garbage-collector-controller" "podgc" crate::pod_garbage_collector::run;
+    "replicaset-controller" "replicaset" crate::replica_set::run;
+    "replicationcontroller-controller" "replicationcontroller" crate::replica_set::run_replication_controllers;
+    "statefulset-controller" "statefulset" crate::stateful_set::run;
+    "taint-eviction-controller" "taint-eviction-controller" crate::taint_eviction::run;
+    "ttl-after-finished-controller" "ttl-after-finished" crate::ttl_after_finished::run;
 }
 
 /// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.

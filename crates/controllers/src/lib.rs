@@ -20,6 +20,7 @@
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
+mod autoscaling;
 mod belongings;
 pub mod catalog;
 mod certificates;
@@ -32,9 +33,10 @@ mod deployment;
 mod disruption;
 mod emptying;
 mod endpoint_slice;
+mod endpoint_slice_mirroring;
 mod endpoints;
 mod garbage_collector;
-mod go_hash;
+mod go_print;
 mod history;
 mod job;
 mod namespace;
@@ -51,6 +53,7 @@ mod roles;
 mod scale;
 mod service_pods;
 pub mod settings;
+mod slices;
 mod stateful_set;
 mod status;
 mod taint_eviction;

@@ -63,3 +63,7 @@ pub fn group_resource(resource: &Resource) -> String {
 pub async fn read(world: &World, resource: &Resource, key: &Key) -> Result<Value, Status> {
     world.client().get(&format!("{}/scale", world.path(resource, key)?)).await
 }
+
+pub async fn write(world: &World, resource: &Resource, key: &Key, scale: &Value) -> Result<Value, Status> {
+    world.client().update(&format!("{}/scale", world.path(resource, key)?), scale).await
+}

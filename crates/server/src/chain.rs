@@ -30,10 +30,10 @@ pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 #[derive(Clone, Default)]
 pub struct Peer {
     pub certificate: Certificate,
-    /// What whoever comes by it is exposed to.
-    pub weather: Option<Weather>,
     /// Where it comes from, if that is anywhere.
     pub address: Option<IpAddr>,
+    /// What whoever comes by it is exposed to.
+    pub weather: Option<Weather>,
 }
 
 /// A request that has been read and may be carried out.

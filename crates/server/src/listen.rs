@@ -121,7 +121,7 @@ async fn connection(
     if !entrance.own_clock {
         certificate = certificate.enduring();
     }
-    let peer = Peer { certificate, address, weather: entrance.weather };
+    let peer = Peer { certificate, weather: entrance.weather, address };
     let patience = Patience::new(limit);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());

@@ -32,7 +32,7 @@ impl Local {
         let holder = Holder { user, workspace: None, expires: i64::MAX };
         Local {
             server: Arc::downgrade(server),
-            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), address: None, weather: None },
+            peer: Peer { certificate: Certificate::Good(Arc::new(holder)), weather: None, address: None },
             agent: agent.unwrap_or(HeaderValue::from_static("atoll")),
         }
     }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Connection, LogOptions};
+use crate::output::Shown;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -45,6 +46,10 @@ pub struct SimOptions {
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
     #[arg(long, default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
+
+    /// How long a node may be silent before it is given up
+    #[arg(long, default_value = "50s", value_parser = duration, value_name = "DURATION")]
+    pub node_monitor_grace_period: Duration,
 
     /// Assign Pods to nodes here; false where another scheduler does it
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
@@ -134,6 +139,8 @@ pub enum FaultCommand {
     Add(FaultKind),
     /// Show what goes wrong
     List {
+        #[command(flatten)]
+        shown: Shown,
         #[command(flatten)]
         connection: Connection,
     },

@@ -5,6 +5,7 @@
 
 mod faults;
 mod network;
+mod nodes;
 mod playground;
 mod running;
 #[path = "../support/support.rs"]

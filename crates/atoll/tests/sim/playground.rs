@@ -47,6 +47,11 @@ async fn a_playground_keeps_what_it_has_until_it_is_reset() {
         let admin = playground.admin(cluster);
         let greeting = admin.get(&config_map("hello")).await.expect(200)["data"]["greeting"].clone();
         assert_eq!(greeting, format!("Hello from {cluster}"));
+        let hello = "/apis/apps/v1/namespaces/default/deployments/hello";
+        eventually("the sample runs", async || {
+            admin.get(hello).await.expect(200)["status"]["availableReplicas"] == 3
+        })
+        .await;
         admin.post(CONFIG_MAPS, config_map_with(cluster, "mine")).await.expect(201);
         admin.delete("/api/v1/namespaces/default/services/hello").await.expect(200);
     }

@@ -8,7 +8,7 @@ use atoll_meta::object::{self, OwnerReference};
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::scale;
+use crate::{go_print, scale};
 
 pub struct Owners {
     world: World,
@@ -146,21 +146,11 @@ pub fn scaled(share: &Value, total: i64) -> Result<i64, String> {
     }
 }
 
-/// What to tell about pods that nobody would make anew. The selector is printed as Go prints it.
+/// What to tell about pods that nobody would make anew.
 pub fn unmanaged_message(selector: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let mut labels: Vec<String> = labels.map(|(label, value)| format!("{label}: {},", text(value))).collect();
-    labels.sort();
-    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(|expression| {
-        let values: Vec<String> = expression["values"].as_array().into_iter().flatten().map(text).collect();
-        let (key, operator) = (text(&expression["key"]), text(&expression["operator"]));
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
-    });
     format!(
-        "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
-        labels.concat(),
-        expressions.collect::<String>(),
+        "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.",
+        go_print::label_selector(selector),
     )
 }
 
@@ -187,15 +177,5 @@ mod tests {
         ] {
             assert_eq!(scaled(&share, total), expected, "{share} of {total}");
         }
-    }
-
-    #[test]
-    fn selectors_are_told_as_go_prints_them() {
-        let selector = json!({
-            "matchLabels": {"b": "2", "a": "1"},
-            "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}],
-        });
-        let printed = "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[x y],},},}";
-        assert!(unmanaged_message(&selector).contains(&format!("(selector: {printed}) were found")));
     }
 }

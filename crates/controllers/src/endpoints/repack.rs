@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-use crate::go_hash;
+use crate::go_print;
 
 /// Every address and port again, addresses that offer the same ports together.
 pub fn repack(subsets: &[Value]) -> Vec<Value> {
@@ -17,7 +17,7 @@ pub fn repack(subsets: &[Value]) -> Vec<Value> {
         let ports: Vec<Option<&Value>> =
             if ports.is_empty() { vec![None] } else { ports.iter().map(Some).collect() };
         for port in ports {
-            let printed = port.map(go_hash::endpoint_port).unwrap_or_default();
+            let printed = port.map(go_print::endpoint_port).unwrap_or_default();
             let (_, offering) = by_port.entry(printed).or_insert_with(|| (port, BTreeMap::new()));
             for (field, ready) in [("addresses", true), ("notReadyAddresses", false)] {
                 for address in list(subset, field) {
@@ -37,7 +37,7 @@ pub fn repack(subsets: &[Value]) -> Vec<Value> {
     }
     let mut packed: Vec<Value> = Vec::new();
     for (offering, mut ports) in by_addresses {
-        ports.sort_by_cached_key(|port| go_hash::fnv(&go_hash::endpoint_port(port)));
+        ports.sort_by_cached_key(|port| go_print::fnv(&go_print::endpoint_port(port)));
         let of = |wanted: bool| {
             let of = offering.iter().filter(|(_, ready)| *ready == wanted);
             let mut of: Vec<&Value> = of.map(|(number, _)| addresses[*number]).collect();
@@ -52,7 +52,7 @@ pub fn repack(subsets: &[Value]) -> Vec<Value> {
         }
         packed.push(subset.into());
     }
-    packed.sort_by_cached_key(|subset| go_hash::fnv(&go_hash::subset(subset)));
+    packed.sort_by_cached_key(|subset| go_print::fnv(&go_print::subset(subset)));
     packed
 }
 

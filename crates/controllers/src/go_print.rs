@@ -1,4 +1,4 @@
-//! The order in which Go's controllers write lists that have none of their own: by a hash of how Go prints the items.
+//! How Go prints objects: in messages, and for the order of lists that have none of their own, which is that of a hash.
 
 use serde_json::Value;
 
@@ -91,6 +91,27 @@ pub fn subset(subset: &Value) -> String {
     )
 }
 
+/// A label selector in a message.
+pub fn label_selector(selector: &Value) -> String {
+    if selector.is_null() {
+        return "nil".into();
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut labels: Vec<String> = labels.map(|(label, value)| format!("{label}: {},", text(value))).collect();
+    labels.sort();
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten().map(|expression| {
+        let values: Vec<String> = expression["values"].as_array().into_iter().flatten().map(text).collect();
+        let (key, operator) = (text(&expression["key"]), text(&expression["operator"]));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
+    });
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        labels.concat(),
+        expressions.collect::<String>(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -117,5 +138,16 @@ mod tests {
         ] {
             assert_eq!(fnv(&printed), hash, "{printed}");
         }
+    }
+
+    #[test]
+    fn selectors_are_told_as_go_prints_them() {
+        let selector = json!({
+            "matchLabels": {"b": "2", "a": "1"},
+            "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}],
+        });
+        let printed = "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:In,Values:[x y],},},}";
+        assert_eq!(label_selector(&selector), printed);
+        assert_eq!(label_selector(&Value::Null), "nil");
     }
 }

@@ -1,0 +1,100 @@
+//! How the server calls nodes, as the command line says it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use atoll_authn::MASTERS;
+use atoll_authn::authority::Authority;
+use atoll_server::connect::kubelets::{Identity, Kubelets};
+use clap::Args;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use time::OffsetDateTime;
+
+/// Who the server is to kubelets, as kubeadm has it.
+const USER: &str = "kube-apiserver-kubelet-client";
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct KubeletSettings {
+    /// Authority that kubelets must have their certificates from; without it they are not verified, as with kube-apiserver
+    #[arg(
+        long = "kubelet-certificate-authority",
+        env = "ATOLL_KUBELET_CERTIFICATE_AUTHORITY",
+        value_name = "FILE"
+    )]
+    pub authority: Option<PathBuf>,
+
+    /// Certificate to show to kubelets, instead of one from Atoll's own authority
+    #[arg(
+        long = "kubelet-client-certificate",
+        env = "ATOLL_KUBELET_CLIENT_CERTIFICATE",
+        requires = "key",
+        value_name = "FILE"
+    )]
+    pub certificate: Option<PathBuf>,
+
+    /// Key of that certificate
+    #[arg(
+        long = "kubelet-client-key",
+        env = "ATOLL_KUBELET_CLIENT_KEY",
+        requires = "certificate",
+        value_name = "FILE"
+    )]
+    pub key: Option<PathBuf>,
+
+    /// Kinds of addresses that nodes are called by, the preferred one first
+    #[arg(
+        long = "kubelet-preferred-address-types",
+        env = "ATOLL_KUBELET_PREFERRED_ADDRESS_TYPES",
+        value_delimiter = ',',
+        default_values = atoll_server::connect::kubelets::ADDRESS_TYPES,
+        value_name = "TYPES"
+    )]
+    pub address_types: Vec<String>,
+}
+
+impl KubeletSettings {
+    /// Whether the server's own authority signs who it is.
+    pub fn is_own(&self) -> bool {
+        self.certificate.is_none()
+    }
+
+    pub fn kubelets(
+        &self,
+        authority: &Authority,
+        now: OffsetDateTime,
+        lifetime: Duration,
+    ) -> Result<Kubelets, String> {
+        let identity = match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => from_files(certificate, key)?,
+            _ => identity(authority, now, lifetime)?,
+        };
+        let trusted = self.authority.as_deref().map(read).transpose()?;
+        let mut kubelets = Kubelets::new(Some(identity), trusted.as_deref())
+            .map_err(|error| format!("kubelets cannot be called: {error}"))?;
+        if !self.address_types.is_empty() {
+            kubelets.address_types.clone_from(&self.address_types);
+        }
+        Ok(kubelets)
+    }
+}
+
+/// A certificate of the server's own.
+pub fn identity(authority: &Authority, now: OffsetDateTime, lifetime: Duration) -> Result<Identity, String> {
+    let made = authority.client(USER, MASTERS, now, lifetime).map_err(|error| error.to_string())?;
+    let certificate = made.certificate_der().map_err(|error| error.to_string())?;
+    Ok((vec![certificate], made.key_der().map_err(|error| error.to_string())?))
+}
+
+fn from_files(certificate: &Path, key: &Path) -> Result<Identity, String> {
+    let unusable = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?)
+        .map(|one| one.map_err(|error| unusable(certificate, &error)))
+        .collect();
+    let key_der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| unusable(key, &error))?;
+    Ok((chain?, key_der))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,399 @@
+//! Every HorizontalPodAutoscaler sees to it that its target has as many pods as its metrics ask for.
+//!
+//! ```text
+//!   every few seconds: scale of the target ─► metrics ─► usage (how many pods) ─► proposal (of all metrics)
+//!                                                                                     │
+//!        scale of the target, status, events ◄── behaviour (how fast, how far) ◄──────┘
+//! ```
+
+mod behaviour;
+mod metrics;
+mod proposal;
+mod usage;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_informer::{Cache, Key, Next, Queue, Recorder, Resource, resources};
+use atoll_meta::time::Timestamp;
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::{conditions, scale};
+use behaviour::{History, Wish};
+use metrics::Metrics;
+use proposal::Failure;
+use usage::{Situation, Start, Tolerance, amount};
+
+/// Autoscalers that are worked on together.
+const AT_ONCE: usize = 5;
+/// How often a scale is written that others are faster than.
+const ATTEMPTS: usize = 5;
+const ABLE: &str = "AbleToScale";
+const ACTIVE: &str = "ScalingActive";
+const LIMITED: &str = "ScalingLimited";
+
+pub async fn run(context: Context) {
+    let controller = Arc::new(Controller {
+        autoscalers: context.informers.of(&resources::HORIZONTAL_POD_AUTOSCALERS),
+        pods: context.informers.of(&resources::PODS),
+        state: Mutex::default(),
+        recorder: context.events.recorder("horizontal-pod-autoscaler"),
+        context,
+    });
+    controller.autoscalers.synced().await;
+    controller.pods.synced().await;
+    let queue = Queue::new();
+    controller.autoscalers.listen({
+        let (queue, context) = (queue.clone(), controller.context.clone());
+        move |change| {
+            let spec = |object: &Option<Arc<Value>>| object.as_ref().map(|object| object["spec"].clone());
+            if context.acts_on(change.object()) && spec(&change.old) != spec(&change.new) {
+                queue.add(change.key.clone());
+            }
+        }
+    });
+    queue
+        .work("autoscalers", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { Ok(controller.sync(&key).await) }
+        })
+        .await;
+}
+
+struct Controller {
+    autoscalers: Arc<Cache>,
+    pods: Arc<Cache>,
+    state: Mutex<HashMap<Key, Remembered>>,
+    recorder: Recorder,
+    context: Context,
+}
+
+#[derive(Default)]
+struct Remembered {
+    history: History,
+    /// Of the pods of its target.
+    selector: Option<LabelSelector>,
+}
+
+/// One look at an autoscaler.
+struct Round {
+    key: Key,
+    /// As it is to be written.
+    autoscaler: Value,
+    now: Timestamp,
+}
+
+impl Round {
+    fn set(&mut self, r#type: &str, status: bool, reason: &str, message: impl Into<String>) {
+        let condition = json!({
+            "type": r#type,
+            "status": if status { "True" } else { "False" },
+            "reason": reason,
+            "message": message.into(),
+        });
+        conditions::set_in(&mut self.autoscaler, condition, &self.now.to_time());
+    }
+
+    fn set_counts(&mut self, current: i64, desired: i64, statuses: Option<Vec<Value>>, rescaled: bool) {
+        let old = self.autoscaler["status"].take();
+        let mut status = json!({"currentReplicas": current, "desiredReplicas": desired});
+        status["currentMetrics"] = statuses.map_or(Value::Null, Value::from);
+        for field in ["lastScaleTime", "conditions"] {
+            if let Some(value) = old.get(field) {
+                status[field] = value.clone();
+            }
+        }
+        if rescaled {
+            status["lastScaleTime"] = self.now.to_time().into();
+        }
+        self.autoscaler["status"] = status;
+    }
+}
+
+/// Whether two statuses mean the same: what is zero or empty goes without saying.
+fn means_the_same(one: &Value, other: &Value) -> bool {
+    let said = |status: &Value| -> Vec<(String, Value)> {
+        let fields = status.as_object().into_iter().flatten();
+        let says = |value: &Value| match value {
+            Value::Null => false,
+            Value::Array(values) => !values.is_empty(),
+            value => *value != 0,
+        };
+        fields.filter(|(_, value)| says(value)).map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    said(one) == said(other)
+}
+
+impl Controller {
+    fn state(&self) -> MutexGuard<'_, HashMap<Key, Remembered>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn sync(&self, key: &Key) -> Next {
+        let Some(autoscaler) = self.autoscalers.get(key).filter(|found| self.context.acts_on(found)) else {
+            self.state().remove(key);
+            return Next::Done;
+        };
+        let now = self.context.clock.now();
+        let mut round = Round { key: key.clone(), autoscaler: autoscaler.as_ref().clone(), now };
+        if !round.autoscaler["status"].is_object() {
+            round.autoscaler["status"] = json!({});
+        }
+        if let Err(problem) = self.scale(&mut round).await {
+            tracing::debug!(%problem, %key, "an autoscaler could not do all it should");
+        }
+        if !means_the_same(&round.autoscaler["status"], &autoscaler["status"]) {
+            let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
+            match self.context.world().update_status(kind, &round.autoscaler).await {
+                Ok(written) => self.autoscalers.wrote(&written),
+                Err(status) if matches!(status.reason(), "NotFound" | "Conflict") => {}
+                Err(status) => self.warn(&round, "FailedUpdateStatus", status.message()),
+            }
+        }
+        Next::After(self.context.settings.horizontal_pod_autoscaler_sync_period)
+    }
+
+    fn warn(&self, round: &Round, reason: &str, message: &str) {
+        self.recorder.warning(&resources::HORIZONTAL_POD_AUTOSCALERS, &round.autoscaler, reason, message);
+    }
+
+    /// Fails with what is also said in events and conditions.
+    async fn scale(&self, round: &mut Round) -> Result<(), String> {
+        let (resource, target, scale) = match self.target(round).await {
+            Ok(found) => found,
+            Err(problem) => {
+                self.warn(round, "FailedGetScale", &problem);
+                let message =
+                    format!("the HPA controller was unable to get the target's current scale: {problem}");
+                round.set(ABLE, false, "FailedGetScale", message);
+                return Err(problem);
+            }
+        };
+        let message = "the HPA controller was able to get the target's current scale";
+        round.set(ABLE, true, "SucceededGetScale", message);
+        let current = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+        self.state().entry(round.key.clone()).or_default().history.begin(current, round.now);
+        let spec = round.autoscaler["spec"].clone();
+        let least = spec["minReplicas"].as_i64().unwrap_or(1);
+        let most = spec["maxReplicas"].as_i64().unwrap_or(0);
+        let mut problem = None;
+        let mut statuses = None;
+        let (desired, reason) = match () {
+            () if current == 0 => {
+                let message = "scaling is disabled since the replica count of the target is zero";
+                round.set(ACTIVE, false, "ScalingDisabled", message);
+                (0, String::new())
+            }
+            () if current > most => (most, "Current number of replicas above Spec.MaxReplicas".into()),
+            () if current < least => (least, "Current number of replicas below Spec.MinReplicas".into()),
+            () => {
+                let wanted = self.wanted(round, &spec, &scale, current, &mut statuses, &mut problem).await;
+                let (wanted, metric) = match wanted {
+                    Ok(found) => found,
+                    Err(problem) => {
+                        let before = round.autoscaler["status"]["desiredReplicas"].as_i64().unwrap_or(0);
+                        round.set_counts(current, before, statuses, false);
+                        self.warn(round, "FailedComputeMetricsReplicas", &problem);
+                        return Err(problem);
+                    }
+                };
+                let reason = match wanted > current {
+                    true => format!("{metric} above target"),
+                    false => "All metrics below target".into(),
+                };
+                (self.settle(round, &spec, Wish { current, desired: wanted, least, most }), reason)
+            }
+        };
+        if desired == current {
+            round.set_counts(current, current, statuses, false);
+            return problem.map_or(Ok(()), Err);
+        }
+        if let Err(status) = self.rescale(&resource, &target, scale, desired).await {
+            let words = status.message();
+            let message = format!("New size: {desired}; reason: {reason}; error: {words}");
+            self.warn(round, "FailedRescale", &message);
+            let message = format!("the HPA controller was unable to update the target scale: {words}");
+            round.set(ABLE, false, "FailedUpdateScale", message);
+            let before = round.autoscaler["status"]["desiredReplicas"].as_i64().unwrap_or(0);
+            round.set_counts(current, before, statuses, false);
+            return Err(words.to_string());
+        }
+        let message = format!("the HPA controller was able to update the target scale to {desired}");
+        round.set(ABLE, true, "SucceededRescale", message);
+        let message = format!("New size: {desired}; reason: {reason}");
+        let kind = &resources::HORIZONTAL_POD_AUTOSCALERS;
+        self.recorder.normal(kind, &round.autoscaler, "SuccessfulRescale", message);
+        let behaviour = &spec["behavior"];
+        self.state()
+            .entry(round.key.clone())
+            .or_default()
+            .history
+            .changed(behaviour, current, desired, round.now);
+        round.set_counts(current, desired, statuses, true);
+        problem.map_or(Ok(()), Err)
+    }
+
+    async fn target(&self, round: &Round) -> Result<(Resource, Key, Value), String> {
+        let world = self.context.world();
+        let reference = &round.autoscaler["spec"]["scaleTargetRef"];
+        let text = |field: &str| reference[field].as_str().unwrap_or_default();
+        let (kind, api_version) = (text("kind"), text("apiVersion"));
+        let found = scale::resource_of(world, &round.key.workspace, api_version, kind).await;
+        let (resource, _) = found.map_err(|problem| match object::split_api_version(api_version) {
+            // Any version would do.
+            Some((group, _)) if problem.starts_with("no matches for kind") => {
+                format!("no matches for kind \"{kind}\" in group \"{group}\"")
+            }
+            _ => problem,
+        })?;
+        let target = round.key.beside(text("name"));
+        match scale::read(world, &resource, &target).await {
+            Ok(scale) => Ok((resource, target, scale)),
+            Err(status) => Err(status.message().to_string()),
+        }
+    }
+
+    /// How many pods the metrics ask for, and which of them does.
+    async fn wanted(
+        &self,
+        round: &mut Round,
+        spec: &Value,
+        scale: &Value,
+        current: i64,
+        statuses: &mut Option<Vec<Value>>,
+        problem: &mut Option<String>,
+    ) -> Result<(i64, String), String> {
+        let said = scale["status"]["selector"].as_str().unwrap_or_default();
+        let selector = self.selector(round, said)?;
+        let mut pods = self.pods.list(&round.key.workspace, &round.key.namespace);
+        pods.retain(|pod| selector.matches(|label| object::label(pod, label)));
+        self.is_unambiguous(round, said, selector, &pods)?;
+        let settings = &self.context.settings;
+        let tolerance = |rules: &Value| {
+            let said = amount(&rules["tolerance"]).and_then(|millis| i32::try_from(millis).ok());
+            said.map_or(settings.horizontal_pod_autoscaler_tolerance, |millis| f64::from(millis) / 1000.0)
+        };
+        let rules = &spec["behavior"];
+        let situation = Situation {
+            pods: &pods,
+            current,
+            tolerance: Tolerance { down: tolerance(&rules["scaleDown"]), up: tolerance(&rules["scaleUp"]) },
+            start: Start {
+                initialization: settings.horizontal_pod_autoscaler_cpu_initialization_period,
+                readiness_delay: settings.horizontal_pod_autoscaler_initial_readiness_delay,
+            },
+            now: round.now,
+        };
+        let metrics = Metrics { world: self.context.world(), autoscaler: &round.key };
+        let replicas = scale["status"]["replicas"].as_i64().unwrap_or(0);
+        let mut asked = Vec::new();
+        for metric in spec["metrics"].as_array().into_iter().flatten() {
+            let answer = proposal::ask(&metrics, &situation, metric, replicas, said).await;
+            if let Err(Failure { reason, problem, .. }) = &answer {
+                self.warn(round, reason, problem);
+            }
+            asked.push(answer);
+        }
+        let summary = proposal::sum_up(asked, current);
+        *statuses = Some(summary.statuses);
+        match summary.outcome {
+            Ok((replicas, metric)) => {
+                let message =
+                    format!("the HPA was able to successfully calculate a replica count from {metric}");
+                round.set(ACTIVE, true, "ValidMetricFound", message);
+                *problem = summary.problem;
+                Ok((replicas, metric))
+            }
+            Err(failure) => {
+                let message = format!("the HPA was unable to compute the replica count: {}", failure.problem);
+                round.set(ACTIVE, false, failure.reason, message);
+                Err(summary.problem.unwrap_or_default())
+            }
+        }
+    }
+
+    fn selector(&self, round: &mut Round, said: &str) -> Result<LabelSelector, String> {
+        if said.is_empty() {
+            let problem = "selector is required";
+            self.warn(round, "SelectorRequired", problem);
+            round.set(ACTIVE, false, "InvalidSelector", "the HPA target's scale is missing a selector");
+            return Err(problem.into());
+        }
+        LabelSelector::parse(said).map_err(|problem| {
+            let problem =
+                format!("couldn't convert selector into a corresponding internal selector object: {problem}");
+            self.warn(round, "InvalidSelector", &problem);
+            round.set(ACTIVE, false, "InvalidSelector", problem.clone());
+            problem
+        })
+    }
+
+    /// Pods that two autoscalers look after would be pulled in two directions.
+    fn is_unambiguous(
+        &self,
+        round: &mut Round,
+        said: &str,
+        selector: LabelSelector,
+        pods: &[Arc<Value>],
+    ) -> Result<(), String> {
+        let target = round.autoscaler["spec"]["scaleTargetRef"].clone();
+        let rivals: Vec<String> = {
+            let mut state = self.state();
+            state.entry(round.key.clone()).or_default().selector = Some(selector);
+            let selects = |other: &Arc<Value>| {
+                // One that was not looked at yet may well say the same.
+                let selector = state.get(&Key::of(other)).and_then(|remembered| remembered.selector.as_ref());
+                other["spec"]["scaleTargetRef"] == target
+                    || selector.is_some_and(|own| {
+                        pods.iter().any(|pod| own.matches(|label| object::label(pod, label)))
+                    })
+            };
+            let near = self.autoscalers.list(&round.key.workspace, &round.key.namespace);
+            let place = |other: &Arc<Value>| format!("{}/{}", object::namespace(other), object::name(other));
+            near.iter().filter(|other| !pods.is_empty() && selects(other)).map(place).collect()
+        };
+        if rivals.len() < 2 {
+            return Ok(());
+        }
+        let problem =
+            format!("pods by selector {said} are controlled by multiple HPAs: [{}]", rivals.join(" "));
+        self.warn(round, "AmbiguousSelector", &problem);
+        round.set(ACTIVE, false, "AmbiguousSelector", problem.clone());
+        Err(problem)
+    }
+
+    fn settle(&self, round: &mut Round, spec: &Value, wish: Wish) -> i64 {
+        let window = self.context.settings.horizontal_pod_autoscaler_downscale_stabilization;
+        let settled = {
+            let mut state = self.state();
+            let history = &mut state.entry(round.key.clone()).or_default().history;
+            history.settle(wish, &spec["behavior"], window, round.now)
+        };
+        round.set(ABLE, true, settled.able.0, settled.able.1);
+        let (limited, reason, message) = settled.limited;
+        round.set(LIMITED, limited, reason, message);
+        settled.replicas
+    }
+
+    async fn rescale(
+        &self,
+        resource: &Resource,
+        target: &Key,
+        mut scale: Value,
+        desired: i64,
+    ) -> Result<(), Status> {
+        let world = self.context.world();
+        let mut outcome = Ok(());
+        for _ in 0..ATTEMPTS {
+            scale["spec"]["replicas"] = desired.into();
+            outcome = match scale::write(world, resource, target, &scale).await {
+                Err(status) if status.reason() == "Conflict" => Err(status),
+                other => return other.map(drop),
+            };
+            scale = scale::read(world, resource, target).await?;
+        }
+        outcome
+    }
+}

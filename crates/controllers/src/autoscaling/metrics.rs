@@ -1,0 +1,243 @@
+//! What is measured, from the three APIs that say so.
+
+use std::time::Duration;
+
+use atoll_informer::{Key, World};
+use atoll_meta::time::{self, Timestamp};
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::Value;
+
+use super::usage::{Sample, Samples, amount};
+use crate::scale;
+
+const RESOURCE_METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
+const CUSTOM_METRICS: &str = "/apis/custom.metrics.k8s.io";
+const EXTERNAL_METRICS: &str = "/apis/external.metrics.k8s.io/v1beta1";
+/// The time that a metric is about, where it does not say so.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Asks in the name of an autoscaler.
+pub struct Metrics<'a> {
+    pub world: &'a World,
+    pub autoscaler: &'a Key,
+}
+
+impl Metrics<'_> {
+    async fn get(&self, path: &str, what: &str) -> Result<Value, String> {
+        let root = self.world.root(&self.autoscaler.workspace).map_err(|status| words(&status, what))?;
+        self.world.client().get(&format!("{root}{path}")).await.map_err(|status| words(&status, what))
+    }
+
+    /// What pods use of a resource, or one container in each of them.
+    pub async fn of_resource(
+        &self,
+        resource: &str,
+        selector: &str,
+        container: &str,
+    ) -> Result<Samples, String> {
+        let namespace = &self.autoscaler.namespace;
+        let path =
+            format!("{RESOURCE_METRICS}/namespaces/{namespace}/pods?labelSelector={}", encoded(selector));
+        let list = self
+            .get(&path, "get pods.metrics.k8s.io")
+            .await
+            .map_err(|problem| format!("unable to fetch metrics from resource metrics API: {problem}"))?;
+        let items = items(&list);
+        if items.is_empty() {
+            return Err("no metrics returned from resource metrics API".into());
+        }
+        Ok(items.iter().filter_map(|item| of_pod(item, resource, container)).collect())
+    }
+
+    /// A metric of pods.
+    pub async fn of_pods(&self, metric: &str, pods: &str, labels: &Value) -> Result<Samples, String> {
+        let fetched = async {
+            let base = self.custom_base().await?;
+            let selector = LabelSelector::from_object(labels)?.to_string();
+            let path = format!(
+                "{base}/namespaces/{}/pods/*/{metric}?labelSelector={}&metricLabelSelector={}",
+                self.autoscaler.namespace,
+                encoded(pods),
+                encoded(&selector)
+            );
+            self.get(&path, &format!("get pods.custom.metrics.k8s.io *{metric}")).await
+        };
+        let list = fetched.await.map_err(unfetched_custom)?;
+        let items = items(&list);
+        if items.is_empty() {
+            return Err("no metrics returned from custom metrics API".into());
+        }
+        let sample = |item: &Value| {
+            let name = item["describedObject"]["name"].as_str()?.to_string();
+            let seconds = item["windowSeconds"].as_i64().or_else(|| item["window"].as_i64());
+            let window = seconds.map_or(WINDOW, |seconds| Duration::from_secs(seconds.unsigned_abs()));
+            Some((name, Sample { value: amount(&item["value"])?, at: timestamp(item), window }))
+        };
+        Ok(items.iter().filter_map(sample).collect())
+    }
+
+    /// A metric of an object of the same namespace, or of the namespace itself.
+    pub async fn of_object(&self, metric: &str, reference: &Value, labels: &Value) -> Result<i64, String> {
+        let text = |field: &str| reference[field].as_str().unwrap_or_default();
+        let (kind, name, api_version) = (text("kind"), text("name"), text("apiVersion"));
+        let namespace = &self.autoscaler.namespace;
+        let fetched = async {
+            let base = self.custom_base().await?;
+            let selector = encoded(&LabelSelector::from_object(labels)?.to_string());
+            let place = match (kind, object::split_api_version(api_version)) {
+                ("Namespace", None | Some(("", _))) => format!("namespaces/{namespace}/metrics"),
+                _ => {
+                    let version = if api_version.is_empty() { "v1" } else { api_version };
+                    let (resource, _) =
+                        scale::resource_of(self.world, &self.autoscaler.workspace, version, kind).await?;
+                    format!("namespaces/{namespace}/{}/{name}", scale::group_resource(&resource))
+                }
+            };
+            self.get(
+                &format!("{base}/{place}/{metric}?metricLabelSelector={selector}"),
+                "get custom.metrics.k8s.io",
+            )
+            .await
+        };
+        let answer = fetched.await.map_err(unfetched_custom)?;
+        let value = items(&answer).first().unwrap_or(&answer)["value"].clone();
+        amount(&value).ok_or_else(|| unfetched_custom("the metric has no value".into()))
+    }
+
+    /// All values of a metric that is nobody's in the cluster.
+    pub async fn external(&self, metric: &str, labels: &Value) -> Result<Vec<i64>, String> {
+        let selector = LabelSelector::from_object(labels)?.to_string();
+        let namespace = &self.autoscaler.namespace;
+        let path = format!(
+            "{EXTERNAL_METRICS}/namespaces/{namespace}/{metric}?labelSelector={}",
+            encoded(&selector)
+        );
+        let list = self
+            .get(&path, &format!("get {metric}.external.metrics.k8s.io"))
+            .await
+            .map_err(|problem| format!("unable to fetch metrics from external metrics API: {problem}"))?;
+        let items = items(&list);
+        if items.is_empty() {
+            return Err("no metrics returned from external metrics API".into());
+        }
+        Ok(items.iter().filter_map(|item| amount(&item["value"])).collect())
+    }
+
+    /// The newest version of the API that is there.
+    async fn custom_base(&self) -> Result<String, String> {
+        let missing = || "no custom metrics API (custom.metrics.k8s.io) registered".to_string();
+        let group = self.get(CUSTOM_METRICS, "").await.map_err(|_| missing())?;
+        let served = |version: &&str| {
+            group["versions"].as_array().into_iter().flatten().any(|known| known["version"] == **version)
+        };
+        let version = ["v1beta2", "v1beta1"].into_iter().find(served).ok_or_else(missing)?;
+        Ok(format!("{CUSTOM_METRICS}/{version}"))
+    }
+}
+
+fn unfetched_custom(problem: String) -> String {
+    format!("unable to fetch metrics from custom metrics API: {problem}")
+}
+
+/// A path that nobody serves is told with what was asked for.
+fn words(status: &Status, what: &str) -> String {
+    const NOBODY: &str = "the server could not find the requested resource";
+    match status.message() {
+        NOBODY => format!("{NOBODY} ({what})"),
+        message => message.to_string(),
+    }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list["items"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn timestamp(item: &Value) -> Timestamp {
+    let said = item["timestamp"].as_str().and_then(|said| time::parse(said).ok());
+    said.unwrap_or(Timestamp::new(0, 0))
+}
+
+fn of_pod(item: &Value, resource: &str, container: &str) -> Option<(String, Sample)> {
+    let containers = item["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let usage = |container: &Value| amount(&container["usage"][resource]);
+    let value = match container {
+        "" if containers.is_empty() => return None,
+        "" => containers.iter().map(usage).sum::<Option<i64>>()?,
+        name => usage(containers.iter().find(|container| container["name"] == name)?)?,
+    };
+    let window = item["window"].as_str().and_then(duration).unwrap_or_default();
+    Some((object::name(item).to_string(), Sample { value, at: timestamp(item), window }))
+}
+
+/// `1m30.5s`, as Go writes it.
+fn duration(text: &str) -> Option<Duration> {
+    let (mut sum, mut number) = (0.0, String::new());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character.is_ascii_digit() || character == '.' {
+            number.push(character);
+            continue;
+        }
+        let unit = match (character, rest.peek()) {
+            ('h', _) => 3600.0,
+            ('m', Some('s')) => {
+                rest.next();
+                0.001
+            }
+            ('m', _) => 60.0,
+            ('s', _) => 1.0,
+            _ => return None,
+        };
+        sum += number.parse::<f64>().ok()? * unit;
+        number.clear();
+    }
+    (number.is_empty() || number == "0").then(|| Duration::try_from_secs_f64(sum).ok())?
+}
+
+/// As a value in a query.
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, expected) in [
+            ("30s", Some(30_000)),
+            ("1m30.5s", Some(90_500)),
+            ("250ms", Some(250)),
+            ("1h0m0s", Some(3_600_000)),
+            ("0", Some(0)),
+            ("x", None),
+            ("30", None),
+        ] {
+            assert_eq!(duration(text), expected.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn pods_use_what_their_containers_use() {
+        let item = json!({
+            "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "30s",
+            "containers": [{"name": "a", "usage": {"cpu": "250m"}}, {"name": "b", "usage": {"cpu": "1", "memory": "1Ki"}}],
+        });
+        for (resource, container, expected) in [
+            ("cpu", "", Some(1250)),
+            ("cpu", "a", Some(250)),
+            ("memory", "", None),
+            ("memory", "b", Some(1_024_000)),
+            ("cpu", "x", None),
+        ] {
+            let value = of_pod(&item, resource, container).map(|(_, sample)| sample.value);
+            assert_eq!(value, expected, "{resource} of {container}");
+        }
+    }
+}
