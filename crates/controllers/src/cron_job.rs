@@ -50,7 +50,7 @@ pub async fn run(context: Context) {
         context,
     });
     let queue = Queue::new();
-    wake::itself(&controller.crons, &queue);
+    controller.wake(&queue);
     wake::managers(&controller.jobs, &controller.crons, &queue);
     controller.crons.synced().await;
     controller.jobs.synced().await;
@@ -63,6 +63,25 @@ pub async fn run(context: Context) {
 }
 
 impl Controller {
+    /// Wakes a CronJob that comes, changes or goes. One with another schedule is looked at when that says so: what it
+    /// would have started before is not started now.
+    fn wake(self: &Arc<Self>, queue: &Queue) {
+        // What is in the cache must not keep the cache.
+        let (controller, queue) = (Arc::downgrade(self), queue.clone());
+        self.crons.listen(move |change| {
+            if let (Some(old), Some(new)) = (&change.old, &change.new)
+                && let Some(controller) = controller.upgrade()
+                && ["schedule", "timeZone"].iter().any(|field| old["spec"][*field] != new["spec"][*field])
+                && let Ok(schedule) = controller.schedule(new)
+            {
+                let delay = until_next(new, &new["status"], &schedule, controller.context.clock.now());
+                queue.add_after(change.key.clone(), delay);
+            } else {
+                queue.add(change.key.clone());
+            }
+        });
+    }
+
     async fn sync(&self, key: Key) -> Result<Next, Status> {
         let Some(cron) = self.crons.get(&key).filter(|cron| self.context.acts_on(cron)) else {
             return Ok(Next::Done);
@@ -100,7 +119,7 @@ impl Controller {
             Then::Rest => Ok(Next::Done),
             Then::Look(delay) => Ok(Next::After(delay)),
             Then::Start(at) => match (self.start(&cron, at, &mut status).await, &seen.schedule) {
-                (Ok(true), Ok(schedule)) => Ok(Next::After(until_next(&seen, &status, schedule))),
+                (Ok(true), Ok(schedule)) => Ok(Next::After(until_next(&cron, &status, schedule, seen.now))),
                 (outcome, _) => outcome.map(|_| Next::Done),
             },
         };

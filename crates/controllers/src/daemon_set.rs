@@ -17,7 +17,7 @@ use atoll_informer::{Cache, Change, Key, Next, Queue, World, resources};
 use atoll_meta::{LabelSelector, Status, object};
 use serde_json::{Value, json};
 
-use self::placement::pin;
+use self::placement::{Wishes, pin};
 use self::reconcile::{
     Changes, Observed, counts, manage, min_ready_seconds, roll, status, template_generation,
 };
@@ -30,7 +30,7 @@ use crate::wake;
 
 /// Sets that are looked at together.
 const AT_ONCE: usize = 4;
-/// What happens to many nodes is looked at once.
+/// What happens to many nodes or pods is looked at once.
 const BATCH: Duration = Duration::from_millis(50);
 /// Pods that are made or deleted at most before a set is looked at again.
 const AT_MOST: usize = 250;
@@ -69,16 +69,9 @@ pub async fn run(context: Context) {
     });
     let queue = Queue::new();
     wake::itself(&controller.sets, &queue);
-    wake::owners(&controller.pods, &controller.sets, &queue);
+    wake::owners_after(&controller.pods, &controller.sets, &queue, BATCH);
     wake::owners(&controller.history.cache, &controller.sets, &queue);
-    let (sets, waking) = (controller.sets.clone(), queue.clone());
-    controller.nodes.listen(move |change| {
-        if matters(change) {
-            for set in sets.list(&change.key.workspace, "") {
-                waking.add_after(Key::of(&set), BATCH);
-            }
-        }
-    });
+    wake_for_nodes(&controller, &queue);
     for cache in [&controller.sets, &controller.pods, &controller.nodes, &controller.history.cache] {
         cache.synced().await;
     }
@@ -88,6 +81,40 @@ pub async fn run(context: Context) {
             async move { controller.sync(key).await }
         })
         .await;
+}
+
+/// Wakes the sets for which a node that comes, changes or goes makes a difference to their pods.
+fn wake_for_nodes(controller: &Controller, queue: &Queue) {
+    let (sets, queue) = (controller.sets.clone(), queue.clone());
+    let (pods, on_node) = (controller.pods.clone(), controller.pods.index(node_of));
+    controller.nodes.listen(move |change| {
+        if !matters(change) {
+            return;
+        }
+        let there = pods.found(on_node, &place(&change.key, &change.key.name));
+        for set in sets.list(&change.key.workspace, "") {
+            let has_pod = there.iter().any(|pod| claim::is_managed_by(pod, object::uid(&set)));
+            let is_concerned = change.new.as_deref().is_none_or(|node| {
+                let fit = Wishes::of(&set).fit(node);
+                let was_astray = set["status"]["numberMisscheduled"].as_i64().unwrap_or(0) > 0;
+                if has_pod { !fit.should_continue || was_astray } else { fit.should_run }
+            });
+            if is_concerned {
+                queue.add_after(Key::of(&set), BATCH);
+            }
+        }
+    });
+}
+
+/// The word under which [`node_of`] finds the pods of a node.
+fn place(key: &Key, node: &str) -> String {
+    format!("{}/{node}", key.workspace)
+}
+
+/// An index of pods by the node that they are on.
+fn node_of(pod: &Value) -> Vec<String> {
+    let node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty());
+    node.map(|node| place(&Key::of(pod), node)).into_iter().collect()
 }
 
 /// Nodes say every few seconds that they are well; only what pods may want of them is of interest.

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use atoll_informer::{Cache, Key, Queue, World, resources};
+use atoll_informer::{Cache, Change, Key, Queue, World, resources};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -38,8 +38,8 @@ pub(crate) use self::status::finished;
 
 /// Jobs that are looked at together.
 const AT_ONCE: usize = 8;
-/// What happens to many pods is looked at once.
-const BATCH: Duration = Duration::from_millis(100);
+/// What happens to many pods is looked at once, so that those which fail together are seen to.
+const BATCH: Duration = Duration::from_secs(1);
 /// Who manages jobs that do not say otherwise.
 const OURSELVES: &str = "kubernetes.io/job-controller";
 
@@ -73,7 +73,11 @@ pub async fn run(context: Context) {
         context,
     });
     let (queue, orphans) = (Queue::new(), Queue::new());
-    wake::itself(&controller.jobs, &queue);
+    let waking = queue.clone();
+    controller.jobs.listen(move |change| match can_wait(change) {
+        true => waking.add_after(change.key.clone(), BATCH),
+        false => waking.add(change.key.clone()),
+    });
     wake::owners_after(&controller.pods, &controller.jobs, &queue, BATCH);
     controller.wake_orphans(&orphans);
     controller.jobs.synced().await;
@@ -89,6 +93,19 @@ pub async fn run(context: Context) {
             async move { controller.free(key).await }
         }),
     );
+}
+
+/// What changes in a status is mostly what we wrote there; what people want is looked at at once.
+fn can_wait(change: &Change) -> bool {
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            object::generation(old) == object::generation(new)
+                && object::uid(old) == object::uid(new)
+                && !is_finished(new)
+                && object::is_being_deleted(old) == object::is_being_deleted(new)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a job is somebody else's to run.

@@ -30,8 +30,7 @@ pub fn owners_after(children: &Cache, owners: &Arc<Cache>, queue: &Queue, delay:
         }
         let Some(orphan) = new.filter(|new| object::controller_of(new).is_none()) else { return };
         let is_news = old.is_none_or(|old| {
-            let labels = |of: &Value| of["metadata"]["labels"].clone();
-            object::controller_of(old).is_some() || labels(old) != labels(orphan)
+            object::controller_of(old).is_some() || old["metadata"]["labels"] != orphan["metadata"]["labels"]
         });
         if is_news {
             for key in who_select(&owners, orphan) {

@@ -197,8 +197,8 @@ impl Plan {
         let spec = &seen.cron["spec"];
         let text = spec["schedule"].as_str().unwrap_or_default();
         let deadline = spec["startingDeadlineSeconds"].as_i64();
-        let later = Then::Look(until_next(seen, &self.status, schedule));
-        let recent = match recent(seen, &self.status, schedule, deadline) {
+        let later = Then::Look(until_next(seen.cron, &self.status, schedule, seen.now));
+        let recent = match recent(seen.cron, &self.status, schedule, deadline, seen.now) {
             Ok(recent) => recent,
             Err(why) => {
                 self.warn("InvalidSchedule", format!("invalid schedule: {text} : {why}"));
@@ -242,13 +242,14 @@ struct Recent {
 }
 
 fn recent(
-    seen: &Observed<'_>,
+    cron: &Value,
     status: &Value,
     schedule: &Schedule,
     deadline: Option<i64>,
+    now: Timestamp,
 ) -> Result<Recent, &'static str> {
-    let now = seen.now.seconds;
-    let created = || seconds(&seen.cron["metadata"]["creationTimestamp"]);
+    let now = now.seconds;
+    let created = || seconds(&cron["metadata"]["creationTimestamp"]);
     let mut earliest = seconds(&status["lastScheduleTime"]).or_else(created).unwrap_or(0);
     if let Some(deadline) = deadline {
         earliest = earliest.max(now.saturating_sub(deadline));
@@ -276,14 +277,13 @@ fn recent(
 }
 
 /// How long it is until there may be something to start.
-pub fn until_next(seen: &Observed<'_>, status: &Value, schedule: &Schedule) -> Duration {
-    let now = seen.now.seconds;
-    let from = match recent(seen, status, schedule, None) {
+pub fn until_next(cron: &Value, status: &Value, schedule: &Schedule, now: Timestamp) -> Duration {
+    let from = match recent(cron, status, schedule, None, now) {
         Ok(Recent { time: Some(time), .. }) => time,
         Ok(Recent { earliest, missed: 0, .. }) => earliest,
-        _ => now,
+        _ => now.seconds,
     };
-    let left = crate::job::until(Timestamp::new(schedule.next(from), 0), seen.now);
+    let left = crate::job::until(Timestamp::new(schedule.next(from), 0), now);
     left + MARGIN
 }
 

@@ -1,5 +1,7 @@
 //! Pods that still have the mark when there is no job any more to count them.
 
+use std::sync::Arc;
+
 use atoll_informer::{Key, Next, Queue};
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -21,8 +23,10 @@ impl Controller {
                 orphans.add(change.key.clone());
             }
         });
-        let (pods, orphans) = (self.pods.clone(), queue.clone());
+        // Each cache would keep the other one for ever.
+        let (pods, orphans) = (Arc::downgrade(&self.pods), queue.clone());
         self.jobs.listen(move |change| {
+            let Some(pods) = pods.upgrade() else { return };
             if change.new.as_deref().is_some_and(|job| !is_finished(job)) {
                 return;
             }
