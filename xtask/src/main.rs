@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod codegen;
 mod conformance;
+mod dist;
 mod fuzz;
 mod tidy;
 
@@ -19,6 +20,7 @@ usage: cargo xtask CHORE [OPTIONS]
   bench api|apply|sim|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
   conformance a|b [--release] [--minutes 30]
                                          upstream's conformance tests: a, of an API server alone; b, with controllers
+  dist [--out target/dist]               build what is carried away: the program, an image of it, checksums
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
 ";
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&rest),
         Some("conformance") => conformance::run(&rest),
         Some("codegen") => codegen::run(&rest),
+        Some("dist") => dist::run(&rest),
         Some("fuzz") => fuzz::run(&rest),
         Some("tidy") => tidy::run(&rest),
         Some("help" | "--help" | "-h") => {

@@ -1,10 +1,11 @@
 //! A small client for the commands: one connection a request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_meta::{Status, json};
 use bytes::Bytes;
-use http::{Method, Request, Response, Uri, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -17,7 +18,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::advice::{Failure, invocation};
 use crate::kubeconfig::Context;
+
+const JSON: &str = "application/json";
 
 pub struct Client {
     /// Scheme, host and port.
@@ -28,12 +32,18 @@ pub struct Client {
     tls: Arc<ClientConfig>,
 }
 
-/// What went wrong, for a person.
+/// What went wrong.
 pub enum Problem {
     /// The server said no.
     Refused(Status),
-    Failed(String),
+    /// It has nothing to do with what was asked for.
+    Elsewhere(Failure),
+    /// It is not there, or its certificate is another one's.
+    Failed(Failure),
 }
+
+/// How long a server may take to open a connection.
+const CONNECTING: Duration = Duration::from_secs(10);
 
 impl Client {
     pub fn new(context: &Context) -> Result<Self, String> {
@@ -49,19 +59,39 @@ impl Client {
 
     /// A request whose answer is read whole, as JSON.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
+        self.call_as(method, path, JSON, body).await
+    }
+
+    /// The same for an answer of another form, such as a table.
+    pub async fn call_as(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Problem> {
         let body = body.map(json::to_vec).unwrap_or_default();
-        let response =
-            self.send(method, path, "application/json", Bytes::from(body)).await.map_err(Problem::Failed)?;
+        let response = self.exchange(method, path, accept, JSON, Bytes::from(body)).await?;
         let status = response.status();
         let collected = response.into_body().collect().await;
-        let bytes = collected.map_err(|error| Problem::Failed(error.to_string()))?.to_bytes();
+        let bytes = collected.map_err(|error| Problem::from(error.to_string()))?.to_bytes();
         let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
-        if status.is_success() {
-            return Ok(value);
+        match status.is_success() {
+            true => Ok(value),
+            false => Err(self.refusal(path, status, &value)),
         }
-        match Status::from_value(&value) {
-            Some(refusal) => Err(Problem::Refused(refusal)),
-            None => Err(Problem::Failed(format!("{}{path} answered {status}", self.origin))),
+    }
+
+    /// What an answer that is no success says.
+    pub fn refusal(&self, path: &str, status: StatusCode, answer: &Value) -> Problem {
+        match Status::from_value(answer) {
+            Some(refusal) => Problem::Refused(refusal),
+            // What there is in workspaces is refused with a Status; kube-apiserver lists the paths that it has.
+            None if status == StatusCode::NOT_FOUND => Problem::Elsewhere(Failure::new(
+                format!("{} is not an Atoll control plane: it has no {path}", self.origin),
+                "choose a context of one with --context",
+            )),
+            None => Problem::from(format!("{}{path} answered {status}", self.origin)),
         }
     }
 
@@ -72,10 +102,21 @@ impl Client {
         path: &str,
         content_type: &str,
         body: Bytes,
-    ) -> Result<Response<Incoming>, String> {
+    ) -> Result<Response<Incoming>, Problem> {
+        self.exchange(method, path, JSON, content_type, body).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Problem> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = connect(&self.origin, self.tls.clone()).await?;
+        let stream = connect(&self.origin, self.tls.clone()).await.map_err(Problem::Failed)?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
@@ -83,27 +124,52 @@ impl Client {
             .method(method)
             .uri(&uri)
             .header(header::HOST, uri.authority().map_or("", |authority| authority.as_str()))
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, accept)
             .header(header::CONTENT_TYPE, content_type);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        sender.send_request(request).await.map_err(|error| error.to_string())
+        let answer = sender.send_request(request).await;
+        answer.map_err(|error| {
+            Problem::Failed(unreachable(&self.origin, &format!("the connection broke: {error}")))
+        })
     }
 }
 
 /// A connection to the server at `origin`.
-async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, String> {
+async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
     let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
     let port = uri.port_u16().unwrap_or(443);
-    let unreachable =
-        |error: std::io::Error| format!("cannot reach {origin}: {error}; is the server running?");
-    let stream = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
-    stream.set_nodelay(true).map_err(unreachable)?;
-    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
-    TlsConnector::from(tls).connect(name, stream).await.map_err(unreachable)
+    let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
+    let opened = async {
+        let stream = TcpStream::connect((host.as_str(), port)).await?;
+        stream.set_nodelay(true)?;
+        TlsConnector::from(tls).connect(name, stream).await
+    };
+    match tokio::time::timeout(CONNECTING, opened).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(_)) => Failure::new(
+                format!("{origin} is not the server of this kubeconfig: {error}"),
+                "if its data directory was made anew, use the admin.kubeconfig in there; else choose another \
+                 context with --context",
+            ),
+            _ => unreachable(origin, &error.to_string()),
+        }),
+        Err(_) => Err(unreachable(origin, "it does not answer")),
+    }
+}
+
+fn unreachable(origin: &str, problem: &str) -> Failure {
+    Failure::new(
+        format!("cannot reach {origin}: {problem}"),
+        format!(
+            "is the server running? Start it with: {} start; or choose another context with --context",
+            invocation()
+        ),
+    )
 }
 
 /// Who we are, and whom we trust.
@@ -133,11 +199,23 @@ fn tls(context: &Context) -> Result<ClientConfig, String> {
     }
 }
 
+impl From<String> for Problem {
+    fn from(problem: String) -> Problem {
+        Problem::Failed(problem.into())
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        match problem {
+            Problem::Refused(status) => Failure::refused(&status),
+            Problem::Elsewhere(failure) | Problem::Failed(failure) => failure,
+        }
+    }
+}
+
 impl From<Problem> for String {
     fn from(problem: Problem) -> String {
-        match problem {
-            Problem::Refused(status) => status.message().to_string(),
-            Problem::Failed(message) => message,
-        }
+        Failure::from(problem).into()
     }
 }

@@ -5,23 +5,38 @@ mod sim;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::kubelets::KubeletSettings;
 use atoll_controllers::catalog::Choice;
 use atoll_registry::{PortRange, Prefix};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::completion::Shell;
+use crate::output::Shown;
+use crate::style::When;
 
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
 /// One Kubernetes API over every cluster you have.
 #[derive(Parser)]
-#[command(name = "atoll", version, disable_help_subcommand = true)]
+#[command(name = "atoll", version, disable_help_subcommand = true, after_help = AFTER_HELP)]
 pub struct Line {
     #[command(subcommand)]
     pub command: Command,
+
+    /// Colour what is shown: auto does on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    pub color: When,
 }
+
+const AFTER_HELP: &str = "\
+To begin:
+  atoll start
+  export KUBECONFIG=$PWD/atoll-data/admin.kubeconfig    (in another terminal)
+  atoll workspace create team --use
+With kubectl-atoll on the PATH the same commands are also \"kubectl atoll …\".";
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -40,6 +55,17 @@ pub enum Command {
     /// Show and replace the keys that sign tokens and encrypt the data
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Print a script that completes commands, options and names of workspaces in a shell
+    Completion {
+        /// Which shell; the first lines of the script say where to put it
+        shell: Shell,
+    },
+    /// What shells ask while one types
+    #[command(name = "__complete", hide = true, disable_help_flag = true)]
+    Complete {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
 }
 
 #[derive(Args)]
@@ -209,6 +235,8 @@ pub enum WorkspaceCommand {
         #[arg(long)]
         r#use: bool,
         #[command(flatten)]
+        shown: Shown,
+        #[command(flatten)]
         connection: Connection,
     },
     /// Switch the current context to a workspace
@@ -218,8 +246,18 @@ pub enum WorkspaceCommand {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Show the workspaces below the current one
+    /// List the workspaces in the current one
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        shown: Shown,
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Show all workspaces below the current one, as a tree
     Tree {
+        #[command(flatten)]
+        shown: Shown,
         #[command(flatten)]
         connection: Connection,
     },
@@ -274,6 +312,8 @@ pub enum KeysCommand {
     /// Show the keys that tokens are verified with, newest first
     List {
         #[command(flatten)]
+        shown: Shown,
+        #[command(flatten)]
         place: KeyPlace,
     },
     /// Make a new key and use it from now on
@@ -299,10 +339,30 @@ fn issuer(text: &str) -> Result<String, String> {
     }
 }
 
+/// What one types to get here: kubectl starts its plugins by names that begin with its own.
+pub fn invocation(arguments: &[OsString]) -> &'static str {
+    let name = arguments.first().and_then(|program| Path::new(program).file_name());
+    if name.is_some_and(|name| name == "kubectl-atoll") { "kubectl atoll" } else { "atoll" }
+}
+
+/// Ends the process with help, or with what is wrong with the arguments.
+pub fn parse(arguments: Vec<OsString>) -> Line {
+    let color = match When::of(&arguments) {
+        When::Auto => clap::ColorChoice::Auto,
+        When::Always => clap::ColorChoice::Always,
+        When::Never => clap::ColorChoice::Never,
+    };
+    let command = Line::command().bin_name(invocation(&arguments)).color(color);
+    Line::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
+}
+
 /// The arguments, with what a config file says put in front of them: what stands later on the line wins,
 /// and a flag that is set by the environment is left to it.
 pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
-    if arguments.get(1).is_none_or(|command| command != "start") {
+    let before =
+        arguments.iter().skip(1).take_while(|argument| argument.to_str().is_some_and(is_color)).count();
+    let command = before + 1;
+    if arguments.get(command).is_none_or(|name| name != "start") {
         return Ok(arguments);
     }
     let given = config_argument(&arguments).or_else(|| std::env::var_os("ATOLL_CONFIG"));
@@ -311,7 +371,7 @@ pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, Strin
     let text = std::fs::read_to_string(&shown).map_err(|error| format!("{}: {error}", shown.display()))?;
     let settings: std::collections::BTreeMap<String, serde_json::Value> =
         serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", shown.display()))?;
-    let mut merged: Vec<OsString> = arguments[..2].to_vec();
+    let mut merged: Vec<OsString> = arguments[..=command].to_vec();
     for (name, value) in settings {
         let flag = format!("--{name}");
         let variable = format!("ATOLL_{}", name.replace('-', "_").to_uppercase());
@@ -327,8 +387,13 @@ pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, Strin
         };
         merged.push(format!("{flag}={value}").into());
     }
-    merged.extend_from_slice(&arguments[2..]);
+    merged.extend_from_slice(&arguments[command + 1..]);
     Ok(merged)
+}
+
+/// The option that may stand before a command, or its value.
+fn is_color(argument: &str) -> bool {
+    argument.starts_with("--color") || When::from_str(argument, false).is_ok()
 }
 
 fn config_argument(arguments: &[OsString]) -> Option<OsString> {

@@ -1,18 +1,20 @@
 //! `atoll keys`: the keys that sign tokens of ServiceAccounts, and the key that encrypts what is on the disk.
 
 use atoll_authn::service_account::{list, retire, rotate};
+use serde_json::json;
 
+use crate::advice::{Failure, enumerate, invocation, nearest};
 use crate::command::{KeyKind, KeysCommand};
 use crate::encryption;
+use crate::output::{self, Format, Shown};
+use crate::style::Paint;
 
 pub fn run(command: KeysCommand) -> Result<(), String> {
     match command {
-        KeysCommand::List { place } => {
+        KeysCommand::List { place, shown } => {
             check(&place.data_dir)?;
             let keys = list(&place.data_dir).map_err(|error| error.to_string())?;
-            for (position, id) in keys.iter().enumerate() {
-                println!("{id}  {}", if position == 0 { "signs and verifies" } else { "verifies" });
-            }
+            output::print(&listing(&keys, shown)?);
         }
         KeysCommand::Rotate { kind: KeyKind::Tokens, place } => {
             check(&place.data_dir)?;
@@ -26,11 +28,54 @@ pub fn run(command: KeysCommand) -> Result<(), String> {
         }
         KeysCommand::Retire { id, place } => {
             check(&place.data_dir)?;
-            retire(&place.data_dir, &id).map_err(|error| error.to_string())?;
+            retire(&place.data_dir, &id).map_err(|error| not_retired(&place.data_dir, &id, &error))?;
             println!("Tokens that {id} has signed are no longer valid.");
         }
     }
     Ok(())
+}
+
+/// The newest key comes first, and signs.
+fn listing(keys: &[String], shown: Shown) -> Result<String, String> {
+    let uses = |position: usize| if position == 0 { "signs and verifies" } else { "verifies" };
+    let document = || {
+        let key =
+            |(position, id): (usize, &String)| json!({ "id": id, "signs": position == 0, "verifies": true });
+        json!({ "keys": keys.iter().enumerate().map(key).collect::<Vec<_>>() })
+    };
+    let lines = |line: &dyn Fn(usize, &str) -> String| {
+        keys.iter().enumerate().map(|(position, id)| line(position, id) + "\n").collect()
+    };
+    Ok(match shown.output {
+        None => lines(&|position, id| format!("{id}  {}", uses(position))),
+        Some(Format::Name) => lines(&|_, id| id.to_string()),
+        Some(Format::Json) => output::json(&document()),
+        Some(Format::Yaml) => output::yaml(&document())?,
+        Some(Format::Wide) => {
+            let headers = ["ID", "USE", "ALGORITHM"].map(String::from);
+            let row = |(position, id): (usize, &String)| {
+                vec![id.clone(), uses(position).to_string(), "ES256".to_string()]
+            };
+            let rows: Vec<_> = keys.iter().enumerate().map(row).collect();
+            output::table(&headers, &rows, Paint::stdout())
+        }
+    })
+}
+
+fn not_retired(directory: &std::path::Path, id: &str, error: &dyn std::fmt::Display) -> Failure {
+    let keys = list(directory).unwrap_or_default();
+    let next = match keys.iter().position(|key| key == id) {
+        Some(0) => format!("make another one sign first: {} keys rotate tokens", invocation()),
+        Some(_) => return error.to_string().into(),
+        None => {
+            let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+            match nearest(id, names.iter().copied()) {
+                Some(name) => format!("did you mean {name}?"),
+                None => format!("the keys are {}", enumerate(&names)),
+            }
+        }
+    };
+    Failure::new(error.to_string(), next)
 }
 
 /// A typo must not make keys in a new place.
@@ -38,7 +83,8 @@ fn check(directory: &std::path::Path) -> Result<(), String> {
     match directory.join("service-account.key").exists() {
         true => Ok(()),
         false => {
-            Err(format!("{} is not a data directory of Atoll; name it with --data-dir", directory.display()))
+            let what = format!("{} is not a data directory of Atoll", directory.display());
+            Err(Failure::new(what, "name the one of the server with --data-dir").into())
         }
     }
 }

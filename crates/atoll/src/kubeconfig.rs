@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::advice::{Failure, enumerate, invocation, nearest};
 use crate::command::Connection;
 
 /// Name of the extension that says where the administrator of a simulated cluster reaches it, whatever it suffers.
@@ -98,10 +99,16 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    pub fn load(connection: &Connection) -> Result<Self, String> {
+    pub fn load(connection: &Connection) -> Result<Self, Failure> {
         let path = connection.kubeconfig.clone().map_or_else(default_path, Ok)?;
         let text = std::fs::read_to_string(&path).map_err(|error| {
-            format!("{}: {error}; name a kubeconfig with --kubeconfig or $KUBECONFIG", path.display())
+            Failure::new(
+                format!("no kubeconfig: {}: {error}", path.display()),
+                format!(
+                    "name one with --kubeconfig or $KUBECONFIG; {} start writes admin.kubeconfig into its data directory",
+                    invocation()
+                ),
+            )
         })?;
         let content: Value =
             serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -120,13 +127,42 @@ impl Kubeconfig {
         &self.context
     }
 
-    pub fn context(&self) -> Result<Context, String> {
-        let context = &named(&self.content["contexts"], &self.context)
-            .ok_or_else(|| format!("{} has no context {:?}", self.path.display(), self.context))?["context"];
+    /// The names of all contexts.
+    pub fn contexts(&self) -> Vec<&str> {
+        let entries = self.content["contexts"].as_array().into_iter().flatten();
+        entries.filter_map(|entry| entry["name"].as_str()).collect()
+    }
+
+    /// The chosen context is not there.
+    fn no_context(&self) -> Failure {
+        let names = self.contexts();
+        let what = match self.context.as_str() {
+            "" => format!("{} has no current context", self.path.display()),
+            name => format!("{} has no context {name:?}", self.path.display()),
+        };
+        let next = match nearest(&self.context, names.iter().copied()) {
+            Some(name) => format!("did you mean --context {name}?"),
+            None if names.is_empty() => {
+                "it has no contexts at all; name another file with --kubeconfig".to_string()
+            }
+            None => format!("choose one with --context: it has {}", enumerate(&names)),
+        };
+        Failure::new(what, next)
+    }
+
+    pub fn context(&self) -> Result<Context, Failure> {
+        let entry = named(&self.content["contexts"], &self.context).ok_or_else(|| self.no_context())?;
+        let context = &entry["context"];
         let cluster = self.cluster(context)?;
         let user = context["user"].as_str().and_then(|name| named(&self.content["users"], name));
         let user = user.map_or(&Value::Null, |user| &user["user"]);
         let base = self.path.parent().unwrap_or(Path::new("."));
+        if user["exec"].is_object() || user["auth-provider"].is_object() {
+            return Err(Failure::new(
+                format!("context {:?} gets its credentials from another program", self.context),
+                "only certificates and tokens can be used here; choose a context with these",
+            ));
+        }
         Ok(Context {
             server: cluster["server"].as_str().unwrap_or_default().to_string(),
             control: named(&cluster["extensions"], CONTROL)
@@ -136,7 +172,7 @@ impl Kubeconfig {
             insecure: cluster["insecure-skip-tls-verify"].as_bool().unwrap_or(false),
             certificate_pem: data(user, "client-certificate", base)?,
             key_pem: data(user, "client-key", base)?,
-            token: user["token"].as_str().map(str::to_string),
+            token: token(user, base)?,
         })
     }
 
@@ -162,11 +198,24 @@ impl Kubeconfig {
     }
 }
 
+fn token(user: &Value, base: &Path) -> Result<Option<String>, String> {
+    let Some(file) = user["tokenFile"].as_str() else {
+        return Ok(user["token"].as_str().map(str::to_string));
+    };
+    let path = base.join(file);
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Some(text.trim().to_string()))
+}
+
 fn default_path() -> Result<PathBuf, String> {
-    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty())
-        && let Some(first) = std::env::split_paths(&paths).find(|path| path.exists())
-    {
-        return Ok(first);
+    if let Some(paths) = std::env::var_os("KUBECONFIG").filter(|paths| !paths.is_empty()) {
+        let mut paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
+        let first = paths.next();
+        let existing = first.iter().cloned().chain(paths).find(|path| path.exists());
+        // As for kubectl: whoever sets it does not mean the one at home.
+        if let Some(path) = existing.or(first) {
+            return Ok(path);
+        }
     }
     let home = std::env::var_os("HOME").ok_or("no home directory; name a kubeconfig with --kubeconfig")?;
     Ok(Path::new(&home).join(".kube").join("config"))

@@ -1,25 +1,29 @@
 //! `atoll`: one Kubernetes API over every cluster you have.
 
+mod advice;
 mod certificates;
 mod client;
 mod command;
+mod completion;
 mod encryption;
 mod keys;
 mod kubeconfig;
 mod kubelets;
+mod output;
 mod plane;
 mod playground;
 mod process;
 mod sim;
 mod snapshot;
 mod start;
+mod style;
 mod workspace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::command::{Command, Line};
+use crate::command::Command;
+use crate::style::{Paint, When};
 
 // Objects come and go in all sizes, from many threads: this allocator gives memory back and stays small. It has a thread
 // of its own for that: what a thread freed that then sleeps, as the store's reader does after loading, would stay.
@@ -27,8 +31,15 @@ use crate::command::{Command, Line};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let line = match command::with_config_file(std::env::args_os().collect()) {
-        Ok(arguments) => Line::parse_from(arguments),
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(words) = completion::asked_by_kubectl(&arguments) {
+        completion::answer(&words);
+        return ExitCode::SUCCESS;
+    }
+    style::choose(When::of(&arguments));
+    advice::invoked_as(command::invocation(&arguments));
+    let line = match command::with_config_file(arguments) {
+        Ok(arguments) => command::parse(arguments),
         Err(problem) => return fail(&problem),
     };
     let outcome = match line.command {
@@ -38,6 +49,14 @@ fn main() -> ExitCode {
         Command::Workspace(command) => workspace::run(command),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
+        Command::Completion { shell } => {
+            completion::script(shell);
+            Ok(())
+        }
+        Command::Complete { words } => {
+            completion::answer(&completion::words(&words));
+            Ok(())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,6 +66,6 @@ fn main() -> ExitCode {
 
 /// Problems are for the person at the terminal: one sentence, and what to do.
 fn fail(problem: &str) -> ExitCode {
-    eprintln!("error: {problem}");
+    eprintln!("{}", advice::shown(problem, Paint::stderr()));
     ExitCode::FAILURE
 }

@@ -32,8 +32,11 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     use std::os::unix::fs::OpenOptionsExt;
     let client = client(connection)?;
     let response = client.send(Method::GET, PATH, "application/json", Bytes::new()).await?;
-    if !response.status().is_success() {
-        return Err(format!("the server answered {}", response.status()));
+    let status = response.status();
+    if !status.is_success() {
+        let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let answer = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
+        return Err(client.refusal(PATH, status, &answer).into());
     }
     // Secrets are in it: private from the first byte, and in place only when it is whole.
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -67,11 +70,11 @@ async fn restore(path: &Path, connection: &Connection) -> Result<(), String> {
     let client = client(connection)?;
     let content = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let response = client.send(Method::POST, PATH, "application/x-ndjson", Bytes::from(content)).await?;
-    let success = response.status().is_success();
+    let status = response.status();
     let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
     let answer = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
-    if !success {
-        return Err(answer["message"].as_str().unwrap_or("the server refused the snapshot").to_string());
+    if !status.is_success() {
+        return Err(client.refusal(PATH, status, &answer).into());
     }
     let number = |name: &str| answer[name].as_u64().unwrap_or(0);
     println!(

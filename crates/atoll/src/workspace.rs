@@ -1,132 +1,186 @@
 //! `atoll workspace …`: a tree of workspaces, walked like directories.
 
+pub mod session;
+mod tree;
+
 use std::time::Duration;
 
-use atoll_meta::object;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Problem};
+use self::session::{ROOT, Session, WORKSPACES, encoded};
+use crate::advice::{Failure, invocation};
+use crate::client::Problem;
 use crate::command::{Connection, WorkspaceCommand};
-use crate::kubeconfig::Kubeconfig;
+use crate::output::{self, Format, Shown};
 use crate::process;
+use crate::style::Paint;
 
-const ROOT: &str = "root";
-const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+/// A table as the server makes it for kubectl, which knows how to show ages.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
     process::ask(async {
-        match command {
-            WorkspaceCommand::Create { name, r#use, connection } => create(&name, r#use, &connection).await,
-            WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
-            WorkspaceCommand::Tree { connection } => tree(&connection).await,
-            WorkspaceCommand::Delete { name, no_wait, connection } => {
-                delete(&name, no_wait, &connection).await
+        let outcome: Result<(), Failure> = async {
+            match command {
+                WorkspaceCommand::Create { name, r#use, shown, connection } => {
+                    create(&name, r#use, shown, &connection).await
+                }
+                WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
+                WorkspaceCommand::List { shown, connection } => list(shown, &connection).await,
+                WorkspaceCommand::Tree { shown, connection } => {
+                    tree::show(&Session::open(&connection)?, shown).await
+                }
+                WorkspaceCommand::Delete { name, no_wait, connection } => {
+                    delete(&name, no_wait, &connection).await
+                }
             }
         }
+        .await;
+        outcome.map_err(String::from)
     })
 }
 
-/// The control plane, and the workspace that the context is in.
-struct Session {
-    config: Kubeconfig,
-    client: Client,
-    current: String,
-}
-
-impl Session {
-    fn open(connection: &Connection) -> Result<Self, String> {
-        let config = Kubeconfig::load(connection)?;
-        let client = Client::new(&config.context()?)?;
-        let current = match client.base.strip_prefix("/clusters/") {
-            Some(path) => path.to_string(),
-            None if client.base.is_empty() => ROOT.to_string(),
-            None => return Err(format!("{}{} is not an Atoll workspace", client.origin, client.base)),
-        };
-        Ok(Session { config, client, current })
-    }
-
-    async fn call(
-        &self,
-        method: Method,
-        workspace: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, Problem> {
-        self.client.call(method, &format!("/clusters/{workspace}{path}"), body).await
-    }
-
-    async fn enter(&mut self, path: &str) -> Result<(), String> {
-        // Asking for something that every workspace has tells whether it exists.
-        self.call(Method::GET, path, "/api/v1", None).await?;
-        let server = match path {
-            ROOT => self.client.origin.clone(),
-            path => format!("{}/clusters/{path}", self.client.origin),
-        };
-        self.config.set_server(&server)?;
-        println!("The current workspace is now {path}.");
-        Ok(())
-    }
-}
-
-async fn create(name: &str, enter: bool, connection: &Connection) -> Result<(), String> {
+async fn create(name: &str, enter: bool, shown: Shown, connection: &Connection) -> Result<(), Failure> {
     let mut session = Session::open(connection)?;
     let workspace =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
-    session.call(Method::POST, &session.current, WORKSPACES, Some(&workspace)).await?;
+    let created = match session.call(Method::POST, &session.current, WORKSPACES, Some(&workspace)).await {
+        Ok(created) => created,
+        Err(problem) => return Err(not_created(&session, name, problem).await),
+    };
     let path = format!("{}:{name}", session.current);
     if enter {
-        return session.enter(&path).await;
+        point_to(&mut session, &path).await?;
     }
-    println!("Workspace {path} is ready. Enter it with: atoll workspace use {name}");
+    output::print(&match (shown.output, enter) {
+        (Some(Format::Json), _) => output::json(&created),
+        (Some(Format::Yaml), _) => output::yaml(&created)?,
+        (Some(Format::Name), _) => format!("workspace.atoll.dev/{name}\n"),
+        (None | Some(Format::Wide), true) => format!("The current workspace is now {path}.\n"),
+        (None | Some(Format::Wide), false) => {
+            format!("Workspace {path} is ready. Enter it with: {} workspace use {name}\n", invocation())
+        }
+    });
     Ok(())
 }
 
-async fn enter(path: &str, connection: &Connection) -> Result<(), String> {
-    let mut session = Session::open(connection)?;
-    let target = match path {
-        ".." => match session.current.rsplit_once(':') {
-            Some((parent, _)) => parent.to_string(),
-            None => return Err("root has no parent".into()),
-        },
-        "." => session.current.clone(),
-        path if path == ROOT || path.starts_with("root:") => path.to_string(),
-        child => format!("{}:{child}", session.current),
+async fn not_created(session: &Session, name: &str, problem: Problem) -> Failure {
+    let Problem::Refused(status) = &problem else { return problem.into() };
+    let mut failure = Failure::refused(status);
+    failure.next = match status.reason() {
+        "AlreadyExists" => Some(format!("enter it with: {} workspace use {name}", invocation())),
+        "Invalid" => {
+            valid(name).map(|name| format!("{name} would do: {} workspace create {name}", invocation()))
+        }
+        "NotFound" => return session.not_found(&session.current, problem).await,
+        _ => failure.next,
     };
-    session.enter(&target).await
+    failure
 }
 
-async fn tree(connection: &Connection) -> Result<(), String> {
-    let session = Session::open(connection)?;
-    println!("{}", session.current);
-    let mut text = String::new();
-    branches(&session, &session.current, "", &mut text).await?;
-    print!("{text}");
+/// A name that may be, made of one that may not.
+fn valid(name: &str) -> Option<String> {
+    let plain = |character: char| match character.to_ascii_lowercase() {
+        character @ ('a'..='z' | '0'..='9') => character,
+        _ => '-',
+    };
+    let name: String = name.chars().map(plain).take(63).collect();
+    let name = name.trim_matches('-');
+    (!name.is_empty()).then(|| name.to_string())
+}
+
+async fn enter(path: &str, connection: &Connection) -> Result<(), Failure> {
+    let mut session = Session::open(connection)?;
+    let target = session.resolve(path)?;
+    point_to(&mut session, &target).await?;
+    output::print(&format!("The current workspace is now {target}.\n"));
     Ok(())
 }
 
-/// Depth is the number of names in a path, which people type: recursion is safe.
-async fn branches(session: &Session, path: &str, indent: &str, text: &mut String) -> Result<(), String> {
-    let list = session.call(Method::GET, path, WORKSPACES, None).await?;
-    let items = list["items"].as_array().cloned().unwrap_or_default();
-    for (position, workspace) in items.iter().enumerate() {
-        let last = position + 1 == items.len();
-        let name = object::name(workspace);
-        let phase = workspace["status"]["phase"].as_str().unwrap_or_default();
-        let remark = if phase == "Ready" { String::new() } else { format!(" ({})", phase.to_lowercase()) };
-        text.push_str(&format!("{indent}{}{name}{remark}\n", if last { "└── " } else { "├── " }));
-        let deeper = format!("{indent}{}", if last { "    " } else { "│   " });
-        Box::pin(branches(session, &format!("{path}:{name}"), &deeper, text)).await?;
+async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
+    // Asking for something that every workspace has tells whether it exists.
+    if let Err(problem) = session.call(Method::GET, path, "/api/v1", None).await {
+        return Err(session.not_found(path, problem).await);
     }
+    let server = match path {
+        ROOT => session.client.origin.clone(),
+        path => format!("{}/clusters/{path}", session.client.origin),
+    };
+    Ok(session.config.set_server(&server)?)
+}
+
+async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
+    let session = Session::open(connection)?;
+    let path = format!("/clusters/{}{WORKSPACES}", encoded(&session.current));
+    let accept = if matches!(shown.output, None | Some(Format::Wide)) { TABLE } else { "application/json" };
+    let answer = match session.client.call_as(Method::GET, &path, accept, None).await {
+        Ok(answer) => answer,
+        Err(problem) => return Err(session.not_found(&session.current, problem).await),
+    };
+    let items = || answer["items"].as_array().into_iter().flatten();
+    let text = match shown.output {
+        Some(Format::Json) => output::json(&answer),
+        Some(Format::Yaml) => output::yaml(&answer)?,
+        Some(Format::Name) => {
+            items().map(|item| format!("workspace.atoll.dev/{}\n", atoll_meta::object::name(item))).collect()
+        }
+        None | Some(Format::Wide) => {
+            table(&answer, &session.current, shown.output.is_some(), Paint::stdout())
+        }
+    };
+    if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
+        eprintln!("There are no workspaces in {}.", session.current);
+        return Ok(());
+    }
+    output::print(&text);
     Ok(())
 }
 
-async fn delete(name: &str, no_wait: bool, connection: &Connection) -> Result<(), String> {
+/// What the server says, but for columns that are only for those who want more; these also get the path, to be used
+/// with `use`.
+fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
+    let definitions: Vec<&Value> = answer["columnDefinitions"].as_array().into_iter().flatten().collect();
+    let visible =
+        |column: usize| wide || definitions.get(column).is_some_and(|column| column["priority"] == 0);
+    let cells = |cells: &[String]| -> Vec<String> {
+        cells
+            .iter()
+            .enumerate()
+            .filter(|(column, _)| visible(*column))
+            .map(|(_, cell)| cell.clone())
+            .collect()
+    };
+    let names: Vec<String> =
+        definitions.iter().map(|column| column["name"].as_str().unwrap_or_default().to_uppercase()).collect();
+    let mut headers = cells(&names);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for row in answer["rows"].as_array().into_iter().flatten() {
+        let all: Vec<String> = row["cells"].as_array().into_iter().flatten().map(text).collect();
+        let mut shown = cells(&all);
+        if wide {
+            shown.push(format!("{current}:{}", all.first().map_or("", String::as_str)));
+        }
+        rows.push(shown);
+    }
+    if wide {
+        headers.push("PATH".to_string());
+    }
+    output::table(&headers, &rows, paint)
+}
+
+fn text(cell: &Value) -> String {
+    cell.as_str().map_or_else(|| cell.to_string(), str::to_string)
+}
+
+async fn delete(name: &str, no_wait: bool, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
-    let path = format!("{WORKSPACES}/{name}");
-    session.call(Method::DELETE, &session.current, &path, None).await?;
+    let path = format!("{WORKSPACES}/{}", encoded(name));
+    if let Err(problem) = session.call(Method::DELETE, &session.current, &path, None).await {
+        return Err(session.not_found(&format!("{}:{name}", session.current), problem).await);
+    }
     if no_wait {
-        println!("Workspace {}:{name} is being deleted.", session.current);
+        output::print(&format!("Workspace {}:{name} is being deleted.\n", session.current));
         return Ok(());
     }
     let mut shown = String::new();
@@ -144,6 +198,39 @@ async fn delete(name: &str, no_wait: bool, connection: &Connection) -> Result<()
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    println!("Workspace {}:{name} is gone.", session.current);
+    output::print(&format!("Workspace {}:{name} is gone.\n", session.current));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_valid() {
+        for (name, expected) in [
+            ("Not_A_Name", Some("not-a-name")),
+            ("-web-", Some("web")),
+            ("team 1", Some("team-1")),
+            ("___", None),
+            ("", None),
+        ] {
+            assert_eq!(valid(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn columns_for_those_who_want_more_are_left_out() {
+        let answer = json!({
+            "columnDefinitions": [
+                { "name": "Name", "priority": 0 }, { "name": "Id", "priority": 1 }, { "name": "Age", "priority": 0 },
+            ],
+            "rows": [{ "cells": ["web", "x1", "3s"] }],
+        });
+        assert_eq!(table(&answer, "root", false, Paint::PLAIN), "NAME   AGE\nweb    3s\n");
+        assert_eq!(
+            table(&answer, "root", true, Paint::PLAIN),
+            "NAME   ID   AGE   PATH\nweb    x1   3s    root:web\n"
+        );
+    }
 }

@@ -6,28 +6,61 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).output().expect("the program runs")
 }
 
+/// What a program printed, with the plugin's name for itself replaced by the program's.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("kubectl atoll", "atoll")
+}
+
 #[test]
 fn the_plugin_does_what_the_program_does() {
     let (program, plugin) = (env!("CARGO_BIN_EXE_atoll"), env!("CARGO_BIN_EXE_kubectl-atoll"));
-    let cases: [&[&str]; 3] =
-        [&["--version"], &["workspace", "tree", "--help"], &["workspace", "no such command"]];
+    let cases: [&[&str]; 4] = [
+        &["--version"],
+        &["workspace", "tree", "--help"],
+        &["workspace", "no such command"],
+        &["keys", "list", "--data-dir", "no such directory"],
+    ];
     for arguments in cases {
         let (direct, through) = (run(program, arguments), run(plugin, arguments));
         assert_eq!(through.status.code(), direct.status.code(), "{arguments:?}");
-        assert_eq!(through.stdout, direct.stdout, "{arguments:?}");
-        assert_eq!(through.stderr, direct.stderr, "{arguments:?}");
+        assert_eq!(text(&through.stdout), text(&direct.stdout), "{arguments:?}");
+        assert_eq!(text(&through.stderr), text(&direct.stderr), "{arguments:?}");
     }
     assert!(run(plugin, &["--version"]).stdout.starts_with(b"atoll "));
     assert_eq!(run(plugin, &["no such command"]).status.code(), Some(2));
+    let help = run(plugin, &["workspace", "tree", "--help"]).stdout;
+    assert!(String::from_utf8_lossy(&help).contains("Usage: kubectl atoll workspace tree"));
+}
+
+#[test]
+fn the_program_is_the_plugin_where_it_has_its_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let link = |name: &str| {
+        let path = directory.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_atoll"), &path).expect("a link");
+        path.display().to_string()
+    };
+    let help = run(&link("kubectl-atoll"), &["keys", "list", "--help"]).stdout;
+    assert!(String::from_utf8_lossy(&help).contains("Usage: kubectl atoll keys list"));
+    let asked = ["completion", ""];
+    let completed = run(&link("kubectl_complete-atoll"), &asked);
+    assert_eq!(String::from_utf8_lossy(&completed.stdout), "bash\nzsh\nfish\n:4\n");
+    let beside = run(env!("CARGO_BIN_EXE_kubectl_complete-atoll"), &asked);
+    assert_eq!(beside.stdout, completed.stdout);
 }
 
 #[test]
 fn alone_it_says_what_is_missing() {
     let directory = tempfile::tempdir().expect("a directory");
-    let copy = directory.path().join("kubectl-atoll");
-    std::fs::copy(env!("CARGO_BIN_EXE_kubectl-atoll"), &copy).expect("a copy");
-    let output = Command::new(&copy).arg("--version").env("PATH", "").output().expect("the program runs");
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("put atoll and kubectl-atoll into one directory"), "{said}");
+    for (name, program) in [
+        ("kubectl-atoll", env!("CARGO_BIN_EXE_kubectl-atoll")),
+        ("kubectl_complete-atoll", env!("CARGO_BIN_EXE_kubectl_complete-atoll")),
+    ] {
+        let copy = directory.path().join(name);
+        std::fs::copy(program, &copy).expect("a copy");
+        let output = Command::new(&copy).arg("--version").env("PATH", "").output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(&format!("put atoll and {name} into one directory")), "{said}");
+    }
 }

@@ -338,21 +338,21 @@ impl Controller {
         selector: LabelSelector,
         pods: &[Arc<Value>],
     ) -> Result<(), String> {
+        let target = round.autoscaler["spec"]["scaleTargetRef"].clone();
         let rivals: Vec<String> = {
             let mut state = self.state();
             state.entry(round.key.clone()).or_default().selector = Some(selector);
-            let is_near =
-                |key: &Key| key.workspace == round.key.workspace && key.namespace == round.key.namespace;
-            let selects = |remembered: &Remembered| {
-                let selector = remembered.selector.as_ref();
-                selector
-                    .is_some_and(|own| pods.iter().any(|pod| own.matches(|label| object::label(pod, label))))
+            let selects = |other: &Arc<Value>| {
+                // One that was not looked at yet may well say the same.
+                let selector = state.get(&Key::of(other)).and_then(|remembered| remembered.selector.as_ref());
+                other["spec"]["scaleTargetRef"] == target
+                    || selector.is_some_and(|own| {
+                        pods.iter().any(|pod| own.matches(|label| object::label(pod, label)))
+                    })
             };
-            let found = state.iter().filter(|(key, remembered)| is_near(key) && selects(remembered));
-            let mut found: Vec<String> =
-                found.map(|(key, _)| format!("{{{} {}}}", key.name, key.namespace)).collect();
-            found.sort();
-            found
+            let near = self.autoscalers.list(&round.key.workspace, &round.key.namespace);
+            let place = |other: &Arc<Value>| format!("{}/{}", object::namespace(other), object::name(other));
+            near.iter().filter(|other| !pods.is_empty() && selects(other)).map(place).collect()
         };
         if rivals.len() < 2 {
             return Ok(());

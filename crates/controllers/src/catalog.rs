@@ -34,6 +34,7 @@ controllers! {
     "disruption-controller" "disruption" crate::disruption::run;
     "endpoints-controller" "endpoint" crate::endpoints::run;
     "endpointslice-controller" "endpointslice" crate::endpoint_slice::run;
+    "endpointslice-mirroring-controller" "endpointslicemirroring" crate::endpoint_slice_mirroring::run;
     "garbage-collector-controller" "garbagecollector" crate::garbage_collector::run;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" crate::autoscaling::run;
     "job-controller" "job" crate::job::run;

@@ -10,13 +10,14 @@ mod reconcile;
 
 use std::sync::Arc;
 
-use atoll_informer::{Cache, Change, DeleteOptions, Key, Next, Queue, Recorder, resources};
+use atoll_informer::{Cache, Change, Key, Next, Queue, Recorder, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::context::{Acts, Context};
 use crate::service_pods::{self, Triggers};
-use reconcile::{MANAGED_BY, MANAGER, Observed, Plan, SERVICE_NAME};
+use crate::slices::{self, MANAGED_BY, SERVICE_NAME};
+use reconcile::{MANAGER, Observed};
 
 /// Services that are worked on together.
 const AT_ONCE: usize = 5;
@@ -111,7 +112,7 @@ impl Controller {
             knows_nodes: self.context.acts == Acts::Everywhere,
             trigger: self.triggers.since_last(key, &service, &pods).as_deref(),
         });
-        let complaint = match self.carry_out(key, &service, &plan).await {
+        let complaint = match slices::write(&self.context, &self.slices, key, "Service", &plan.writes).await {
             Ok(()) => match reconcile::complaint(&plan.homeless, &service) {
                 None => return Ok(Next::Done),
                 Some(complaint) => Status::plain_internal(complaint),
@@ -130,39 +131,5 @@ impl Controller {
         );
         self.recorder.warning(&resources::SERVICES, &service, "FailedToUpdateEndpointSlices", message);
         Err(complaint)
-    }
-
-    /// Fails with what failed, in words.
-    async fn carry_out(&self, key: &Key, service: &Value, plan: &Plan) -> Result<(), (String, Status)> {
-        let (world, kind) = (self.context.world(), &resources::ENDPOINT_SLICES);
-        let of = format!("EndpointSlice for Service {}/{}", key.namespace, key.name);
-        // What belongs to something that goes is not made anew.
-        for slice in plan.create.iter().filter(|_| !object::is_being_deleted(service)) {
-            match world.create(kind, &key.workspace, &key.namespace, slice).await {
-                Ok(created) => self.slices.wrote(&created),
-                Err(status) if status.has_cause("NamespaceTerminating") => return Ok(()),
-                Err(status) => return Err((format!("failed to create {of}"), status)),
-            }
-        }
-        for slice in &plan.update {
-            match world.update(kind, slice).await {
-                Ok(updated) => self.slices.wrote(&updated),
-                Err(status) => {
-                    return Err((format!("failed to update {} {of}", object::name(slice)), status));
-                }
-            }
-        }
-        for slice in &plan.delete {
-            let (own, uid) = (Key::of(slice), object::uid(slice));
-            match world.delete(kind, &own, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await
-            {
-                Ok(_) => self.slices.deleting(&own, uid),
-                Err(status) if status.reason() == "NotFound" => {}
-                Err(status) => {
-                    return Err((format!("failed to delete {} {of}", object::name(slice)), status));
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -12,11 +12,12 @@ use serde_json::Value;
 use crate::context::{Acts, Context};
 use crate::service_pods::{self, Triggers};
 use reconcile::{MANAGED_BY, MANAGER};
+pub(crate) use repack::repack;
 
 /// Services that are worked on together.
 const AT_ONCE: usize = 5;
 /// Endpoints that are but a lock.
-const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
 pub async fn run(context: Context) {
     let controller = Arc::new(Controller {

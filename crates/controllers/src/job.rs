@@ -11,6 +11,7 @@ mod act;
 mod backoff;
 mod indexes;
 mod make;
+mod manage;
 mod orphans;
 mod policies;
 mod reconcile;

@@ -12,6 +12,12 @@
 //!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
 //! ```
 //!
+//! Those in [`catalog`] know nothing but the API and read it through informers, wherever it is:
+//!
+//! ```text
+//!   Caches (pods, nodes, …) ─► wake, Queue ─► claim, history ─► reconcile (pure) ─► pods::Maker ─► API
+//! ```
+//!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
 mod autoscaling;
@@ -27,6 +33,7 @@ mod deployment;
 mod disruption;
 mod emptying;
 mod endpoint_slice;
+mod endpoint_slice_mirroring;
 mod endpoints;
 mod garbage_collector;
 mod go_print;
@@ -46,6 +53,7 @@ mod roles;
 mod scale;
 mod service_pods;
 pub mod settings;
+mod slices;
 mod stateful_set;
 mod status;
 mod taint_eviction;

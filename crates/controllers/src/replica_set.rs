@@ -21,7 +21,7 @@ use reconcile::Step;
 /// Sets that are looked after together.
 const AT_ONCE: usize = 16;
 /// Pods that are made or deleted before a set is looked at again: somebody may want something else by then.
-const BURST: usize = 2000;
+const BURST: usize = 500;
 /// With as many pods a set is looked at for every change of one.
 const SMALL: i64 = 100;
 /// With more, changes are gathered for as long as this for each.

@@ -122,9 +122,11 @@ impl Controller {
     }
 
     async fn claimed(&self, set: &Value, selector: &LabelSelector) -> Result<Vec<Arc<Value>>, Status> {
-        let mut candidates = claim::candidates(&self.pods, self.orphans, set);
-        candidates.retain(|pod| identity::is_member(set, pod));
-        let claim = Claim {
+        let candidates = claim::candidates(&self.pods, self.orphans, set);
+        let (members, others): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|pod| identity::is_member(set, pod));
+        let nothing = LabelSelector::nothing();
+        let claim = |selector| Claim {
             world: &self.world,
             cache: &self.pods,
             owners: &resources::STATEFUL_SETS,
@@ -132,7 +134,9 @@ impl Controller {
             selector,
             finalizers: &[],
         };
-        claim.claim(candidates).await
+        // A pod with a name of its own is none of the set's, whatever it says.
+        claim(&nothing).claim(others).await?;
+        claim(selector).claim(members).await
     }
 
     /// Pods become available without anybody saying so.

@@ -172,6 +172,11 @@ impl Queue {
 
     /// Something has happened: whom it may help is tried again.
     pub fn wake(&mut self, event: Event, now: Duration) {
+        self.wake_if(event, now, |_, _| true);
+    }
+
+    /// The same, for those of whom `concerns` holds: a Pod, and who refused it.
+    pub fn wake_if(&mut self, event: Event, now: Duration, concerns: impl Fn(&PodKey, Plugin) -> bool) {
         let may_help = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| event.may_help(plugin));
         // Most events help nobody, and thousands may be waiting.
         if !self.refused_by.keys().any(|plugin| may_help(*plugin)) {
@@ -179,7 +184,10 @@ impl Queue {
         }
         let helped = |key: &&PodKey| {
             let entry = self.entries.get(*key);
-            entry.is_some_and(|entry| refusing(&entry.plugins).any(may_help))
+            let concerned = |plugin: Option<Plugin>| plugin.is_none_or(|plugin| concerns(key, plugin));
+            entry.is_some_and(|entry| {
+                refusing(&entry.plugins).any(|plugin| may_help(plugin) && concerned(plugin))
+            })
         };
         let keys: Vec<PodKey> = self.waiting.iter().filter(helped).cloned().collect();
         for key in keys {

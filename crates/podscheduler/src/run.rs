@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_informer::{Clock, Informers, Key};
+use atoll_meta::Status;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -28,6 +29,8 @@ use shared::{Next, Shared};
 
 /// So many requests are under way at once.
 const AT_ONCE: usize = 256;
+/// So long may a request take.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// After so many decisions others get their turn.
 const IN_A_ROW: usize = 16;
 
@@ -59,6 +62,14 @@ struct Context {
 impl Context {
     fn key(workspace: &str, pod: &Pod) -> Key {
         Key::new(workspace, pod.namespace(), &pod.name)
+    }
+}
+
+/// The answer to a request, if it comes in time: what is lost on the way must not be waited for.
+async fn in_time<T>(request: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    match tokio::time::timeout(PATIENCE, request).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Status::service_unavailable("there was no answer in time")),
     }
 }
 

@@ -11,8 +11,10 @@ use crate::choose::Random;
 use crate::fleet::{Fleet, PodKey};
 use crate::node::Node;
 use crate::pod::{self, Compiler, Pod};
+use crate::pod_affinity::{Namespaces, Term};
 use crate::preemption::Preemption;
 use crate::queue::{Event, Queue};
+use crate::refusal::Plugin;
 use crate::storage::Bindings;
 
 /// What is to be done.
@@ -81,9 +83,10 @@ impl Scheduler {
 
     fn set_placed(&mut self, key: &PodKey, object: &Value, now: Duration) {
         let pod = Arc::new(self.compiler.compile(object));
-        self.assumed.remove(key);
+        let was_assumed = self.assumed.remove(key).is_some();
         self.forget_pending(key);
         let event = match self.fleet.pod(&key.0, &key.1) {
+            _ if was_assumed => Some(Event::PodPlaced),
             Some(old) if old.node == pod.node && old.class.labels == pod.class.labels => {
                 if *old == pod {
                     return;
@@ -93,9 +96,9 @@ impl Scheduler {
             Some(_) => Some(Event::PodLabels),
             None => Some(Event::PodPlaced),
         };
-        self.fleet.set_pod(pod);
+        self.fleet.set_pod(pod.clone());
         if let Some(event) = event {
-            self.queue.wake(event, now);
+            self.pod_event(event, &pod, now);
         }
     }
 
@@ -124,12 +127,20 @@ impl Scheduler {
 
     /// A Pod is gone.
     pub fn remove_pod(&mut self, key: &PodKey, now: Duration) {
-        let was_nominated = self.pending.get(key).is_some_and(|pod| pod.nominated_node.is_some());
+        let nominated = self.pending.get(key).filter(|pod| pod.nominated_node.is_some()).cloned();
         self.assumed.remove(key);
         self.forget_pending(key);
-        if self.fleet.remove_pod(&key.0, &key.1).is_some() || was_nominated {
-            self.queue.wake(Event::PodGone, now);
+        if let Some(pod) = self.fleet.remove_pod(&key.0, &key.1).or(nominated) {
+            self.pod_event(Event::PodGone, &pod, now);
         }
+    }
+
+    /// Something has happened to a Pod on a node: those are tried again to whom it means something.
+    fn pod_event(&mut self, event: Event, other: &Pod, now: Duration) {
+        let (pending, namespaces) = (&self.pending, &self.fleet.namespaces);
+        self.queue.wake_if(event, now, |key, plugin| {
+            pending.get(key).is_none_or(|pod| concerns(pod, plugin, event, other, namespaces))
+        });
     }
 
     /// A node was made or changed.
@@ -240,12 +251,36 @@ impl Scheduler {
         self.assumed.remove(&key);
         self.fleet.remove_pod(&key.0, &key.1);
         self.queue.failed(&key, now);
-        self.queue.wake(Event::PodGone, now);
+        self.pod_event(Event::PodGone, pod, now);
     }
 
     /// When there may be something to be decided at the latest, if nothing happens until then.
     pub fn next_look(&mut self, now: Duration) -> Option<Duration> {
         self.queue.next_look(now)
+    }
+}
+
+/// Whether what has happened to another Pod may change that `plugin` refuses a Pod.
+fn concerns(pod: &Pod, plugin: Plugin, event: Event, other: &Pod, namespaces: &Namespaces) -> bool {
+    let demand = &pod.demand;
+    let matches = |term: &Term, pod: &Pod| term.matcher.matches(&pod.class, namespaces);
+    match (plugin, event) {
+        (Plugin::PodTopologySpread, Event::PodPlaced | Event::PodGone) => {
+            let mut rules = demand.constraints.iter().filter(|rule| rule.is_hard);
+            other.namespace() == pod.namespace()
+                && rules.any(|rule| other.class.labels.selected_by(&rule.selector))
+        }
+        (Plugin::InterPodAffinity, Event::PodPlaced) => {
+            demand.affinity.near.iter().all(|term| matches(term, other))
+        }
+        (Plugin::InterPodAffinity, Event::PodGone) => {
+            let rejected = other.demand.affinity.apart.iter().any(|term| matches(term, pod));
+            rejected || demand.affinity.apart.iter().any(|term| matches(term, other))
+        }
+        (Plugin::NodePorts, Event::PodGone) => {
+            demand.ports.iter().any(|port| other.demand.ports.iter().any(|taken| port.conflicts_with(taken)))
+        }
+        _ => true,
     }
 }
 

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Connection, LogOptions};
+use crate::output::Shown;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -138,6 +139,8 @@ pub enum FaultCommand {
     Add(FaultKind),
     /// Show what goes wrong
     List {
+        #[command(flatten)]
+        shown: Shown,
         #[command(flatten)]
         connection: Connection,
     },

@@ -4,9 +4,11 @@ use http::Method;
 use serde_json::Value;
 
 use super::simulation::PATH;
+use crate::advice::Failure;
 use crate::client::{Client, Problem};
 use crate::command::{Connection, FaultCommand};
 use crate::kubeconfig::Kubeconfig;
+use crate::output::{self, Format};
 
 pub async fn run(command: FaultCommand) -> Result<(), String> {
     match command {
@@ -15,15 +17,18 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
             let added = call(&connection, Method::POST, PATH, Some(&fault)).await?;
             println!("Fault {}: {}.", added["id"], text(&added));
         }
-        FaultCommand::List { connection } => {
+        FaultCommand::List { shown, connection } => {
             let list = call(&connection, Method::GET, PATH, None).await?;
             let faults = list["faults"].as_array().map(Vec::as_slice).unwrap_or_default();
-            if faults.is_empty() {
-                println!("Nothing goes wrong.");
-            }
-            for fault in faults {
-                println!("{}  {}", fault["id"], text(fault));
-            }
+            output::print(&match shown.output {
+                Some(Format::Json) => output::json(&list),
+                Some(Format::Yaml) => output::yaml(&list)?,
+                Some(Format::Name) => faults.iter().map(|fault| format!("{}\n", fault["id"])).collect(),
+                None | Some(Format::Wide) if faults.is_empty() => "Nothing goes wrong.\n".to_string(),
+                None | Some(Format::Wide) => {
+                    faults.iter().map(|fault| format!("{}  {}\n", fault["id"], text(fault))).collect()
+                }
+            });
         }
         FaultCommand::Remove { id, connection } => {
             call(&connection, Method::DELETE, &format!("{PATH}/{id}"), None).await?;
@@ -54,8 +59,9 @@ async fn call(
     }
     let client = Client::new(&context)?;
     client.call(method, path, body).await.map_err(|problem| match problem {
-        Problem::Failed(message) if message.contains("404") => {
-            format!("{} is no simulated cluster; choose one with --context", client.origin)
+        Problem::Elsewhere(_) => {
+            let what = format!("{} is no simulated cluster", client.origin);
+            Failure::new(what, "choose one with --context").into()
         }
         problem => problem.into(),
     })

@@ -2,6 +2,7 @@
 
 mod compared;
 mod described;
+mod plugin;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;

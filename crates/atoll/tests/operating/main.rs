@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod commands;
+mod completion;
 mod identities;
 mod settings;
 mod snapshots;

@@ -7,6 +7,7 @@ pub mod programs;
 pub mod raw;
 pub mod watching;
 
+#[allow(unused_imports, reason = "not every program with tests waits in every way")]
 pub use atoll_testkit::wait::{PATIENCE, eventually, eventually_blocking, within};
 
 /// Where a `ConfigMap` of the namespace `default` is.

@@ -7,6 +7,7 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use super::reconcile::{is_reserved, labels};
+use crate::slices::{Writes, identity, is_same_state};
 
 /// Endpoints in one slice.
 pub const CAPACITY: usize = 100;
@@ -65,44 +66,13 @@ impl Endpoints {
     }
 }
 
-/// Endpoints with the same are the same one, whatever its state.
-fn identity(endpoint: &Value) -> String {
-    let mut addresses: Vec<&str> =
-        endpoint["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    addresses.sort_unstable();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let target = &endpoint["targetRef"];
-    let rest = [text(&endpoint["hostname"]), text(&target["namespace"]), text(&target["name"])];
-    format!("{} {}", addresses.join(","), rest.join(" "))
-}
-
-/// Whether two endpoints that are the same one also say the same.
-fn is_same_state(one: &Value, other: &Value) -> bool {
-    let target = |endpoint: &Value| {
-        let mut target = endpoint["targetRef"].clone();
-        if let Some(fields) = target.as_object_mut() {
-            fields.remove("resourceVersion");
-        }
-        target
-    };
-    ["nodeName", "zone", "conditions"].into_iter().all(|field| one[field] == other[field])
-        && target(one) == target(other)
-}
-
-#[derive(Debug, Default)]
-pub struct Filled {
-    pub create: Vec<Value>,
-    pub update: Vec<Value>,
-    pub delete: Vec<Arc<Value>>,
-}
-
 pub fn fill(
     service: &Value,
     existing: &[Arc<Value>],
     mut wanted: Endpoints,
     new: impl Fn() -> Value,
-) -> Filled {
-    let mut filled = Filled::default();
+) -> Writes {
+    let mut filled = Writes::default();
     let mut unchanged: Vec<&Arc<Value>> = Vec::new();
     let right_labels = labels(service);
     for slice in existing {

@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use atoll_informer::WORKSPACE;
-use atoll_meta::{names, object};
+use atoll_meta::object;
 use serde_json::{Map, Value, json};
 
-use super::fill::{self, Endpoints, Filled};
+use super::fill::{self, Endpoints};
 use super::hints::{self, Hints};
-use crate::go_print;
 use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
+use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
 
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const MANAGER: &str = "endpointslice-controller.k8s.io";
 
 pub struct Observed<'a> {
@@ -32,9 +29,7 @@ pub struct Observed<'a> {
 
 #[derive(Debug, Default)]
 pub struct Plan {
-    pub create: Vec<Value>,
-    pub update: Vec<Value>,
-    pub delete: Vec<Arc<Value>>,
+    pub writes: Writes,
     /// Pods whose nodes are not there, with these: they are left out, and to be looked at again.
     pub homeless: Vec<(String, String)>,
 }
@@ -44,15 +39,19 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
     let families = families(observed.service);
     for family in &families {
         let mut part = of_family(observed, family);
-        plan.create.append(&mut part.create);
-        plan.update.append(&mut part.update);
-        plan.delete.append(&mut part.delete);
+        plan.writes.create.append(&mut part.writes.create);
+        plan.writes.update.append(&mut part.writes.update);
+        plan.writes.delete.append(&mut part.writes.delete);
         // The same pods are missed in all families.
         plan.homeless = part.homeless;
     }
     let strangers =
         observed.slices.iter().filter(|slice| !families.iter().any(|own| slice["addressType"] == **own));
-    plan.delete.extend(strangers.cloned());
+    plan.writes.delete.extend(strangers.cloned());
+    // What belongs to something that goes is not made anew.
+    if object::is_being_deleted(observed.service) {
+        plan.writes.create.clear();
+    }
     plan
 }
 
@@ -96,7 +95,7 @@ struct Group {
 
 fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
     let service = observed.service;
-    let mut plan = Plan::default();
+    let (mut plan, mut homeless) = (Writes::default(), Vec::new());
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     let existing: Vec<&Arc<Value>> =
         observed.slices.iter().filter(|slice| slice["addressType"] == family).collect();
@@ -115,7 +114,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         let node_name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let node = (observed.node)(node_name);
         if node.is_none() && observed.knows_nodes && !publishes_all(service) {
-            plan.homeless.push((object::name(pod).into(), node_name.into()));
+            homeless.push((object::name(pod).into(), node_name.into()));
             continue;
         }
         group.wanted.insert(endpoint(pod, node.as_deref(), service, family));
@@ -126,7 +125,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             plan.delete.extend(group.existing);
             continue;
         }
-        let Filled { mut create, mut update, mut delete } =
+        let Writes { mut create, mut update, mut delete } =
             fill::fill(service, &group.existing, group.wanted, || empty(group.ports.clone()));
         plan.create.append(&mut create);
         plan.update.append(&mut update);
@@ -146,44 +145,19 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         .filter(|slice| !plan.delete.iter().any(|other| object::name(other) == object::name(slice)))
         .collect();
     hints::give(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
-    reuse(&mut plan, service);
+    plan.reuse(|old| is_owned(old, service));
     for slice in plan.create.iter_mut().chain(&mut plan.update) {
         match observed.trigger {
             Some(time) => object::set_annotation(slice, LAST_CHANGE, time),
             None => object::remove_annotation(slice, LAST_CHANGE),
         }
     }
-    plan
+    Plan { writes: plan, homeless }
 }
 
 fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {
-    ports.sort_by_cached_key(|port| go_print::fnv(&go_print::slice_port(port)));
-    let printed: Vec<String> = ports.iter().map(go_print::slice_port).collect();
-    groups.entry(printed.join(" ")).or_insert_with(|| Group { ports, ..Group::default() })
-}
-
-/// Slices that would go are written anew instead of new ones made.
-fn reuse(plan: &mut Plan, service: &Value) {
-    let mut left = Vec::new();
-    for old in std::mem::take(&mut plan.delete) {
-        let fits = is_owned(&old, service)
-            && plan.create.last().is_some_and(|slice| slice["addressType"] == old["addressType"]);
-        match plan.create.pop() {
-            Some(mut slice) if fits => {
-                object::set_name(&mut slice, object::name(&old));
-                object::set_resource_version(&mut slice, object::resource_version(&old));
-                if let Some(workspace) = object::annotation(&old, WORKSPACE) {
-                    object::set_annotation(&mut slice, WORKSPACE, workspace);
-                }
-                plan.update.push(slice);
-            }
-            other => {
-                plan.create.extend(other);
-                left.push(old);
-            }
-        }
-    }
-    plan.delete = left;
+    let key = slices::sort_ports(&mut ports);
+    groups.entry(key).or_insert_with(|| Group { ports, ..Group::default() })
 }
 
 fn publishes_all(service: &Value) -> bool {
@@ -242,14 +216,11 @@ fn endpoint(pod: &Value, node: Option<&Value>, service: &Value, family: &str) ->
 
 fn new_slice(service: &Value, family: &str, ports: Vec<Value>) -> Value {
     let name = object::name(service);
-    let prefix = format!("{name}-");
-    let prefix =
-        if names::name_is_dns_subdomain(&prefix, true).is_empty() { prefix } else { name.to_string() };
     json!({
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "generateName": prefix,
+            "generateName": slices::prefix(name),
             "namespace": object::namespace(service),
             "labels": labels(service),
             "ownerReferences": [{

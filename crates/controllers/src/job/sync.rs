@@ -8,7 +8,8 @@ use atoll_meta::{LabelSelector, Status, object};
 use serde_json::Value;
 
 use super::backoff::Failures;
-use super::reconcile::{Manage, Managed, Observed, look};
+use super::manage::Manage;
+use super::reconcile::{Managed, Observed, look};
 use super::status::{COMPLETE, Condition, JobStatus};
 use super::track::{Tracked, count, finish, is_too_many, track};
 use super::{Controller, is_finished, is_managed_elsewhere};

@@ -8,7 +8,7 @@ use atoll_meta::{Status, object};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Context, status};
+use super::{Context, in_time, status};
 use crate::pod::Pod;
 use crate::storage::Bindings;
 
@@ -43,7 +43,7 @@ pub async fn bind(
         "metadata": {"namespace": **pod.namespace(), "name": *pod.name, "uid": *pod.uid},
         "target": {"kind": "Node", "name": **node},
     });
-    let posted = context.informers.world().post(&resources::PODS, &key, "binding", &binding).await;
+    let posted = in_time(context.informers.world().post(&resources::PODS, &key, "binding", &binding)).await;
     drop(permit);
     match posted {
         Ok(_) => {
@@ -84,12 +84,13 @@ async fn volumes(
             }},
         });
         let key = Key::new(workspace, "", volume);
-        world.patch(&resources::PERSISTENT_VOLUMES, &key, "", &patch).await.map_err(|error| words(&error))?;
+        let patched = in_time(world.patch(&resources::PERSISTENT_VOLUMES, &key, "", &patch)).await;
+        patched.map_err(|error| words(&error))?;
     }
     for claim in &bindings.made {
         let key = Key::new(workspace, pod.namespace(), claim);
         let patch = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": **node}}});
-        let patched = world.patch(&resources::PERSISTENT_VOLUME_CLAIMS, &key, "", &patch).await;
+        let patched = in_time(world.patch(&resources::PERSISTENT_VOLUME_CLAIMS, &key, "", &patch)).await;
         let patched = patched.map_err(|error| words(&error))?;
         context.informers.of(&resources::PERSISTENT_VOLUME_CLAIMS).wrote(&patched);
     }

@@ -1,15 +1,18 @@
 //! Events in the form that kube-scheduler writes: one for each thing said of a Pod, with a series if it is said again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use atoll_informer::{Clock, Key, World, resources};
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 /// Events that wait to be written; more are left out.
 const QUEUED: usize = 1000;
+/// Events that are written at once: they share commits.
+const AT_ONCE: usize = 64;
 /// Events that are remembered, so that the next of the kind becomes part of a series.
 const REMEMBERED: usize = 4096;
 
@@ -80,32 +83,53 @@ impl Events {
     }
 }
 
+/// What makes two events the same: whom they are about, and what they say of it.
+type Sameness = (Arc<str>, &'static str);
+
 async fn write(world: World, mut noted: mpsc::Receiver<Noted>) {
     // The event of which a series is made, and how often the same has been said.
-    let mut said: HashMap<(Arc<str>, &'static str), (Key, u64)> = HashMap::new();
-    while let Some(Noted { key, uid, reason, time, event }) = noted.recv().await {
-        if let Some((first, count)) = said.get_mut(&(uid.clone(), reason)) {
-            *count += 1;
-            // A few of a series say as much as all of them.
-            if !count.is_power_of_two() {
-                continue;
-            }
-            let patch = json!({"series": {"count": *count, "lastObservedTime": time.to_micro_time()}});
-            if world.patch(&resources::EVENTS, first, "", &patch).await.is_ok() {
-                continue;
+    let mut said: HashMap<Sameness, (Key, u64)> = HashMap::new();
+    let mut batch = Vec::with_capacity(AT_ONCE);
+    while noted.recv_many(&mut batch, AT_ONCE).await > 0 {
+        let (mut creating, mut begun, mut again) = (JoinSet::new(), HashSet::new(), Vec::new());
+        for noted in batch.drain(..) {
+            let sameness = (noted.uid.clone(), noted.reason);
+            if said.contains_key(&sameness) || !begun.insert(sameness) {
+                again.push(noted);
+            } else {
+                creating.spawn(create(world.clone(), noted));
             }
         }
-        let name = event["metadata"]["name"].as_str().unwrap_or_default();
-        let place = key.beside(name);
-        match world.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
-            Ok(_) => {
-                if said.len() >= REMEMBERED {
-                    said.clear();
-                }
-                said.insert((uid, reason), (place, 1));
+        while let Some(created) = creating.join_next().await {
+            let Ok(Some((sameness, place))) = created else { continue };
+            if said.len() >= REMEMBERED {
+                said.clear();
             }
-            // Its namespace is going, or there is no room: nobody waits for it.
-            Err(status) => tracing::debug!(%status, %key, "an event was not written"),
+            said.insert(sameness, (place, 1));
+        }
+        for Noted { uid, reason, time, .. } in again {
+            let Some((first, count)) = said.get_mut(&(uid, reason)) else { continue };
+            *count += 1;
+            // A few of a series say as much as all of them.
+            if count.is_power_of_two() {
+                let patch = json!({"series": {"count": *count, "lastObservedTime": time.to_micro_time()}});
+                if let Err(status) = world.patch(&resources::EVENTS, first, "", &patch).await {
+                    tracing::debug!(%status, event = %first, "a series of events was not continued");
+                }
+            }
+        }
+    }
+}
+
+async fn create(world: World, noted: Noted) -> Option<(Sameness, Key)> {
+    let Noted { key, uid, reason, event, .. } = noted;
+    let place = key.beside(event["metadata"]["name"].as_str().unwrap_or_default());
+    match world.create(&resources::EVENTS, &key.workspace, &key.namespace, &event).await {
+        Ok(_) => Some(((uid, reason), place)),
+        // Its namespace is going, or there is no room: nobody waits for it.
+        Err(status) => {
+            tracing::debug!(%status, %key, "an event was not written");
+            None
         }
     }
 }

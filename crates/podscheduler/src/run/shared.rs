@@ -28,6 +28,9 @@ static OTHERS: [&Resource; 9] = [
     &resources::STATEFUL_SETS,
 ];
 
+/// How long the beginning waits for what may not be there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What to do next.
 pub enum Next {
     Decision(Arc<str>, Decision),
@@ -77,7 +80,6 @@ impl Shared {
             others,
             pods: informers.of(&resources::PODS),
         });
-        let mut caches = shared.others.clone();
         for cache in &shared.others {
             let own = shared.clone();
             let plural = cache.resource.plural.clone();
@@ -93,9 +95,14 @@ impl Shared {
         });
         let own = shared.clone();
         pods.listen(move |change| own.pod_changed(change));
-        caches.extend([nodes, pods]);
-        for cache in caches {
+        for cache in [nodes, pods] {
             cache.synced().await;
+        }
+        for cache in &shared.others {
+            // Not every server has everything.
+            if tokio::time::timeout(PATIENCE, cache.synced()).await.is_err() {
+                tracing::warn!(resource = %cache.resource.plural, "scheduling Pods without knowing these");
+            }
         }
         shared
     }

@@ -6,7 +6,7 @@ use atoll_informer::{DeleteOptions, Key, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::Context;
+use super::{Context, in_time};
 use crate::pod::Pod;
 use crate::preemption::Preemption;
 
@@ -74,7 +74,7 @@ async fn evict(context: &Context, workspace: &Arc<str>, preemptor: &Pod, victim:
         };
         report(&key, change(context, &key, &victim.uid, mark, None).await);
         let options = DeleteOptions { uid: Some(&victim.uid), ..DeleteOptions::default() };
-        let deleted = context.informers.world().delete(&resources::PODS, &key, options).await;
+        let deleted = in_time(context.informers.world().delete(&resources::PODS, &key, options)).await;
         if let Err(status) = deleted {
             if status.code() != 404 {
                 context.shared.stays(workspace, &key);
@@ -112,14 +112,15 @@ async fn change(
         let Some(pod) = known.filter(|pod| object::uid(pod) == uid) else { return Ok(()) };
         let now = context.clock.now().to_time();
         let Some(patch) = patch(&pod, condition(&pod), nominated, &now) else { return Ok(()) };
-        match context.informers.world().patch(&resources::PODS, key, "status", &patch).await {
+        match in_time(context.informers.world().patch(&resources::PODS, key, "status", &patch)).await {
             Ok(patched) => {
                 cache.wrote(&patched);
                 return Ok(());
             }
             Err(status) if status.code() == 404 => return Ok(()),
             Err(status) if status.code() == 409 => {
-                known = context.informers.world().get(&resources::PODS, key).await.ok().map(Arc::new);
+                known =
+                    in_time(context.informers.world().get(&resources::PODS, key)).await.ok().map(Arc::new);
             }
             Err(status) => return Err(status),
         }

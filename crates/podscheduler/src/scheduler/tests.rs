@@ -157,3 +157,74 @@ fn where_nothing_is_left_there_is_nothing() {
     scheduler.remove_node("a", NOW);
     assert!(scheduler.is_idle());
 }
+
+#[test]
+fn what_happens_to_pods_wakes_whom_it_concerns() {
+    let later = NOW + Duration::from_secs(60);
+    let labelled = |name: &str, app: &str, spec: Value| {
+        let mut pod = pod(name, "0");
+        pod["metadata"]["labels"] = json!({"app": app});
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            pod["spec"][field] = value.clone();
+        }
+        pod
+    };
+    let term =
+        json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]);
+    let near = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+    let apart =
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}});
+    let port = json!({"containers": [{"ports": [{"hostPort": 80}]}]});
+    // What is there, the Pod, what comes then or else goes, and what is decided.
+    let db = || on("a", labelled("db", "db", json!({})));
+    let web = || on("a", labelled("web", "web", json!({})));
+    let taken = || on("a", labelled("taken", "web", port.clone()));
+    let table = [
+        (vec![], &near, Some(web()), "nothing"),
+        (vec![], &near, Some(db()), "p to a"),
+        (vec![db(), web()], &apart, None, "nothing"),
+        (vec![web(), db()], &apart, None, "p to a"),
+        (vec![taken(), web()], &port, None, "nothing"),
+        (vec![web(), taken()], &port, None, "p to a"),
+    ];
+    for (placed, spec, comes, wanted) in table {
+        let mut scheduler = scheduler();
+        let mut node = node("a", "1");
+        node["metadata"]["labels"] = json!({"kubernetes.io/hostname": "a"});
+        scheduler.set_node(&node, NOW);
+        for pod in &placed {
+            scheduler.set_pod(pod, NOW);
+        }
+        scheduler.set_pod(&labelled("p", "new", spec.clone()), NOW);
+        decided(&mut scheduler, &["p to nowhere"]);
+        match &comes {
+            Some(pod) => scheduler.set_pod(pod, later),
+            None => {
+                let last = placed.last().map(object::name).unwrap_or_default();
+                scheduler.remove_pod(&("default".into(), last.into()), later);
+            }
+        }
+        assert_eq!(next(&mut scheduler, later), wanted, "{placed:?} {spec} {comes:?}");
+    }
+}
+
+#[test]
+fn whoever_waits_for_another_pod_hears_when_it_has_its_node() {
+    let mut scheduler = scheduler();
+    let mut node = node("a", "1");
+    node["metadata"]["labels"] = json!({"kubernetes.io/hostname": "a"});
+    let mut follower = pod("follower", "0");
+    let term =
+        json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}});
+    follower["spec"]["affinity"] =
+        json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    scheduler.set_node(&node, NOW);
+    scheduler.set_pod(&follower, NOW);
+    decided(&mut scheduler, &["follower to nowhere"]);
+    let mut leader = pod("leader", "0");
+    leader["metadata"]["labels"] = json!({"app": "db"});
+    scheduler.set_pod(&leader, NOW);
+    decided(&mut scheduler, &["leader to a"]);
+    scheduler.set_pod(&on("a", leader), NOW);
+    decided(&mut scheduler, &["follower to a"]);
+}

@@ -88,7 +88,11 @@ async fn create(client: &Client, path: &str, object: &Value) -> Value {
 fn path_of(kind: &str, object: &Value) -> String {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
-    let base = if kind == "replicasets" { "/apis/apps/v1" } else { "/api/v1" };
+    let base = match kind {
+        "replicasets" => "/apis/apps/v1",
+        "poddisruptionbudgets" => "/apis/policy/v1",
+        _ => "/api/v1",
+    };
     match metadata["namespace"].as_str() {
         Some(namespace) => format!("{base}/namespaces/{namespace}/{kind}/{name}"),
         None => format!("{base}/{kind}/{name}"),
@@ -141,11 +145,18 @@ impl<'a> Both<'a> {
                     let phase = if object["spec"]["claimRef"].is_null() { "Available" } else { "Bound" };
                     object = both.say(kind, &object, &json!({"phase": phase})).await;
                 }
+                "poddisruptionbudgets" => {
+                    let allowed = both.created.len() % 2;
+                    let status = json!({"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1,
+                        "expectedPods": 1, "observedGeneration": 1});
+                    object = both.say(kind, &object, &status).await;
+                }
                 _ => {}
             }
             match *kind {
                 "nodes" => both.fleet.set_node(Node::of(&object)),
                 "pods" => both.fleet.set_pod(Arc::new(both.compiler.compile(&object))),
+                "poddisruptionbudgets" => both.fleet.budgets.set(&object),
                 "replicasets" => both.fleet.workloads.set_workload("ReplicaSet", &object),
                 "services" => both.fleet.workloads.set_service(&object),
                 "persistentvolumes" => both.fleet.storage.set_volume(&object),

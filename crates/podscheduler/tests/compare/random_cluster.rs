@@ -51,6 +51,17 @@ impl Cluster {
                 "spec": {"selector": {"app": random.pick(&["a", "b"])}, "ports": [{"port": 80}]},
             })));
         }
+        for number in 0..random.below(3) {
+            let selector = json!({"matchLabels": {"app": random.pick(&["a", "b", "c"])}});
+            let namespace = random.pick(&["left", "right"]);
+            objects.push((
+                "poddisruptionbudgets",
+                json!({
+                    "metadata": {"name": format!("r{round}-b{number}"), "namespace": namespace},
+                    "spec": {"minAvailable": 1, "selector": selector},
+                }),
+            ));
+        }
         let (mut claims, mut waiting) = (Vec::new(), Vec::new());
         for number in 0..random.below(3) {
             let name = format!("r{round}-c{number}");
@@ -219,7 +230,7 @@ fn pod(random: &mut Random, name: &str, nodes: &[String], claims: &[(String, Str
         ];
         spec["tolerations"] = json!([random.pick(&keys.iter().collect::<Vec<_>>())]);
     }
-    if random.chance(12) {
+    if random.chance(18) {
         spec["priorityClassName"] = random.pick(&["low", "high", "high"]).into();
     }
     if random.chance(40) {

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::super::make::{INDEX, TRACKING};
+use super::super::manage::Manage;
 use super::*;
 
 const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };

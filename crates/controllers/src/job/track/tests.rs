@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::super::backoff::Failures;
 use super::super::make::{TRACKING, plain};
-use super::super::reconcile::{Manage, Managed, Observed, look};
+use super::super::manage::Manage;
+use super::super::reconcile::{Managed, Observed, look};
 use super::*;
 
 const NOW: Timestamp = Timestamp { seconds: 1_800_000_000, nanos: 0 };

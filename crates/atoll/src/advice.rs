@@ -1,0 +1,159 @@
+//! Problems as people are told of them: what went wrong, and what to do next.
+
+use std::sync::OnceLock;
+
+use atoll_meta::Status;
+
+use crate::style::Paint;
+
+/// How this program was started, as one would type it.
+static INVOCATION: OnceLock<&str> = OnceLock::new();
+
+/// As a plugin, commands that we recommend begin with kubectl.
+pub fn invoked_as(program: &'static str) {
+    let _ = INVOCATION.set(program);
+}
+
+pub fn invocation() -> &'static str {
+    INVOCATION.get().copied().unwrap_or("atoll")
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub what: String,
+    /// What one can do.
+    pub next: Option<String>,
+}
+
+impl Failure {
+    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Failure {
+        Failure { what: what.into(), next: Some(next.into()) }
+    }
+
+    /// A refusal in the server's words.
+    pub fn refused(status: &Status) -> Failure {
+        Failure { what: status.message().to_string(), next: next(status) }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(what: String) -> Failure {
+        Failure { what, next: None }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+const HINT: &str = "\nhint: ";
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> String {
+        match failure.next {
+            Some(next) => format!("{}{HINT}{next}", failure.what),
+            None => failure.what,
+        }
+    }
+}
+
+/// A problem as it is printed.
+pub fn shown(problem: &str, paint: Paint) -> String {
+    let error = paint.error("error:");
+    match problem.split_once(HINT) {
+        Some((what, next)) => format!("{error} {what}\n{} {next}", paint.hint("hint:")),
+        None => format!("{error} {problem}"),
+    }
+}
+
+/// What helps against a refusal, whatever was asked for.
+fn next(status: &Status) -> Option<String> {
+    let next = match (status.code(), status.reason()) {
+        (401, _) => {
+            "the certificate or token of this context is not valid here, or no longer; get a new kubeconfig, or \
+             choose another context with --context"
+        }
+        (403, "Forbidden") => {
+            "see what you may do with: kubectl auth can-i --list; whoever administers the workspace above can \
+             give you more"
+        }
+        (429 | 503 | 504, _) => "the server is busy or cannot write; try again in a moment",
+        _ => return None,
+    };
+    Some(next.to_string())
+}
+
+/// The one of `names` that `wanted` may have been meant to be.
+pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let likeness = |name: &str| {
+        // A name that goes on where one has stopped typing is as good as one with a letter wrong.
+        let begun = wanted.len() >= 2 && name.starts_with(&wanted);
+        let slips = strsim::osa_distance(&wanted, name);
+        let slipped = wanted.len() >= 3 && slips <= (wanted.len() / 3).min(2);
+        strsim::jaro_winkler(&wanted, &name.to_lowercase()) + if begun || slipped { 1.0 } else { 0.0 }
+    };
+    let rated = names.into_iter().map(|name| (likeness(name), name)).filter(|(likeness, _)| *likeness > 0.8);
+    rated.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
+}
+
+/// Names in a sentence; the first few, if there are many.
+pub fn enumerate(names: &[&str]) -> String {
+    const MOST: usize = 5;
+    match names {
+        [] => "none".to_string(),
+        [one] => (*one).to_string(),
+        [others @ .., last] if names.len() <= MOST => format!("{} and {last}", others.join(", ")),
+        many => format!("{} and {} more", many[..MOST].join(", "), many.len() - MOST),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found_and_others_are_not() {
+        let names = ["east", "west", "production", "staging", "rack-1"];
+        for (wanted, expected) in [
+            ("eats", Some("east")),
+            ("eest", Some("east")),
+            ("ewst", Some("west")),
+            ("West", Some("west")),
+            ("prod", Some("production")),
+            ("stagging", Some("staging")),
+            ("rack-2", Some("rack-1")),
+            ("nowhere", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(wanted, names), expected, "{wanted}");
+        }
+        assert_eq!(nearest("east", []), None);
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        let cases: [(&[&str], &str); 5] = [
+            (&[], "none"),
+            (&["a"], "a"),
+            (&["a", "b"], "a and b"),
+            (&["a", "b", "c", "d", "e"], "a, b, c, d and e"),
+            (&["a", "b", "c", "d", "e", "f", "g"], "a, b, c, d, e and 2 more"),
+        ];
+        for (names, expected) in cases {
+            assert_eq!(enumerate(names), expected);
+        }
+    }
+
+    #[test]
+    fn a_hint_is_a_line_of_its_own() {
+        let text = String::from(Failure::new("it is gone", "look elsewhere"));
+        assert_eq!(shown(&text, Paint::PLAIN), "error: it is gone\nhint: look elsewhere");
+        assert_eq!(shown("it is gone", Paint::PLAIN), "error: it is gone");
+    }
+}

@@ -1,0 +1,96 @@
+//! Names that only the kubeconfig, the server or the data directory know. Where these cannot be asked, or not quickly,
+//! there are none: nobody waits for a completion, and there is no place to complain.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Candidate;
+use super::line::{Expected, Source};
+use crate::command::Connection;
+use crate::kubeconfig::Kubeconfig;
+use crate::workspace::session::{ROOT, Session};
+
+/// How many seconds the server has to answer, for those who have a slow one.
+const TIMEOUT: &str = "ATOLL_COMPLETION_TIMEOUT";
+
+fn patience() -> Duration {
+    let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(3))
+}
+
+pub fn of(expected: &Expected) -> Vec<Candidate> {
+    let connection = Connection {
+        kubeconfig: expected.given("kubeconfig").map(PathBuf::from),
+        context: expected.given("context").map(str::to_string),
+    };
+    let names = match expected.source {
+        Source::Contexts => contexts(&connection),
+        Source::Keys => keys(expected.given("data_dir")),
+        Source::Children => ask(&connection, async |session| below(session, &session.current, "").await),
+        Source::Workspaces => ask(&connection, async |session| workspaces(session, &expected.partial).await),
+        Source::Files | Source::Directories | Source::Words(_) => None,
+    };
+    names.unwrap_or_default()
+}
+
+fn contexts(connection: &Connection) -> Option<Vec<Candidate>> {
+    // The one that is being typed is not there yet.
+    let connection = Connection { context: None, ..connection.clone() };
+    let config = Kubeconfig::load(&connection).ok()?;
+    let names = config.contexts().into_iter().map(|name| candidate(name.to_string(), ""));
+    Some(names.collect())
+}
+
+fn keys(directory: Option<&str>) -> Option<Vec<Candidate>> {
+    let chosen =
+        directory.map(PathBuf::from).or_else(|| std::env::var_os("ATOLL_DATA_DIR").map(PathBuf::from));
+    let directory = chosen.unwrap_or_else(|| "atoll-data".into());
+    if !Path::new(&directory).join("service-account.key").exists() {
+        return None;
+    }
+    // The first one signs, and cannot be retired.
+    let keys = atoll_authn::service_account::list(&directory).ok()?;
+    Some(keys.into_iter().skip(1).map(|id| candidate(id, "verifies")).collect())
+}
+
+fn ask(
+    connection: &Connection,
+    question: impl AsyncFnOnce(&Session) -> Option<Vec<Candidate>>,
+) -> Option<Vec<Candidate>> {
+    let session = Session::open(connection).ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async { tokio::time::timeout(patience(), question(&session)).await.ok()? })
+}
+
+/// From the root if that is how the path begins, else from the current one.
+async fn workspaces(session: &Session, partial: &str) -> Option<Vec<Candidate>> {
+    if partial == ROOT || partial.starts_with("root:") {
+        let parent = partial.rsplit_once(':').map_or(ROOT, |(parent, _)| parent);
+        let mut found = below(session, parent, &format!("{parent}:")).await?;
+        if partial == ROOT {
+            found.insert(0, candidate(ROOT.to_string(), "the one above all others"));
+        }
+        return Some(found);
+    }
+    let prefix = partial.rsplit_once(':').map_or(String::new(), |(parent, _)| format!("{parent}:"));
+    let parent = match prefix.strip_suffix(':') {
+        Some(parent) => format!("{}:{parent}", session.current),
+        None => session.current.clone(),
+    };
+    let mut found = below(session, &parent, &prefix).await?;
+    found.push(candidate(ROOT.to_string(), "the one above all others"));
+    if session.current != ROOT {
+        found.push(candidate("..".to_string(), "the one above this one"));
+    }
+    Some(found)
+}
+
+async fn below(session: &Session, parent: &str, prefix: &str) -> Option<Vec<Candidate>> {
+    let names = session.names_below(parent).await.ok()?;
+    let help = format!("in {parent}");
+    Some(names.into_iter().map(|name| candidate(format!("{prefix}{name}"), &help)).collect())
+}
+
+fn candidate(value: String, help: &str) -> Candidate {
+    Candidate { value, help: help.to_string() }
+}

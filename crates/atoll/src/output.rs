@@ -1,0 +1,105 @@
+//! What commands show: tables for people, JSON, YAML and names for programs.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::style::Paint;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table with more columns.
+    #[value(help = None)]
+    Wide,
+    Json,
+    Yaml,
+    /// Only names, one a line.
+    #[value(help = None)]
+    Name,
+}
+
+#[derive(Args, Clone, Copy)]
+pub struct Shown {
+    /// Show it as a wider table, as a document or only by name
+    #[arg(short, long = "output", value_name = "FORMAT")]
+    pub output: Option<Format>,
+}
+
+/// Prints to standard output. Whoever reads it may stop before the end, which is no mistake of ours.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// As kubectl indents it.
+pub fn json(value: &Value) -> String {
+    let mut bytes = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+    // Values with text as keys can always be written.
+    let _ = value.serialize(&mut serializer);
+    bytes.push(b'\n');
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+pub fn yaml(value: &Value) -> Result<String, String> {
+    let text = serde_saphyr::to_string(value).map_err(|error| error.to_string())?;
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
+}
+
+/// Columns as wide as what is in them, three spaces apart, as kubectl has them.
+pub fn table(headers: &[String], rows: &[Vec<String>], paint: Paint) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(headers.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headers.len()).map(width).collect();
+    let mut text = String::new();
+    let mut line = |cells: &[String], painted: &dyn Fn(&str) -> String| {
+        let last = cells.len().saturating_sub(1);
+        for (column, cell) in cells.iter().enumerate() {
+            text.push_str(&painted(cell));
+            if column < last {
+                let padding = widths.get(column).copied().unwrap_or(0) + 3 - cell.chars().count();
+                text.extend(std::iter::repeat_n(' ', padding));
+            }
+        }
+        text.push('\n');
+    };
+    line(headers, &|cell| paint.heading(cell));
+    for row in rows {
+        line(row, &|cell| paint.phase(cell));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn owned(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_string()).collect()
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [owned(&["a", "Ready", "3s"]), owned(&["├── long", "Deleting", "10m"])];
+        let text = table(&owned(&["NAME", "PHASE", "AGE"]), &rows, Paint::PLAIN);
+        assert_eq!(text, "NAME       PHASE      AGE\na          Ready      3s\n├── long   Deleting   10m\n");
+        assert_eq!(table(&owned(&["NAME"]), &[], Paint::PLAIN), "NAME\n");
+    }
+
+    #[test]
+    fn documents_end_with_a_line() {
+        let value = json!({ "b": [1], "a": "x" });
+        assert_eq!(json(&value), "{\n    \"a\": \"x\",\n    \"b\": [\n        1\n    ]\n}\n");
+        let text = yaml(&value).expect("it is plain");
+        assert_eq!(serde_saphyr::from_str::<Value>(&text).expect("YAML"), value);
+        assert!(text.ends_with('\n'), "{text:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Colour, for people at a terminal.
+
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+use clap::ValueEnum;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
+    #[value(help = None)]
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What was asked for on the command line, for the rest of the process.
+static WHEN: OnceLock<When> = OnceLock::new();
+
+/// The first call counts.
+pub fn choose(when: When) {
+    let _ = WHEN.set(when);
+}
+
+impl When {
+    /// What the arguments ask for. Help and complaints about the arguments are coloured too, so this cannot wait
+    /// until they are understood.
+    pub fn of<T: AsRef<OsStr>>(arguments: &[T]) -> When {
+        let mut found = When::default();
+        let mut texts = arguments.iter().filter_map(|argument| argument.as_ref().to_str());
+        while let Some(text) = texts.next() {
+            let value = match text.strip_prefix("--color=") {
+                Some(value) => Some(value),
+                None if text == "--color" => texts.next(),
+                None if text == "--" => break,
+                None => None,
+            };
+            found = value.and_then(|value| When::from_str(value, false).ok()).unwrap_or(found);
+        }
+        found
+    }
+
+    fn paints(self, no_color: Option<&OsStr>, term: Option<&OsStr>, terminal: bool) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            // https://no-color.org: an empty value is none.
+            When::Auto => {
+                terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
+            }
+        }
+    }
+}
+
+/// Colours text, or leaves it as it is.
+#[derive(Clone, Copy)]
+pub struct Paint(bool);
+
+impl Paint {
+    #[cfg(test)]
+    pub const PLAIN: Paint = Paint(false);
+
+    pub fn stdout() -> Paint {
+        Paint::on(std::io::stdout().is_terminal())
+    }
+
+    pub fn stderr() -> Paint {
+        Paint::on(std::io::stderr().is_terminal())
+    }
+
+    fn on(terminal: bool) -> Paint {
+        let when = WHEN.get().copied().unwrap_or_default();
+        let variable = std::env::var_os;
+        Paint(when.paints(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), terminal))
+    }
+
+    pub fn heading(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub fn faint(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    pub fn error(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    pub fn warning(self, text: &str) -> String {
+        if text.is_empty() { String::new() } else { self.with("33", text) }
+    }
+
+    pub fn hint(self, text: &str) -> String {
+        self.with("1;36", text)
+    }
+
+    /// A phase that something is in: well, on its way, or anything else.
+    pub fn phase(self, text: &str) -> String {
+        match text {
+            "Ready" | "Active" | "Running" => self.with("32", text),
+            "Deleting" | "Terminating" | "Pending" => self.with("33", text),
+            _ => text.to_string(),
+        }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        match self.0 {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_comes_before_the_environment_and_that_before_the_terminal() {
+        for (when, no_color, term, terminal, expected) in [
+            (When::Auto, None, Some("xterm"), true, true),
+            (When::Auto, None, None, true, true),
+            (When::Auto, None, Some("xterm"), false, false),
+            (When::Auto, Some("1"), Some("xterm"), true, false),
+            (When::Auto, Some(""), Some("xterm"), true, true),
+            (When::Auto, None, Some("dumb"), true, false),
+            (When::Always, Some("1"), Some("dumb"), false, true),
+            (When::Never, None, Some("xterm"), true, false),
+        ] {
+            let found = when.paints(no_color.map(OsStr::new), term.map(OsStr::new), terminal);
+            assert_eq!(found, expected, "{when:?} {no_color:?} {term:?} {terminal}");
+        }
+    }
+
+    #[test]
+    fn the_flag_is_found_wherever_it_stands() {
+        let cases: [(&[&str], When); 7] = [
+            (&["atoll", "workspace", "tree"], When::Auto),
+            (&["atoll", "--color=always", "workspace", "tree"], When::Always),
+            (&["atoll", "workspace", "tree", "--color", "never"], When::Never),
+            (&["atoll", "--color", "never", "--color=always"], When::Always),
+            (&["atoll", "--color=pink"], When::Auto),
+            (&["atoll", "--color"], When::Auto),
+            (&["atoll", "--", "--color=always"], When::Auto),
+        ];
+        for (arguments, expected) in cases {
+            assert_eq!(When::of(arguments), expected, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn without_colour_text_stays_as_it_is() {
+        assert_eq!(Paint::PLAIN.error("a") + &Paint::PLAIN.phase("Ready"), "aReady");
+        assert_eq!(Paint(true).phase("Ready"), "\x1b[32mReady\x1b[0m");
+    }
+}

@@ -1,0 +1,138 @@
+//! The control plane, and the workspace that the context is in.
+
+use atoll_meta::object;
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::client::{Client, Problem};
+use crate::command::Connection;
+use crate::kubeconfig::Kubeconfig;
+
+/// What names, and paths of them, are made of.
+const NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');
+
+pub const ROOT: &str = "root";
+pub const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+
+pub struct Session {
+    pub config: Kubeconfig,
+    pub client: Client,
+    pub current: String,
+}
+
+impl Session {
+    pub fn open(connection: &Connection) -> Result<Self, Failure> {
+        let config = Kubeconfig::load(connection)?;
+        let client = Client::new(&config.context()?)?;
+        let current = match client.base.strip_prefix("/clusters/") {
+            Some(path) => path.to_string(),
+            None if client.base.is_empty() => ROOT.to_string(),
+            None => {
+                return Err(Failure::new(
+                    format!("{}{} is not an Atoll workspace", client.origin, client.base),
+                    "choose a context of an Atoll control plane with --context",
+                ));
+            }
+        };
+        Ok(Session { config, client, current })
+    }
+
+    pub async fn call(
+        &self,
+        method: Method,
+        workspace: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Problem> {
+        self.client.call(method, &format!("/clusters/{}{path}", encoded(workspace)), body).await
+    }
+
+    /// The workspaces right below one, as the server lists them.
+    pub async fn below(&self, workspace: &str) -> Result<Value, Problem> {
+        self.call(Method::GET, workspace, WORKSPACES, None).await
+    }
+
+    /// Their names.
+    pub async fn names_below(&self, workspace: &str) -> Result<Vec<String>, Problem> {
+        let list = self.below(workspace).await?;
+        let items = list["items"].as_array().into_iter().flatten();
+        Ok(items.map(|item| object::name(item).to_string()).collect())
+    }
+
+    /// What somebody types is a path from the root, a path from here, or a step up.
+    pub fn resolve(&self, path: &str) -> Result<String, Failure> {
+        match path {
+            ".." => match self.current.rsplit_once(':') {
+                Some((parent, _)) => Ok(parent.to_string()),
+                None => {
+                    let next = format!("see what is below it with: {} workspace tree", invocation());
+                    Err(Failure::new("root has no parent", next))
+                }
+            },
+            "." => Ok(self.current.clone()),
+            path if path == ROOT || path.starts_with("root:") => Ok(path.to_string()),
+            child => Ok(format!("{}:{child}", self.current)),
+        }
+    }
+
+    /// Explains that there is no workspace at `path`: which one may have been meant, or which there are.
+    pub async fn not_found(&self, path: &str, problem: Problem) -> Failure {
+        let Problem::Refused(status) = &problem else { return problem.into() };
+        if status.reason() != "NotFound" {
+            return problem.into();
+        }
+        let mut failure = Failure::refused(status);
+        let mut names = path.split(':');
+        let mut known = names.next().unwrap_or(ROOT).to_string();
+        for name in names {
+            let Ok(siblings) = self.names_below(&known).await else { break };
+            if siblings.iter().any(|sibling| sibling == name) {
+                known = format!("{known}:{name}");
+                continue;
+            }
+            failure.next = Some(instead(&known, name, &siblings));
+            break;
+        }
+        failure
+    }
+}
+
+/// What somebody has typed, so that none of it is anything but a name in a path.
+pub fn encoded(name: &str) -> String {
+    utf8_percent_encode(name, NAMES).to_string()
+}
+
+/// What to try where `known` has no `name`.
+fn instead(known: &str, name: &str, siblings: &[String]) -> String {
+    let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
+    match nearest(name, siblings.iter().copied()) {
+        Some(near) => format!("did you mean {known}:{near}?"),
+        None if siblings.is_empty() => {
+            format!(
+                "{known} has no workspaces; create one in it with: {} workspace create NAME",
+                invocation()
+            )
+        }
+        None => format!("{known} has {}", enumerate(&siblings)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_what_there_is() {
+        let cases: [(&[&str], &str); 3] = [
+            (&["east", "west"], "did you mean root:data:east?"),
+            (&["north"], "root:data has north"),
+            (&[], "root:data has no workspaces; create one in it with: atoll workspace create NAME"),
+        ];
+        for (siblings, expected) in cases {
+            let siblings: Vec<String> = siblings.iter().map(|name| (*name).to_string()).collect();
+            assert_eq!(instead("root:data", "eest", &siblings), expected);
+        }
+    }
+}

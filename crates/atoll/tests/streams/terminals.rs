@@ -1,0 +1,58 @@
+//! Terminals: their size gets to the command, whichever protocol carries it.
+
+use std::sync::Arc;
+
+use atoll_streams::websocket::{Event, Message, Opcode, Reader, Role};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
+
+use crate::support::within;
+use crate::world::{PODS, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_of_terminals_reach_the_command() {
+    let world = Arc::new(World::new().await);
+    for pod in ["old", "new"] {
+        let stream = world.admin.stream(&["http/1.1"]).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection.with_upgrades());
+        let uri = format!("{PODS}/{pod}/exec?command=size&stdin=true&stdout=true&tty=true");
+        let request = Request::get(uri)
+            .header("host", world.admin.authority())
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-protocol", "v5.channel.k8s.io");
+        let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 101);
+        assert_eq!(response.headers()["sec-websocket-protocol"], "v5.channel.k8s.io");
+        let stream = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+        let (reader, mut writer) = tokio::io::split(stream);
+        let mut bytes = Vec::new();
+        Message::binary(&b"\x04{\"Width\":132,\"Height\":43}"[..]).encode_masked(Some([7; 4]), &mut bytes);
+        writer.write_all(&bytes).await.unwrap();
+        let mut reader = Reader::new(reader, Role::Client);
+        let mut channels = [const { Vec::new() }; 4];
+        loop {
+            match within("an answer comes", reader.next()).await.unwrap() {
+                Event::Data { bytes, .. } => channels[usize::from(bytes[0])].extend_from_slice(&bytes[1..]),
+                Event::Close(code) => {
+                    assert_eq!(code, Some(1000));
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let mut goodbye = Vec::new();
+        Message { opcode: Opcode::Close, payload: Bytes::new() }.encode_masked(Some([1; 4]), &mut goodbye);
+        let _ = writer.write_all(&goodbye).await;
+        assert_eq!(channels[1], b"132x43\n", "{pod}");
+        let status: serde_json::Value = serde_json::from_slice(&channels[3]).unwrap();
+        assert_eq!(status["status"], "Success");
+    }
+}

@@ -1,0 +1,123 @@
+//! Endpoints that somebody else wrote, for Services without a selector, have EndpointSlices that say the same.
+
+mod reconcile;
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, Key, Next, Queue, Recorder, resources};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::context::{Acts, Context};
+use crate::endpoints::LEADER;
+use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
+use reconcile::{CAPACITY, MANAGER};
+
+/// Services that are worked on together.
+const AT_ONCE: usize = 5;
+const SKIPPED: &str = "endpointslice.kubernetes.io/skip-mirror";
+
+pub async fn run(context: Context) {
+    let slices = context.informers.of(&resources::ENDPOINT_SLICES);
+    let controller = Arc::new(Controller {
+        services: context.informers.of(&resources::SERVICES),
+        endpoints: context.informers.of(&resources::ENDPOINTS),
+        by_service: slices.index(by_service),
+        slices,
+        recorder: context.events.recorder("endpoint-slice-mirroring-controller"),
+        context,
+    });
+    for cache in [&controller.services, &controller.endpoints, &controller.slices] {
+        cache.synced().await;
+    }
+    let queue = Queue::new();
+    for cache in [&controller.services, &controller.endpoints] {
+        let queue = queue.clone();
+        cache.listen(move |change| queue.add(change.key.clone()));
+    }
+    controller.slices.listen({
+        let queue = queue.clone();
+        move |change| {
+            let ours = |slice: &&Arc<Value>| object::label(slice, MANAGED_BY) == Some(MANAGER);
+            let states = [&change.old, &change.new].into_iter().flatten().filter(ours);
+            for name in states.filter_map(|slice| object::label(slice, SERVICE_NAME)) {
+                queue.add(change.key.beside(name));
+            }
+        }
+    });
+    queue
+        .work("mirrored endpoint slices", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+/// Slices are looked up by namespace and Service.
+fn by_service(slice: &Value) -> Vec<String> {
+    match (object::label(slice, MANAGED_BY), object::label(slice, SERVICE_NAME)) {
+        (Some(MANAGER), Some(service)) => vec![Key::of(slice).beside(service).to_string()],
+        _ => Vec::new(),
+    }
+}
+
+fn is_mirrored(endpoints: &Value) -> bool {
+    object::label(endpoints, SKIPPED) != Some("true") && object::annotation(endpoints, LEADER).is_none()
+}
+
+struct Controller {
+    services: Arc<Cache>,
+    endpoints: Arc<Cache>,
+    slices: Arc<Cache>,
+    by_service: usize,
+    recorder: Recorder,
+    context: Context,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let mut existing = self.slices.found(self.by_service, &key.to_string());
+        existing.retain(|slice| !object::is_being_deleted(slice));
+        let service = self.services.get(key);
+        // Others' Services are mirrored where they are.
+        let acts = match &service {
+            Some(service) => self.context.acts_on(service),
+            None => self.context.acts == Acts::Everywhere || !existing.is_empty(),
+        };
+        if !acts {
+            return Ok(Next::Done);
+        }
+        let wants = service.is_some_and(|service| service["spec"]["selector"].is_null());
+        let endpoints = self.endpoints.get(key).filter(|endpoints| wants && is_mirrored(endpoints));
+        let writes = match endpoints {
+            None => Writes { delete: existing, ..Writes::default() },
+            Some(endpoints) => {
+                let plan = reconcile::reconcile(&endpoints, &existing);
+                self.tell(&endpoints, plan.invalid, plan.too_many);
+                plan.writes
+            }
+        };
+        match slices::write(&self.context, &self.slices, key, "Endpoints", &writes).await {
+            Ok(()) => Ok(Next::Done),
+            Err((did, status)) => {
+                tracing::debug!(%status, %key, "{did}");
+                Err(status)
+            }
+        }
+    }
+
+    fn tell(&self, endpoints: &Value, invalid: usize, too_many: usize) {
+        let warn = |reason, message| self.recorder.warning(&resources::ENDPOINTS, endpoints, reason, message);
+        if invalid > 0 {
+            let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
+            warn("InvalidIPAddress", message);
+        }
+        if too_many > 0 {
+            let message = format!(
+                "A max of {CAPACITY} addresses can be mirrored to EndpointSlices per Endpoints subset. {} addresses were skipped",
+                too_many + invalid
+            );
+            warn("TooManyAddressesToMirror", message);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Which pods of a job that goes on are to be made, and which are too many.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::backoff::{self, Failures};
+use super::indexes::Indexes;
+use super::make::{failures_before, index, indexed, is_indexed, plain};
+use super::reconcile::{View, completions, is_suspended, replaces_only_failed, valid_index};
+use crate::pods::{Neighbours, first_to_go, is_terminating};
+
+/// Pods that are made or deleted at most before the job is looked at again.
+const AT_MOST: usize = 500;
+
+/// What is to be done about pods.
+#[derive(Debug, PartialEq)]
+pub enum Manage {
+    Nothing,
+    /// No pod may be made yet.
+    Wait(Duration),
+    /// They are not to be counted.
+    Delete(Vec<Arc<Value>>),
+    Create(Vec<Value>),
+}
+
+impl View<'_> {
+    /// What is to be done about pods of a job that goes on.
+    pub fn manage(&self) -> Manage {
+        let (job, active) = (self.job, self.active.len() as i64);
+        if is_suspended(job) {
+            return deletion(self.to_remove(active));
+        }
+        let parallelism = job["spec"]["parallelism"].as_i64().unwrap_or(1);
+        let wanted = match completions(job) {
+            Some(completions) => (completions - self.succeeded).min(parallelism).max(0),
+            // Once one has succeeded, those that run may go on, and no more are needed.
+            None if self.succeeded > 0 => active,
+            None => parallelism,
+        };
+        let mut surplus = self.to_remove((active - wanted).max(0));
+        if !surplus.is_empty() {
+            surplus.truncate(AT_MOST);
+            return deletion(surplus);
+        }
+        let ending = if replaces_only_failed(job) { self.terminating } else { 0 };
+        let missing = usize::try_from(wanted - ending - active).unwrap_or(0).min(AT_MOST);
+        if missing == 0 {
+            return Manage::Nothing;
+        }
+        self.creation(missing)
+    }
+
+    fn creation(&self, missing: usize) -> Manage {
+        let per_index = !self.job["spec"]["backoffLimitPerIndex"].is_null();
+        if !per_index {
+            let wait = self.failures.remaining(self.now);
+            if !wait.is_zero() {
+                return Manage::Wait(wait);
+            }
+        }
+        if !is_indexed(self.job) {
+            return Manage::Create(vec![plain(self.job); missing]);
+        }
+        let mut pending = self.pending_indexes(missing);
+        if per_index && is_indexed(self.job) {
+            let wait = |index: &i64| {
+                self.delayed.get(index).map_or(Duration::ZERO, |pod| {
+                    let (counted, ignored) = failures_before(pod);
+                    let last = Some(backoff::finished(pod));
+                    Failures { count: counted + ignored + 1, last }.remaining(self.now)
+                })
+            };
+            let soonest = pending.iter().map(wait).min();
+            pending.retain(|index| wait(index).is_zero());
+            if let (true, Some(soonest)) = (pending.is_empty(), soonest) {
+                return Manage::Wait(soonest);
+            }
+        }
+        let made = pending
+            .into_iter()
+            .map(|index| indexed(self.job, index, self.delayed.get(&index).map(AsRef::as_ref)));
+        Manage::Create(made.collect())
+    }
+
+    fn pending_indexes(&self, count: usize) -> Vec<i64> {
+        let of = |pods: &mut dyn Iterator<Item = &Arc<Value>>| Indexes::of(pods.filter_map(|pod| index(pod)));
+        let mut taken = self.succeeded_indexes.and(&of(&mut self.active.iter()));
+        if replaces_only_failed(self.job) {
+            taken = taken.and(&of(&mut self.pods.iter().filter(|pod| is_terminating(pod))));
+        }
+        if let Some(failed) = &self.failed_indexes {
+            taken = taken.and(failed);
+        }
+        taken.first_missing(count, completions(self.job).unwrap_or(0))
+    }
+
+    /// Active pods that are too many: at least `count`, and those whose index is none or another's.
+    fn to_remove(&self, count: i64) -> Vec<Arc<Value>> {
+        let (mut removed, mut left) = (Vec::new(), self.active.clone());
+        let none = Neighbours::of([]);
+        if is_indexed(self.job) {
+            let mut by_index: BTreeMap<i64, Vec<Arc<Value>>> = BTreeMap::new();
+            for pod in left.drain(..) {
+                match valid_index(self.job, &pod) {
+                    Some(index) => by_index.entry(index).or_default().push(pod),
+                    None => removed.push(pod),
+                }
+            }
+            for mut same in by_index.into_values() {
+                first_to_go(&mut same, &none, self.now);
+                left.extend(same.pop());
+                removed.extend(same);
+            }
+        }
+        let more = usize::try_from(count).unwrap_or(0).saturating_sub(removed.len());
+        if more > 0 {
+            first_to_go(&mut left, &none, self.now);
+            removed.extend(left.into_iter().take(more));
+        }
+        removed
+    }
+}
+
+fn deletion(pods: Vec<Arc<Value>>) -> Manage {
+    if pods.is_empty() { Manage::Nothing } else { Manage::Delete(pods) }
+}

@@ -1,0 +1,118 @@
+//! EndpointSlices as those see them who write them.
+
+use std::sync::Arc;
+
+use atoll_informer::{Cache, DeleteOptions, Key, WORKSPACE, resources};
+use atoll_meta::{Status, names, object};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::go_print;
+
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+
+/// What has to be written.
+#[derive(Debug, Default)]
+pub struct Writes {
+    pub create: Vec<Value>,
+    pub update: Vec<Value>,
+    pub delete: Vec<Arc<Value>>,
+}
+
+impl Writes {
+    /// Slices that would go, and that `may` be used again, are written anew instead of new ones made.
+    pub fn reuse(&mut self, may: impl Fn(&Value) -> bool) {
+        let mut left = Vec::new();
+        for old in std::mem::take(&mut self.delete) {
+            let fits = |slice: &Value| slice["addressType"] == old["addressType"];
+            match self.create.iter().rposition(fits).filter(|_| may(&old)) {
+                Some(place) => self.update.push(in_place_of(&old, self.create.remove(place))),
+                None => left.push(old),
+            }
+        }
+        self.delete = left;
+    }
+}
+
+/// A new slice under the name of an old one.
+pub fn in_place_of(old: &Value, mut slice: Value) -> Value {
+    object::remove_metadata(&mut slice, "generateName");
+    object::set_name(&mut slice, object::name(old));
+    object::set_resource_version(&mut slice, object::resource_version(old));
+    if let Some(workspace) = object::annotation(old, WORKSPACE) {
+        object::set_annotation(&mut slice, WORKSPACE, workspace);
+    }
+    slice
+}
+
+/// What names of slices of a Service begin with.
+pub fn prefix(service: &str) -> String {
+    let prefix = format!("{service}-");
+    if names::name_is_dns_subdomain(&prefix, true).is_empty() { prefix } else { service.to_string() }
+}
+
+/// Puts ports in their order and says what tells them from others.
+pub fn sort_ports(ports: &mut [Value]) -> String {
+    ports.sort_by_cached_key(|port| go_print::fnv(&go_print::slice_port(port)));
+    let printed: Vec<String> = ports.iter().map(go_print::slice_port).collect();
+    printed.join(" ")
+}
+
+/// Endpoints with the same are the same one, whatever its state.
+pub fn identity(endpoint: &Value) -> String {
+    let mut addresses: Vec<&str> =
+        endpoint["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    addresses.sort_unstable();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let target = &endpoint["targetRef"];
+    let rest = [text(&endpoint["hostname"]), text(&target["namespace"]), text(&target["name"])];
+    format!("{} {}", addresses.join(","), rest.join(" "))
+}
+
+/// Whether two endpoints that are the same one also say the same.
+pub fn is_same_state(one: &Value, other: &Value) -> bool {
+    let target = |endpoint: &Value| {
+        let mut target = endpoint["targetRef"].clone();
+        if let Some(fields) = target.as_object_mut() {
+            fields.remove("resourceVersion");
+        }
+        target
+    };
+    ["nodeName", "zone", "conditions"].into_iter().all(|field| one[field] == other[field])
+        && target(one) == target(other)
+}
+
+/// Writes slices that belong to `of`, in words. Fails with what failed.
+pub async fn write(
+    context: &Context,
+    cache: &Cache,
+    key: &Key,
+    of: &str,
+    writes: &Writes,
+) -> Result<(), (String, Status)> {
+    let (world, kind) = (context.world(), &resources::ENDPOINT_SLICES);
+    let of = format!("EndpointSlice for {of} {}/{}", key.namespace, key.name);
+    for slice in &writes.create {
+        match world.create(kind, &key.workspace, &key.namespace, slice).await {
+            Ok(created) => cache.wrote(&created),
+            Err(status) if status.has_cause("NamespaceTerminating") => return Ok(()),
+            Err(status) => return Err((format!("failed to create {of}"), status)),
+        }
+    }
+    for slice in &writes.update {
+        match world.update(kind, slice).await {
+            Ok(updated) => cache.wrote(&updated),
+            Err(status) => return Err((format!("failed to update {} {of}", object::name(slice)), status)),
+        }
+    }
+    for slice in &writes.delete {
+        let (own, uid) = (Key::of(slice), object::uid(slice));
+        match world.delete(kind, &own, DeleteOptions { uid: Some(uid), ..DeleteOptions::default() }).await {
+            Ok(_) => cache.deleting(&own, uid),
+            Err(status) if status.reason() == "NotFound" => {}
+            Err(status) => return Err((format!("failed to delete {} {of}", object::name(slice)), status)),
+        }
+    }
+    Ok(())
+}

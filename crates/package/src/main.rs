@@ -1,0 +1,21 @@
+//! `atoll-package PROGRAM VERSION DIRECTORY`: what `cargo xtask dist` does once the program is built.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use atoll_package::distribution;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [program, version, directory] = arguments.as_slice() else {
+        eprintln!("usage: atoll-package PROGRAM VERSION DIRECTORY");
+        return ExitCode::FAILURE;
+    };
+    match distribution::write(Path::new(program), version, Path::new(directory), |line| println!("{line}")) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
