@@ -64,9 +64,29 @@ impl Both {
         let output = side.command(&line).args(["-n", self.namespace]).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8(text).unwrap();
-        let lines: Vec<String> = text.lines().filter(|line| !is_accidental(line)).map(masked).collect();
+        let mut lines: Vec<String> = text.lines().filter(|line| !is_accidental(line)).map(masked).collect();
+        sort_managers(&mut lines);
         (output.status.code(), lines.join("\n"))
     }
+}
+
+/// Managers are listed by the second in which they wrote, and which of two writes are in the same one is accidental.
+fn sort_managers(lines: &mut Vec<String>) {
+    for line in lines.iter_mut().filter(|line| line.ends_with(";") && line.contains(":Apply;")) {
+        let mut managers: Vec<&str> = line.split_terminator(';').collect();
+        managers.sort_unstable();
+        *line = managers.join(";");
+    }
+    let Some(begin) = lines.iter().position(|line| line == "managedFields:").map(|line| line + 1) else {
+        return;
+    };
+    let Some(length) = lines[begin..].iter().position(|line| line.starts_with("name:")) else { return };
+    let fields: Vec<String> = lines.drain(begin..begin + length).collect();
+    let mut managers: Vec<&[String]> =
+        fields.chunk_by(|_, next| !next.starts_with("- apiVersion:")).collect();
+    managers.sort_unstable();
+    let sorted = managers.concat();
+    lines.splice(begin..begin, sorted);
 }
 
 fn token_kubeconfig(atoll: &Atoll) -> String {
