@@ -94,8 +94,11 @@ async fn nodes_that_are_dead_or_cut_off_are_given_up_and_come_back() {
     cluster.fault("add partition --nodes sim-node-2");
     for node in &all[..2] {
         eventually("it is given up", async || condition(&admin, node, "Ready").await == "Unknown").await;
-        let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
-        assert!(found["spec"]["taints"].to_string().contains("node.kubernetes.io/unreachable"), "{found}");
+        eventually("it is tainted", async || {
+            let found = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
+            found["spec"]["taints"].to_string().contains("node.kubernetes.io/unreachable")
+        })
+        .await;
     }
     assert_eq!(condition(&admin, all[2], "Ready").await, "True");
     cluster.fault("clear");
