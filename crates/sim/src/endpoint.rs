@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use atoll_streams::port_forward;
 use atoll_streams::remote_command::{self, Options, Session};
-use atoll_streams::{Refusal, port_forward};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
@@ -143,7 +143,7 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
                 Err(problem) => return Ok(text(StatusCode::BAD_REQUEST, problem)),
             };
             match remote_command::accept(&mut request, options) {
-                Err(refusal) => refused(refusal),
+                Err(refusal) => whole(refusal),
                 Ok((response, opening)) => {
                     let is_exec = what == "exec";
                     tokio::spawn(async move {
@@ -156,7 +156,7 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
             }
         }
         "portForward" => match port_forward::accept(&mut request) {
-            Err(refusal) => refused(refusal),
+            Err(refusal) => whole(refusal),
             Ok((response, opening)) => {
                 tokio::spawn(forward(opening, asked.running));
                 whole(response)
@@ -215,8 +215,4 @@ fn text(status: StatusCode, text: &str) -> Response<Body> {
 
 fn whole(response: Response<String>) -> Response<Body> {
     response.map(|text| Body::Whole(Some(Bytes::from(text)).filter(|text| !text.is_empty())))
-}
-
-fn refused(refusal: Refusal) -> Response<Body> {
-    whole(refusal.into())
 }
