@@ -50,9 +50,9 @@ pub async fn run(context: Context) {
     }
     let (nodes, pods) = (Queue::new(), Queue::new());
     controller.nodes.listen({
-        let (queue, context) = (nodes.clone(), controller.context.clone());
+        let queue = nodes.clone();
         move |change| {
-            if change.new.as_ref().is_some_and(|node| context.acts_on(node)) {
+            if change.new.is_some() {
                 queue.add(change.key.clone());
             }
         }
@@ -192,8 +192,7 @@ impl Controller {
     }
 
     async fn monitor(&self) {
-        let mut all = self.nodes.all();
-        all.retain(|node| self.context.acts_on(node));
+        let all = self.nodes.all();
         self.greet(&all);
         let mut counts: BTreeMap<Arc<str>, BTreeMap<String, (usize, usize)>> = BTreeMap::new();
         for node in &all {

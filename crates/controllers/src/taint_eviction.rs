@@ -42,7 +42,7 @@ pub async fn run(context: Context) {
     controller.nodes.listen({
         let (queue, controller) = (queue.clone(), controller.clone());
         move |change| {
-            if is_news_of_node(change) && controller.context.acts_on(change.object()) {
+            if is_news_of_node(change) {
                 for pod in controller.pods.found(controller.by_node, &change.key.to_string()) {
                     queue.add(Key::of(&pod));
                 }
@@ -115,9 +115,6 @@ impl Controller {
         let Some(node) = node.and_then(|node| self.nodes.get(&key.in_workspace(node))) else {
             return self.when_due(key, &pod).await;
         };
-        if !self.context.acts_on(&node) {
-            return Ok(Next::Done);
-        }
         let now = Instant::now();
         match tolerations::bears(&emptying(&node), &pod["spec"]["tolerations"]) {
             Bears::Always => {
