@@ -23,7 +23,8 @@ impl Both {
     fn start(namespace: &'static str) -> Option<Both> {
         let directory = programs::kubectl()?;
         let upstream = Upstream::shared()?;
-        let atoll = Atoll::start();
+        // What nodes are like is left to the tests, here as there.
+        let atoll = Atoll::start_with(&["--controllers=*,-nodelifecycle,-taint-eviction-controller"]);
         let of = |kubeconfig: &Path| {
             let home = tempfile::tempdir().unwrap();
             Kubectl { directory: directory.clone(), kubeconfig: kubeconfig.to_owned(), home }
