@@ -4,9 +4,12 @@
 
 #[path = "managed_fields/generate.rs"]
 mod generate;
+#[path = "managed_fields/versions.rs"]
+mod versions;
 
 use std::collections::BTreeMap;
 
+use atoll_testkit::wait::eventually;
 use atoll_testkit::{Answer, Atoll, Client, Upstream};
 use generate::{Operation, Random};
 use http::HeaderValue;
@@ -19,46 +22,106 @@ const OPERATIONS: usize = 300;
 async fn managers_are_the_same_after_any_sequence_of_writes() {
     let Some(real) = Upstream::shared() else { return };
     let atoll = Atoll::start_with(&["--controllers=false"]);
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seeds = number("ATOLL_SEED").map_or(vec![1, 2], |seed| vec![seed]);
-    let count = number("ATOLL_OPERATIONS").map_or(OPERATIONS, |count| count as usize);
     let (ours, theirs) = (atoll.client(), real.client());
-    let (mut agreed, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
-    for seed in seeds {
+    let mut outcome = Outcome::default();
+    for seed in seeds() {
         let namespace = format!("managed-{seed}");
-        let body = json!({ "metadata": { "name": namespace } });
         for client in [&ours, &theirs] {
-            let created = client.post("/api/v1/namespaces", &body).await;
-            assert_eq!(created.expect("the server answers").status, 201);
+            create(client, "/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await;
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
             // Without a token there is no volume whose name is drawn.
             let account = json!({ "metadata": { "name": "default" }, "automountServiceAccountToken": false });
-            let created = client.post(&path, &account).await;
-            assert_eq!(created.expect("the server answers").status, 201);
+            create(client, &path, &account).await;
         }
         let mut random = Random::new(seed);
         let mut previous = None;
-        for step in 0..count {
+        for step in 0..operations() {
             let operation = generate::operation(&mut random, &namespace, previous.as_ref());
-            let (own, their) = tokio::join!(carry_out(&ours, &operation), carry_out(&theirs, &operation));
-            if own == their {
-                *agreed.entry(operation.verb).or_default() += 1;
-            } else {
-                let shown = format!("{} {} {}", operation.method, operation.path, operation.body);
-                let parts =
-                    ["answer", "stored", "is new"].into_iter().filter(|part| own[part] != their[part]);
-                let parts = parts.map(|part| format!("{part}: {}\n  instead of {}", own[part], their[part]));
-                let parts = parts.collect::<Vec<_>>().join("\n  ");
-                wrong.push(format!("seed {seed}, step {step}: {shown}\n  {parts}"));
-                // From here on both would differ in what they begin from.
-                tokio::join!(clear(&ours, &operation.object), clear(&theirs, &operation.object));
-            }
+            outcome.compare(&ours, &theirs, &operation, &format!("seed {seed}, step {step}")).await;
             previous = Some(operation);
         }
     }
-    let total: usize = agreed.values().sum();
-    println!("{total} of {} agree: {agreed:?}", total + wrong.len());
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    outcome.check(100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn managers_are_the_same_whatever_version_they_used() {
+    let Some(real) = Upstream::shared() else { return };
+    let atoll = Atoll::start_with(&["--controllers=false"]);
+    let (ours, theirs) = (atoll.client(), real.client());
+    for client in [&ours, &theirs] {
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        create(client, definitions, &versions::definition()).await;
+        eventually("the kind is served", async || {
+            let hats = client.get("/apis/versions.example.com/v1beta1/hats").await;
+            hats.expect("the server answers").status == 200
+        })
+        .await;
+    }
+    let mut outcome = Outcome::default();
+    for seed in seeds() {
+        let namespace = format!("versions-{seed}");
+        for client in [&ours, &theirs] {
+            create(client, "/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await;
+        }
+        let mut random = Random::new(seed);
+        for step in 0..operations() {
+            let operation = versions::operation(&mut random, &namespace);
+            outcome.compare(&ours, &theirs, &operation, &format!("seed {seed}, step {step}")).await;
+        }
+    }
+    // Where one who applied in another version gives up elements of a list, upstream at times leaves `null` in its place and
+    // then refuses that, and at times takes away what somebody else manages.
+    outcome.check(97);
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn seeds() -> Vec<u64> {
+    number("ATOLL_SEED").map_or(vec![1, 2], |seed| vec![seed])
+}
+
+fn operations() -> usize {
+    number("ATOLL_OPERATIONS").map_or(OPERATIONS, |count| count as usize)
+}
+
+async fn create(client: &Client, path: &str, body: &Value) {
+    assert_eq!(client.post(path, body).await.expect("the server answers").status, 201, "{path}");
+}
+
+/// How many writes had the same effect on both servers, and which had not.
+#[derive(Default)]
+struct Outcome {
+    agreed: BTreeMap<&'static str, usize>,
+    wrong: Vec<String>,
+}
+
+impl Outcome {
+    async fn compare(&mut self, ours: &Client, theirs: &Client, operation: &Operation, when: &str) {
+        let (own, their) = tokio::join!(carry_out(ours, operation), carry_out(theirs, operation));
+        if own == their {
+            *self.agreed.entry(operation.verb).or_default() += 1;
+            return;
+        }
+        let shown = format!("{} {} {}", operation.method, operation.path, operation.body);
+        let parts = ["answer", "stored", "is new"].into_iter().filter(|part| own[part] != their[part]);
+        let parts = parts.map(|part| format!("{part}: {}\n  instead of {}", own[part], their[part]));
+        let parts = parts.collect::<Vec<_>>().join("\n  ");
+        self.wrong.push(format!("{when}: {shown}\n  {parts}"));
+        // From here on both would differ in what they begin from.
+        tokio::join!(clear(ours, &operation.object), clear(theirs, &operation.object));
+    }
+
+    /// Fails unless at least `floor` percent agree.
+    fn check(&self, floor: usize) {
+        let agreed: usize = self.agreed.values().sum();
+        let total = agreed + self.wrong.len();
+        println!("{agreed} of {total} agree: {:?}", self.agreed);
+        let wrong = self.wrong.join("\n");
+        assert!(agreed * 100 >= total * floor, "{} differ:\n{wrong}", self.wrong.len());
+    }
 }
 
 /// What the server answers, what is there then, and whether it is something new.

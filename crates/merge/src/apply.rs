@@ -66,6 +66,8 @@ pub fn joined(one: Option<&Value>, other: &Value) -> Option<Value> {
 pub struct Kind {
     api_version: String,
     kind: String,
+    /// Other versions of it that managers may have used.
+    siblings: Vec<String>,
     root: Root,
     /// What an object is before anything of it is set.
     empty: Value,
@@ -98,7 +100,12 @@ impl Kind {
         if type_id.is_none() {
             object::set_type(&mut empty, &api_version, kind);
         }
-        Kind { api_version, kind: kind.to_owned(), root: Root::Type(type_id), empty }
+        Kind { api_version, kind: kind.to_owned(), siblings: Vec::new(), root: Root::Type(type_id), empty }
+    }
+
+    /// The same, with other versions that managers may have used and in which fields are called the same.
+    pub fn beside(self, siblings: Vec<String>) -> Self {
+        Kind { siblings, ..self }
     }
 
     /// Whether an object has no field that this kind does not know.
@@ -286,7 +293,10 @@ impl Kind {
             )));
         }
         let failed = |NoKey(words): NoKey| plain(format!("failed to merge config: {words}"));
-        entries.retain(|entry| entry.api_version == self.api_version.as_str());
+        entries.retain(|entry| {
+            let is_version = |version: &String| entry.api_version == version.as_str();
+            is_version(&self.api_version) || self.siblings.iter().any(is_version)
+        });
         for entry in &mut entries {
             self.reconcile(entry);
         }

@@ -22,30 +22,30 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 33) as usize % limit
     }
 
-    fn chance(&mut self, percent: usize) -> bool {
+    pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
     /// Some of them, at least one, in some order.
-    fn some<T: Clone>(&mut self, from: &[T]) -> Vec<T> {
+    pub fn some<T: Clone>(&mut self, from: &[T]) -> Vec<T> {
         let mut left = from.to_vec();
         let count = 1 + self.below(from.len());
         (0..count).map(|_| left.remove(self.below(left.len()))).collect()
     }
 
     /// Each name with its chance, and one of the values.
-    fn map(&mut self, names: &[&str], values: &[&str], percent: usize) -> Value {
+    pub fn map(&mut self, names: &[&str], values: &[&str], percent: usize) -> Value {
         let mut map = Map::new();
         for name in names {
             if self.chance(percent) {
@@ -56,10 +56,10 @@ impl Random {
     }
 }
 
-const MERGE: &str = "application/merge-patch+json";
+pub const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
+pub const APPLY: &str = "application/apply-patch+yaml";
 
 const KINDS: [(&str, &str, &str); 4] = [
     ("ConfigMap", "v1", "/api/v1/namespaces/{}/configmaps"),

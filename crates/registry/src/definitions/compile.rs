@@ -95,7 +95,10 @@ impl Compiler<'_> {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         let verbs = if self.is_terminating { owned(&VERBS_AT_THE_END) } else { owned(&VERBS) };
         let names = self.names;
-        let api_version = format!("{}/{}", self.group, version.name);
+        let api_version = |name: &str| format!("{}/{name}", self.group);
+        let others = self.compiled.versions().iter().filter(|other| other.name != version.name);
+        let siblings = others.map(|other| api_version(&other.name)).collect();
+        let managed = Kind::custom(api_version(&version.name), &names.kind, version.schema.clone());
         Arc::new(Row {
             group: self.group.into(),
             version: version.name.to_string(),
@@ -114,7 +117,7 @@ impl Compiler<'_> {
             defaults: Defaults::NONE,
             checks: atoll_validation::of("", ""),
             warnings: warnings::of("", ""),
-            managed: Kind::custom(api_version, &names.kind, version.schema.clone()),
+            managed: managed.beside(siblings),
             custom: Some(Arc::new(Custom {
                 form: number(),
                 version: version.clone(),
