@@ -156,6 +156,18 @@ impl Atoll {
         self.log.lock().unwrap().clone()
     }
 
+    /// The first whole line of the log that is as wanted, as soon as there is one: it is read by a thread of its own.
+    pub fn logged(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let mut found = None;
+        eventually_blocking("something is logged", || {
+            let log = self.log();
+            let (whole, _) = log.rsplit_once('\n').unwrap_or_default();
+            found = whole.lines().find(|line| wanted(line)).map(str::to_string);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
     /// Ends the server as a power cut would, were it not for the disk.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
