@@ -101,11 +101,7 @@ impl Atoll {
 }
 
 /// Runs the binary in `directory` until it says that it is ready.
-fn launch(
-    directory: &Path,
-    listen: &str,
-    arguments: &Vec<OsString>,
-) -> Result<(Process, String), NotReady> {
+fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> Result<(Process, String), NotReady> {
     let mut command = Command::new(binary());
     command.arg("start").arg("--data-dir").arg(directory.join("data"));
     command.arg("--token-auth-file").arg(directory.join("tokens.csv"));

@@ -122,9 +122,8 @@ async fn certificates_name_users_and_all_their_groups() {
 async fn a_certificate_that_expires_ends_with_its_time() {
     let atoll = Atoll::start_bare();
     let subject = vec![(DnType::CommonName, "ann"), (DnType::OrganizationName, "system:masters")];
-    let code = async |http: &mut Http| {
-        http.request(http::Method::GET, "/api", Body::None).await.unwrap().status
-    };
+    let code =
+        async |http: &mut Http| http.request(http::Method::GET, "/api", Body::None).await.unwrap().status;
     // On a busy machine the shortest may be over before anybody has asked.
     for seconds in [3, 9, 27, 81] {
         let (certificate, key) =
