@@ -36,7 +36,8 @@ impl Both {
         for side in [&ours, &theirs] {
             side.run(&format!("create namespace {namespace}"));
         }
-        // Atoll does that by itself; upstream has its controllers elsewhere.
+        // Atoll does that by itself, soon; upstream has its controllers elsewhere.
+        ours.run(&format!("wait serviceaccount/default --for=create --timeout=180s -n {namespace}"));
         theirs.run(&format!("create serviceaccount default -n {namespace}"));
         Some(Both { ours, theirs, files: tempfile::tempdir().unwrap(), namespace, _atoll: atoll })
     }
