@@ -57,7 +57,9 @@ fn alone_it_says_what_is_missing() {
         ("kubectl_complete-atoll", env!("CARGO_BIN_EXE_kubectl_complete-atoll")),
     ] {
         let copy = directory.path().join(name);
-        std::fs::copy(program, &copy).expect("a copy");
+        // By another process: what this one has open for writing, a child that is just being started has open as well,
+        // and then it cannot be run.
+        assert!(Command::new("cp").arg(program).arg(&copy).status().expect("cp runs").success());
         let output = Command::new(&copy).arg("--version").env("PATH", "").output().expect("the program runs");
         assert_eq!(output.status.code(), Some(1));
         let said = String::from_utf8_lossy(&output.stderr);

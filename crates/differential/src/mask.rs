@@ -67,12 +67,20 @@ fn causes(causes: &mut Value) {
     }
 }
 
+/// Whether a text is an age of seconds or of a few minutes, as people are shown it.
+fn is_recent(text: &str) -> bool {
+    let is_count = |number: &str| number.parse::<u8>().is_ok();
+    let (minutes, seconds) =
+        text.split_once('m').map_or((None, text), |(minutes, rest)| (Some(minutes), rest));
+    minutes.is_none_or(is_count)
+        && (minutes.is_some() && seconds.is_empty() || seconds.strip_suffix('s').is_some_and(is_count))
+}
+
 /// Ages of seconds, and times of now, are accidental.
 fn cells(cells: &mut Value) {
     for cell in cells.as_array_mut().into_iter().flatten() {
         let Some(text) = cell.as_str() else { continue };
-        let seconds = text.strip_suffix('s').is_some_and(|number| number.parse::<u8>().is_ok());
-        if seconds {
+        if is_recent(text) {
             *cell = json!("<seconds>");
         } else if is_about_now(text) {
             *cell = json!("<now>");
@@ -272,7 +280,7 @@ mod tests {
             { "metadata": { "name": "b-x7k2p", "generateName": "b-" } },
             { "name": "kube-api-access-x7k2p" },
             { "message": format!("not {uid}, 9 or 99; current: 12") },
-            { "cells": ["12s", "3y12d", "s", 7] },
+            { "cells": ["12s", "3y12d", "s", 7, "2m", "3m5s", "m"] },
             { "name": "Age", "format": "", "priority": 0, "description": "words" },
         ]);
         apply(&mut value, &[("nine".into(), "9".into())]);
@@ -283,7 +291,7 @@ mod tests {
             { "metadata": { "name": "b-⟨generated x7k2p⟩", "generateName": "b-" } },
             { "name": "kube-api-access-⟨generated x7k2p⟩" },
             { "message": format!("not {}, ${{nine}} or 99; current: <revision>", marked("uid", uid)) },
-            { "cells": ["<seconds>", "3y12d", "s", 7] },
+            { "cells": ["<seconds>", "3y12d", "s", 7, "<seconds>", "<seconds>", "m"] },
             { "name": "Age", "format": "", "priority": 0 },
         ]);
         assert_eq!(value, expected);

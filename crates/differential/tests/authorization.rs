@@ -99,6 +99,36 @@ async fn compare(ours: &Place<'_>, theirs: &Place<'_>, question: &Question) -> O
     Some(format!("{question:?}: {own} instead of {last}"))
 }
 
+/// Upstream's authorizer hears of what is written some time later, of each kind by itself: waits for the last of each.
+async fn hear(theirs: &Place<'_>) {
+    let base = "/apis/rbac.authorization.k8s.io/v1";
+    let namespace = world::NAMESPACES[0];
+    let rules = json!([{ "verbs": ["get"], "apiGroups": ["rbac-last"], "resources": ["things"] }]);
+    for (role, kind, path) in [
+        ("clusterroles", "ClusterRole", String::new()),
+        ("roles", "Role", format!("/namespaces/{namespace}")),
+    ] {
+        let bindings = role.replace("roles", "rolebindings");
+        let user = format!("rbac-last-{role}");
+        let binding = json!({ "metadata": { "name": "rbac-last" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "rbac-last" },
+            "subjects": [{ "kind": "User", "name": user }] });
+        let written = json!({ "metadata": { "name": "rbac-last" }, "rules": rules });
+        theirs.apply(&[(format!("{base}{path}/{role}"), written)]).await;
+        theirs.apply(&[(format!("{base}{path}/{bindings}"), binding)]).await;
+        let about = world::About::Resource {
+            group: "rbac-last".into(),
+            resource: "things".into(),
+            subresource: String::new(),
+            namespace: namespace.into(),
+            name: String::new(),
+        };
+        let asks = Question { user, groups: Vec::new(), verb: "get".into(), about };
+        let what = format!("upstream knows of the last of {role} and {bindings}");
+        wait::eventually(&what, async || theirs.ask(&asks).await["allowed"] == true).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn atoll_decides_as_upstreams_authorizer() {
     let Some(real) = Upstream::shared() else { return };
@@ -126,17 +156,7 @@ async fn atoll_decides_as_upstreams_authorizer() {
     theirs.apply(&objects).await;
     root.apply(&objects).await;
     with.apply(&objects).await;
-    // Upstream's authorizer hears of what is written some time later.
-    let last = json!({ "metadata": { "name": "rbac-last" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
-        "subjects": [{ "kind": "User", "name": "rbac-last" }] });
-    theirs.apply(&[("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".into(), last)]).await;
-    let about = world::About::Path("/rbac".into());
-    let asks = Question { user: "rbac-last".into(), groups: Vec::new(), verb: "get".into(), about };
-    wait::eventually("upstream knows of the last binding", async || {
-        theirs.ask(&asks).await["allowed"] == true
-    })
-    .await;
+    hear(&theirs).await;
     let (mut allowed, mut requests) = (0, 0);
     for question in &questions {
         wrong.extend(compare(&root, &theirs, question).await);

@@ -12,9 +12,14 @@ use atoll_testkit::{Atoll, Client, TOKEN, Upstream};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+/// Without those who would give up nodes that no kubelet speaks for, after a minute.
+fn atoll() -> Atoll {
+    Atoll::start_with(&["--controllers=*,-nodelifecycle,-taint-eviction-controller"])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_nodes_at_atoll() {
-    let atoll = Atoll::start();
+    let atoll = atoll();
     everything(atoll.url(), &atoll.authority(), &atoll.client()).await;
 }
 
@@ -28,7 +33,7 @@ async fn pods_get_nodes_at_kube_apiserver() {
 /// Nodes serve the Pods of their workspace, and nobody else's.
 #[tokio::test(flavor = "multi_thread")]
 async fn workspaces_have_nodes_of_their_own() {
-    let atoll = Atoll::start();
+    let atoll = atoll();
     let client = atoll.client();
     let tree = Arc::new(Tree::default());
     let clusters = ["left", "right"]

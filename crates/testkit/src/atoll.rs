@@ -9,7 +9,8 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::process::Process;
+use crate::process::{NotReady, Process};
+use crate::wait::eventually_blocking;
 
 /// A token of user `admin` in `system:masters`, the same that `upstream/serve` accepts.
 pub const TOKEN: &str = "admin-token";
@@ -36,7 +37,7 @@ impl Atoll {
         let line = format!("{TOKEN},admin,admin,system:masters\n");
         std::fs::write(&tokens, line).unwrap_or_else(|error| panic!("{}: {error}", tokens.display()));
         let arguments = arguments.iter().cloned().map(Into::into).collect();
-        let (process, url) = launch(directory.path(), "127.0.0.1:0", &arguments);
+        let (process, url) = started(launch(directory.path(), "127.0.0.1:0", &arguments));
         Atoll { process, directory, arguments, url }
     }
 
@@ -84,25 +85,35 @@ impl Atoll {
     pub fn restart(&mut self) {
         self.stop();
         let address = self.url.trim_start_matches("https://").to_string();
-        let (process, url) = launch(self.directory.path(), &address, &self.arguments);
-        (self.process, self.url) = (process, url);
+        let mut again = None;
+        eventually_blocking("the port is free again", || {
+            again = match launch(self.directory.path(), &address, &self.arguments) {
+                // Another program's connection may have been given our port as its own end; it will pass.
+                Err(end) if end.complaint.contains("cannot listen") => None,
+                other => Some(started(other)),
+            };
+            again.is_some()
+        });
+        if let Some((process, url)) = again {
+            (self.process, self.url) = (process, url);
+        }
     }
 }
 
 /// Runs the binary in `directory` until it says that it is ready.
-fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> (Process, String) {
+fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> Result<(Process, String), NotReady> {
     let mut command = Command::new(binary());
     command.arg("start").arg("--data-dir").arg(directory.join("data"));
     command.arg("--token-auth-file").arg(directory.join("tokens.csv"));
     command.args(["--listen", listen]).args(arguments);
-    match Process::start(&mut command) {
-        Ok((process, line)) => {
-            let url = line.split("ready at ").nth(1).and_then(|rest| rest.split(". ").next());
-            let url = url.unwrap_or_else(|| panic!("no address in what atoll says: {line}")).to_string();
-            (process, url)
-        }
-        Err(end) => panic!("atoll did not start ({}): {}", end.status, end.complaint),
-    }
+    let (process, line) = Process::start(&mut command)?;
+    let url = line.split("ready at ").nth(1).and_then(|rest| rest.split(". ").next());
+    let url = url.unwrap_or_else(|| panic!("no address in what atoll says: {line}")).to_string();
+    Ok((process, url))
+}
+
+fn started(outcome: Result<(Process, String), NotReady>) -> (Process, String) {
+    outcome.unwrap_or_else(|end| panic!("atoll did not start ({}): {}", end.status, end.complaint))
 }
 
 /// The binary under test: `ATOLL_BIN`, or else this workspace's, which cargo brings up to date first so that no test

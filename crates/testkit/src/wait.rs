@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up. Generous: machines that test are busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(10);

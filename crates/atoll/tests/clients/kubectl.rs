@@ -65,6 +65,15 @@ impl Kubectl {
     }
 }
 
+/// Whether a word is an age of seconds or minutes, which differs from run to run.
+pub fn is_recent(word: &str) -> bool {
+    let is_count = |number: &str| number.parse::<u16>().is_ok();
+    let (minutes, seconds) =
+        word.split_once('m').map_or((None, word), |(minutes, rest)| (Some(minutes), rest));
+    minutes.is_none_or(is_count)
+        && (minutes.is_some() && seconds.is_empty() || seconds.strip_suffix('s').is_some_and(is_count))
+}
+
 /// Leaves out the ConfigMap that every namespace is born with.
 const OWN: &str = "--field-selector metadata.name!=kube-root-ca.crt";
 
@@ -215,16 +224,16 @@ fn wait_returns_when_it_has_come_true() {
     let atoll = Atoll::start();
     let Some(kubectl) = Kubectl::of(&atoll) else { return };
     kubectl.run("create configmap slow --from-literal=state=begun");
-    let refused = kubectl.refuse("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=1s");
+    let refused = kubectl.refuse("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=3s");
     assert!(refused.contains("timed out waiting for the condition"), "{refused}");
 
     let waiting =
-        Lines::of(kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=60s"));
+        Lines::of(kubectl.command("wait configmap/slow --for=jsonpath={.data.state}=done --timeout=180s"));
     kubectl.run(r#"patch configmap slow --type merge -p {"data":{"state":"done"}}"#);
     assert_eq!(waiting.line(), "configmap/slow condition met");
 
     // Whether kubectl looks before or after the deletion is chance, and with it whether it prints anything.
-    let mut waiting = Lines::of(kubectl.command("wait configmap/slow --for=delete --timeout=60s"));
+    let mut waiting = Lines::of(kubectl.command("wait configmap/slow --for=delete --timeout=180s"));
     kubectl.run("delete configmap slow");
     assert!(waiting.child.wait().unwrap().success());
 }

@@ -8,6 +8,7 @@ use atoll_testkit::{Atoll, Upstream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::kubectl::is_recent;
 use crate::support::programs::{self, succeed};
 
 /// Times of long ago: ages that stay the same while this runs.
@@ -53,10 +54,9 @@ impl Kubectl {
         }
     }
 
-    /// The words of what is printed; ages of seconds and the width of columns are accidental.
+    /// The words of what is printed; ages of seconds or minutes and the width of columns are accidental.
     fn seen(&self, arguments: &[&str]) -> Vec<Vec<String>> {
-        let is_age = |word: &str| word.strip_suffix('s').is_some_and(|number| number.parse::<u16>().is_ok());
-        let word = |word: &str| if is_age(word) { "<seconds>".to_owned() } else { word.to_owned() };
+        let word = |word: &str| if is_recent(word) { "<recent>".to_owned() } else { word.to_owned() };
         let printed = self.run(arguments);
         printed.lines().map(|line| line.split_whitespace().map(word).collect()).collect()
     }
@@ -285,7 +285,7 @@ fn workspaces_have_columns_of_their_own() {
     std::fs::write(&file, workspace.to_string()).unwrap();
     kubectl.run(&["create", "--validate=false", "-f", file.to_str().unwrap()]);
     let seen = kubectl.seen(&["get", "workspaces"]);
-    assert_eq!(seen, [["NAME", "PHASE", "AGE"], ["team", "Ready", "<seconds>"]]);
+    assert_eq!(seen, [["NAME", "PHASE", "AGE"], ["team", "Ready", "<recent>"]]);
     let wide = kubectl.seen(&["get", "workspaces", "-o", "wide"]);
     assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID"]);
 }

@@ -81,7 +81,7 @@ async fn a_full_disk_stops_writes_only_and_heals_when_there_is_space() {
     let value = "x".repeat(100_000);
     let mut acknowledged = vec!["before".to_string()];
     let refused = loop {
-        let name = format!("full-{}", acknowledged.len());
+        let name = format!("full-{:03}", acknowledged.len());
         let answer = admin.post(CONFIG_MAPS, config_map_with(&name, &value)).await;
         if answer.status != 201 {
             break answer;

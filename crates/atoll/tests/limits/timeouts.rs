@@ -5,11 +5,15 @@ use std::time::{Duration, Instant};
 use crate::support::process::{Atoll, Setup};
 use crate::support::raw::Raw;
 use crate::support::watching::{Next, Watch};
-use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+
+/// How long a request may take in the first of these tests: long enough for others to be answered in time.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_does_not_come_to_an_end_is_given_up() {
-    let atoll = Setup::new().flag("--controllers", false).flag("--request-timeout", 1).start();
+    let atoll =
+        Setup::new().flag("--controllers", false).flag("--request-timeout", TIMEOUT.as_secs()).start();
     let admin = atoll.admin();
     let mut watch = Watch::open(&admin, &format!("{CONFIG_MAPS}?watch=1")).await;
     let mut raw = Raw::open(&admin).await;
@@ -18,14 +22,19 @@ async fn a_request_that_does_not_come_to_an_end_is_given_up() {
     raw.send(head).await.unwrap();
     let answer = raw.answer().await.unwrap();
     assert_eq!(answer.status, 504, "{}", answer.text);
-    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert!(started.elapsed() >= TIMEOUT);
     // The rest of the body will never come, so the connection is of no more use.
     let body = String::from_utf8(raw.rest().await).unwrap();
     let status: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&status["kind"], &status["reason"]), (&"Status".into(), &"Timeout".into()), "{status}");
 
     // Watches last for as long as they were asked to.
-    admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    // On a busy machine a write may take too long as well, and be done or not.
+    eventually("something is written", async || {
+        let answer = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await;
+        matches!(answer.status, 201 | 409)
+    })
+    .await;
     assert_eq!(watch.event().await.name(), "a");
 }
 

@@ -39,7 +39,7 @@ async fn everything_can_stand_in_the_file() {
     std::fs::write(&tokens, "secret,ann,1,\"system:masters\"\n").unwrap();
     let file = place.path().join("config.yaml");
     let text = format!(
-        "# what this server does\nprofile: minimal\ntoken-auth-file: {}\nrequest-timeout: 5\nlog: debug\n\
+        "# what this server does\nprofile: minimal\ntoken-auth-file: {}\nrequest-timeout: 50\nlog: debug\n\
          log-format: json\nmax-requests-inflight: 10\n",
         tokens.display()
     );
@@ -48,10 +48,9 @@ async fn everything_can_stand_in_the_file() {
     let ann = atoll.admin().token("secret");
     ann.get(CONFIG_MAPS).await.expect(200);
     ann.get("/apis/apps/v1/deployments").await.expect_status_code(404);
-    let log = atoll.log();
-    let line =
-        log.lines().find(|line| line.contains(CONFIG_MAPS)).unwrap_or_else(|| panic!("not logged: {log}"));
-    let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+    // Atoll's own controllers ask for much, too, but not for this.
+    let line = atoll.logged(|line| line.contains(CONFIG_MAPS) && line.contains("\"list\""));
+    let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
     assert_eq!((&line["code"], &line["verb"]), (&200.into(), &"list".into()), "{line}");
     assert!(line["request"].as_str().is_some_and(|id| !id.is_empty()), "{line}");
 }
@@ -196,15 +195,16 @@ async fn what_is_secret_is_readable_by_its_owner_only() {
     let atoll = Atoll::start();
     atoll.admin().post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     let mode = |name: &str| {
-        let metadata = std::fs::metadata(atoll.directory.join(name)).unwrap();
-        format!("{name} {:o}", metadata.permissions().mode() & 0o777)
+        // The server goes on meanwhile, and may take away what it had for a moment only.
+        let metadata = std::fs::metadata(atoll.directory.join(name)).ok()?;
+        Some(format!("{name} {:o}", metadata.permissions().mode() & 0o777))
     };
-    assert_eq!(mode("."), ". 700");
+    assert_eq!(mode(".").as_deref(), Some(". 700"));
     for entry in std::fs::read_dir(&atoll.directory).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         // The certificate of the authority is for everyone.
         if name != "ca.crt" {
-            assert_eq!(mode(&name), format!("{name} 600"));
+            assert!(mode(&name).is_none_or(|mode| mode == format!("{name} 600")), "{:?}", mode(&name));
         }
     }
 }

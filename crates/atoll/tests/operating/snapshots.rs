@@ -128,7 +128,8 @@ async fn a_snapshot_moves_everything_to_a_fresh_server() {
 async fn a_server_that_is_put_back_shows_it_to_those_who_watch() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("snapshot");
-    let server = Atoll::start();
+    // Nobody else writes meanwhile.
+    let server = Atoll::start_bare();
     let admin = server.admin();
     for name in ["changed", "deleted", "same"] {
         admin.post(CONFIG_MAPS, config_map_with(name, "old")).await.expect(201);
@@ -172,7 +173,8 @@ async fn a_server_that_is_put_back_shows_it_to_those_who_watch() {
 async fn half_a_snapshot_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("snapshot");
-    let server = Atoll::start();
+    // Nobody else writes meanwhile.
+    let server = Atoll::start_bare();
     let admin = server.admin();
     admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     save(&server, &file);

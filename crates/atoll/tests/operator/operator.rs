@@ -28,7 +28,7 @@ impl Operator {
         let bundle = module().join("bundle.yaml");
         succeed(kubectl("apply --server-side --filename").arg(&bundle));
         succeed(&mut kubectl(
-            "wait --for condition=Established customresourcedefinitions --all --timeout 60s",
+            "wait --for condition=Established customresourcedefinitions --all --timeout 180s",
         ));
         let token = succeed(&mut kubectl("create token prometheus-operator"));
         let kubeconfig = directory.path().join("kubeconfig");

@@ -34,10 +34,25 @@ async fn condition(admin: &Access, node: &str, kind: &str) -> String {
     found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_string()
 }
 
+/// Waits until a node is there, and Pods may go to it.
+async fn ready(admin: &Access, node: &str) {
+    let path = format!("/api/v1/nodes/{node}");
+    eventually("it is there", async || admin.get(&path).await.status == 200).await;
+    eventually("it is ready", async || condition(admin, node, "Ready").await == "True").await;
+    eventually("it has no taint", async || {
+        admin.get(&path).await.expect(200)["spec"].get("taints").is_none()
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_run_on_simulated_nodes() {
     let cluster = Cluster::start(&["--nodes=2", "--name=lab", "--region=r", "--zones=a,b", "--node-cpu=4"]);
     let admin = cluster.admin();
+    // Pods that come before a node go to others.
+    for node in ["lab-node-1", "lab-node-2"] {
+        ready(&admin, node).await;
+    }
     admin.post(DEPLOYMENTS, deployment("web", "web:1", 4)).await.expect(201);
     eventually("all replicas are available", async || available(&admin, "web").await == 4).await;
     let pods = admin.get(PODS).await.expect(200);
@@ -71,8 +86,7 @@ async fn an_image_that_crashes_runs_when_it_is_mended() {
 async fn a_full_node_says_so_until_there_is_room_again() {
     let cluster = Cluster::start(&["--nodes=1"]);
     let admin = cluster.admin();
-    eventually("it is ready", async || admin.get("/api/v1/nodes/sim-node-1").await.status == 200).await;
-    eventually("it is ready", async || condition(&admin, "sim-node-1", "Ready").await == "True").await;
+    ready(&admin, "sim-node-1").await;
     cluster.fault("add full-node sim-node-1");
     eventually("it is full", async || condition(&admin, "sim-node-1", "DiskPressure").await == "True").await;
     cluster.fault("clear");
@@ -87,9 +101,7 @@ async fn nodes_that_are_dead_or_cut_off_are_given_up_and_come_back() {
     let admin = cluster.admin();
     let all = ["sim-node-1", "sim-node-2", "sim-node-3"];
     for node in all {
-        eventually("it is there", async || admin.get(&format!("/api/v1/nodes/{node}")).await.status == 200)
-            .await;
-        eventually("it is ready", async || condition(&admin, node, "Ready").await == "True").await;
+        ready(&admin, node).await;
     }
     cluster.fault("add dead-node sim-node-1");
     cluster.fault("add partition --nodes sim-node-2");
@@ -120,8 +132,7 @@ async fn nodes_can_be_added_to_any_server() {
     let line = [&at[..], &["--nodes", "2", "--name", "extra", "--scheduler"]].concat();
     let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
     let admin = server.admin();
-    eventually("it is there", async || admin.get("/api/v1/nodes/extra-node-2").await.status == 200).await;
-    eventually("it is ready", async || condition(&admin, "extra-node-2", "Ready").await == "True").await;
+    ready(&admin, "extra-node-2").await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "one" },
         "spec": { "containers": [{ "name": "main", "image": "one:1" }] },

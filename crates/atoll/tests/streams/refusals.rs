@@ -9,8 +9,10 @@ use crate::world::{PODS, World};
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_reached_is_refused_as_upstream_does() {
     let world = World::new().await;
-    // A port that nobody listens at.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // A port that nobody listens at: it is kept, so that nobody else gets it either.
+    let kept = tokio::net::TcpSocket::new_v4().unwrap();
+    kept.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = kept.local_addr().unwrap().port();
     world.node("dead", closed, &[]).await;
     world.pod("unscheduled", "", &["main"]).await;
     world.pod("stray", "nowhere", &["main"]).await;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use tempfile::TempDir;
 
@@ -94,6 +95,8 @@ pub struct Atoll {
     pub announcement: String,
     child: Child,
     log: Arc<Mutex<String>>,
+    /// Reads the log until the server has ended.
+    reading: Option<JoinHandle<()>>,
     setup: Setup,
     temporary: Option<Arc<TempDir>>,
 }
@@ -123,16 +126,17 @@ impl Atoll {
         command.envs(setup.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let log = collect(child.stderr.take().unwrap());
+        let (log, reading) = collect(child.stderr.take().unwrap());
         match first_line(child.stdout.take().unwrap()) {
             Some(announcement) => {
                 let address = announced(&announcement);
-                Ok(Atoll { address, directory, announcement, child, log: log.0, setup, temporary })
+                let reading = Some(reading);
+                Ok(Atoll { address, directory, announcement, child, log, reading, setup, temporary })
             }
             None => {
                 let status = child.wait().unwrap();
-                log.1.join().unwrap();
-                let errors = log.0.lock().unwrap().clone();
+                reading.join().unwrap();
+                let errors = log.lock().unwrap().clone();
                 Err(Failed { status, errors })
             }
         }
@@ -151,9 +155,21 @@ impl Atoll {
         self.child.id()
     }
 
-    /// Everything that the server has logged so far.
+    /// Everything that the server has logged so far, as far as it has been read; all of it once it has been waited for.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
+    }
+
+    /// The first whole line of the log that is as wanted, as soon as there is one: it is read by a thread of its own.
+    pub fn logged(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let mut found = None;
+        eventually_blocking("something is logged", || {
+            let log = self.log();
+            let (whole, _) = log.rsplit_once('\n').unwrap_or_default();
+            found = whole.lines().find(|line| wanted(line)).map(str::to_string);
+            found.is_some()
+        });
+        found.unwrap()
     }
 
     /// Ends the server as a power cut would, were it not for the disk.
@@ -168,13 +184,16 @@ impl Atoll {
         assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
     }
 
-    /// How the server ended.
+    /// How the server ended. Its log is whole then.
     pub fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
         eventually_blocking("the server has ended", || {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         });
+        if let Some(reading) = self.reading.take() {
+            reading.join().unwrap();
+        }
         ended.unwrap()
     }
 
@@ -256,7 +275,7 @@ fn announced(line: &str) -> SocketAddr {
     behind[..end].trim_end_matches('.').parse().unwrap_or_else(|_| panic!("no address in {line:?}"))
 }
 
-fn collect(mut output: impl Read + Send + 'static) -> (Arc<Mutex<String>>, std::thread::JoinHandle<()>) {
+fn collect(mut output: impl Read + Send + 'static) -> (Arc<Mutex<String>>, JoinHandle<()>) {
     let log = Arc::new(Mutex::new(String::new()));
     let kept = log.clone();
     let reading = std::thread::spawn(move || {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 
 /// How long a cluster may take for one thing.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(240);
 /// Between two looks: many look at once.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -124,7 +124,7 @@ impl<'c> Api<'c> {
     /// kubectl in this namespace; it must succeed.
     pub async fn kubectl(&self, line: &str) -> Result<String, String> {
         let mut command =
-            self.cluster.kubectl(&format!("--request-timeout=30s -n {} {line}", self.namespace));
+            self.cluster.kubectl(&format!("--request-timeout=120s -n {} {line}", self.namespace));
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let output = output.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         match output.status.success() {

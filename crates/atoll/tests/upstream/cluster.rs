@@ -1,5 +1,6 @@
 //! One server with the real controllers, the real scheduler and KWOK's nodes.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -136,7 +137,10 @@ impl Cluster {
     }
 }
 
-/// One that nobody listens on at the moment.
+/// One that nobody listens on at the moment, below those that outgoing connections are given: until it is listened on, many
+/// of them come and go.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let candidates = (0..).map(|_| 20_000 + RandomState::new().hash_one(()) % 12_000);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    candidates.map(|port| port as u16).find(is_free).unwrap()
 }

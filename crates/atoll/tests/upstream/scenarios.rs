@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 pub const NODES: usize = 5;
 
 /// How long one of them may take, whatever it waits for.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 type Scenario = for<'a> fn(&'a Api<'a>) -> Pin<Box<dyn Future<Output = Done> + 'a>>;
 

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::{Kubectl, programs};
+use super::{Kubectl, is_recent, programs};
 
 /// Both servers, with files to give to kubectl in place of `DIR`.
 struct Both {
@@ -36,7 +36,8 @@ impl Both {
         for side in [&ours, &theirs] {
             side.run(&format!("create namespace {namespace}"));
         }
-        // Atoll does that by itself; upstream has its controllers elsewhere.
+        // Atoll does that by itself, soon; upstream has its controllers elsewhere.
+        ours.run(&format!("wait serviceaccount/default --for=create --timeout=180s -n {namespace}"));
         theirs.run(&format!("create serviceaccount default -n {namespace}"));
         Some(Both { ours, theirs, files: tempfile::tempdir().unwrap(), namespace, _atoll: atoll })
     }
@@ -103,22 +104,23 @@ fn token_kubeconfig(atoll: &Atoll) -> String {
     .to_string()
 }
 
-/// Revisions and uids, names of temporary files and their times, and lines of kubectl's log, which begin with one.
+/// Revisions, uids and times of creation, names of temporary files and their times, and lines of kubectl's log, which begin with one.
 fn is_accidental(line: &str) -> bool {
     if line.contains(" diff.go:") {
         return true;
     }
     let line = line.trim_start_matches([' ', '+', '-']);
-    ["resourceVersion: ", "uid: ", "/tmp/", "diff -u"].iter().any(|start| line.starts_with(start))
+    ["resourceVersion: ", "uid: ", "CreationTimestamp: ", "/tmp/", "diff -u"]
+        .iter()
+        .any(|start| line.starts_with(start))
 }
 
-/// One space between words, and neither times of now nor ages of seconds.
+/// One space between words, and neither times of now nor ages of seconds or minutes.
 fn masked(line: &str) -> String {
     let year = time::OffsetDateTime::now_utc().year().to_string();
     let words = line.split_whitespace().map(|word| {
         let is_time = word.contains(&year) && word.contains('T') && word.contains('Z');
-        let is_age = word.strip_suffix('s').is_some_and(|number| number.parse::<u16>().is_ok());
-        if is_time || is_age { "TIME" } else { word }
+        if is_time || is_recent(word) { "TIME" } else { word }
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -253,7 +255,7 @@ fn nodes_are_cordoned_tainted_and_drained() {
         ("create -f DIR/free.json", 0, &["pod/free created"]),
         ("drain worn", 1, &["cannot delete Pods that declare no controller"]),
         (
-            "drain worn --force --timeout=30s",
+            "drain worn --force --timeout=120s",
             0,
             &["evicting pod drained/free", "pod/free evicted", "node/worn drained"],
         ),
@@ -263,8 +265,9 @@ fn nodes_are_cordoned_tainted_and_drained() {
         (&format!("patch pod kept {running}"), 0, &["pod/kept patched"]),
         ("create pdb keep --selector=app=kept --min-available=1", 0, &["keep created"]),
         (&format!("patch pdb keep {counted}"), 0, &["keep patched"]),
+        // kubectl tries once in that time, and again only after five seconds.
         (
-            "drain worn --force --timeout=1s",
+            "drain worn --force --timeout=4s",
             1,
             &[
                 "Cannot evict pod as it would violate the pod's disruption budget.",
@@ -273,7 +276,7 @@ fn nodes_are_cordoned_tainted_and_drained() {
         ),
         ("get pod kept", 0, &["kept 0/1 Running 0"]),
         (
-            "drain worn --force --disable-eviction --timeout=30s",
+            "drain worn --force --disable-eviction --timeout=120s",
             0,
             &["pod/kept deleted", "node/worn drained"],
         ),
@@ -306,11 +309,11 @@ fn conditions_are_awaited_and_events_shown() {
     );
     let available = r#"{"status":{"conditions":[{"type":"Available","status":"True"}]}}"#;
     both.check(&[
-        ("wait deployment/web --for=create --timeout=1s", 1, &["timed out waiting for the condition"]),
+        ("wait deployment/web --for=create --timeout=3s", 1, &["timed out waiting for the condition"]),
         ("create -f DIR/1.json", 0, &["deployment.apps/web created"]),
-        ("wait deployment/web --for=create --timeout=30s", 0, &["deployment.apps/web condition met"]),
+        ("wait deployment/web --for=create --timeout=120s", 0, &["deployment.apps/web condition met"]),
         (
-            "wait deployment/web --for=condition=Available --timeout=1s",
+            "wait deployment/web --for=condition=Available --timeout=3s",
             1,
             &["timed out waiting for the condition"],
         ),
@@ -320,12 +323,12 @@ fn conditions_are_awaited_and_events_shown() {
             &["deployment.apps/web patched"],
         ),
         (
-            "wait deployment/web --for=condition=Available --timeout=30s",
+            "wait deployment/web --for=condition=Available --timeout=120s",
             0,
             &["deployment.apps/web condition met"],
         ),
         (
-            "wait deployment -l tier=front --for=jsonpath={.spec.replicas}=2 --timeout=30s",
+            "wait deployment -l tier=front --for=jsonpath={.spec.replicas}=2 --timeout=120s",
             0,
             &["condition met"],
         ),

@@ -49,7 +49,7 @@ def main(kubeconfig):
         sys.stdin.readline()
         stream = watch.Watch()
         for event in stream.stream(
-            api.list_namespaced_config_map, "default", resource_version=last, timeout_seconds=60
+            api.list_namespaced_config_map, "default", resource_version=last, timeout_seconds=180
         ):
             item = event["object"]
             last = item.metadata.resource_version

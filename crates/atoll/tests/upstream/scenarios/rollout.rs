@@ -24,7 +24,7 @@ pub async fn deployment(api: &Api<'_>) -> Done {
     api.until("50 replicas", PLACE, |object| complete(object, REPLICAS)).await?;
 
     api.kubectl("set image deployment/web main=example.com/main:2").await?;
-    api.kubectl("rollout status deployment/web --timeout=90s").await?;
+    api.kubectl("rollout status deployment/web --timeout=240s").await?;
     let deployed = api.until("the new image everywhere", PLACE, |object| complete(object, REPLICAS)).await?;
     expect(&deployed["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2")?;
     let history = api.kubectl("rollout history deployment/web").await?;
@@ -33,7 +33,7 @@ pub async fn deployment(api: &Api<'_>) -> Done {
     }
 
     api.kubectl("rollout undo deployment/web").await?;
-    api.kubectl("rollout status deployment/web --timeout=90s").await?;
+    api.kubectl("rollout status deployment/web --timeout=240s").await?;
     let back = api.until("the old image everywhere", PLACE, |object| complete(object, REPLICAS)).await?;
     expect(&back["spec"]["template"]["spec"]["containers"][0]["image"], "example.com/main:1")?;
     let sets = api.items("apps/v1 replicasets").await?;
@@ -41,7 +41,7 @@ pub async fn deployment(api: &Api<'_>) -> Done {
         return Err(format!("{} ReplicaSets instead of two", sets.len()));
     }
 
-    api.kubectl("delete deployment/web --timeout=90s").await?;
+    api.kubectl("delete deployment/web --timeout=240s").await?;
     api.until_count("replica sets left", "apps/v1 replicasets", 0, |_| true).await?;
     api.until_count("pods left", "pods", 0, of("web")).await
 }
