@@ -6,8 +6,8 @@
 //! ```
 
 mod reconcile;
-mod schedule;
-mod zone;
+pub(crate) mod schedule;
+pub(crate) mod zone;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
