@@ -3,8 +3,9 @@
 use std::str::FromStr;
 
 use atoll_controllers::catalog::Choice;
-use atoll_controllers::fuzzing::{Indexes, NEVER, Schedule, Zone};
+use atoll_controllers::fuzzing::{Indexes, NEVER, Schedule};
 use atoll_meta::cron;
+use atoll_zones::Zone;
 
 use crate::{Accepted, text};
 
@@ -50,6 +51,9 @@ fn listed(numbers: cron::Numbers) -> String {
 
 /// Whatever a zone is like, clocks show something in it, and schedules come to an end.
 pub fn zone(bytes: &[u8]) -> Accepted {
+    if let Some(rule) = text(bytes) {
+        Zone::ruled(rule);
+    }
     let zone = Zone::read(bytes)?;
     for years in -60..60 {
         let time = NOW + years * 31_556_952;
