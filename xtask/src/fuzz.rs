@@ -1,59 +1,71 @@
-//! Runs every fuzz target for a while, one after the other.
+//! Looks for inputs that break parsers: every target of `fuzz/` for a while, one after the other.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const USUAL_SECONDS: u64 = 60;
+/// The program that all targets are in; which one it runs, its environment says.
+const PROGRAM: &str = "parser";
+
+/// For how long, and which targets; all if none are named.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted<'a> {
+    seconds: u64,
+    targets: Vec<&'a str>,
+}
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
-    let seconds = seconds(arguments)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let known = targets(&root)?;
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let wanted = wanted(arguments, &known)?;
     if let Some(reason) = missing() {
         println!("fuzz: skipped: {reason}");
         return Ok(());
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let manifest = std::fs::read_to_string(root.join("fuzz/Cargo.toml"))
-        .map_err(|error| format!("cannot read fuzz/Cargo.toml: {error}"))?;
-    let targets = targets(&manifest);
-    // All at once first, so that the time given is spent on looking.
-    fuzz(&root).arg("build").status().map_err(|error| error.to_string()).and_then(|status| {
-        if status.success() { Ok(()) } else { Err("the fuzz targets do not build".to_owned()) }
-    })?;
+    // Once before the first, so that the time given is spent on looking.
+    let status = fuzz(&root, "build").status().map_err(|error| format!("cannot run cargo fuzz: {error}"))?;
+    if !status.success() {
+        return Err("the program for the fuzz targets does not build".to_owned());
+    }
     let mut failed = Vec::new();
-    for target in &targets {
-        println!("fuzz: {target} for {seconds} s");
-        let status = fuzz(&root)
-            .args(["run", target, "--", &format!("-max_total_time={seconds}"), "-timeout=10", "-verbosity=0"])
-            .args(dictionary(&root, target))
-            .status()
-            .map_err(|error| format!("cannot run cargo fuzz: {error}"))?;
-        if !status.success() {
-            failed.push(target.as_str());
+    for target in &wanted.targets {
+        println!("fuzz: {target} for {} s", wanted.seconds);
+        if !look(&root, target, wanted.seconds)? {
+            failed.push(*target);
         }
     }
     match failed[..] {
         [] => {
-            println!("fuzz: nothing found in {} targets", targets.len());
+            println!("fuzz: nothing found in {} targets", wanted.targets.len());
             Ok(())
         }
         _ => Err(format!(
-            "found something in {}: see the input in fuzz/artifacts, and repeat it with \"cargo +nightly fuzz run \
-             TARGET FILE\"",
+            "found something in {}: the inputs are in fuzz/artifacts; put one into fuzz/seeds/TARGET and \
+             \"cargo test -p atoll-fuzz\" repeats it",
             failed.join(", ")
         )),
     }
 }
 
-fn seconds(arguments: &[String]) -> Result<u64, String> {
-    match arguments {
-        [] => Ok(USUAL_SECONDS),
-        [seconds] => seconds
-            .parse()
-            .ok()
-            .filter(|seconds| *seconds > 0)
-            .ok_or_else(|| format!("\"{seconds}\" is not a number of seconds")),
-        _ => Err("fuzz takes one argument: how many seconds each target may look".to_owned()),
+/// Numbers are seconds, everything else is a target.
+fn wanted<'a>(arguments: &[String], known: &[&'a str]) -> Result<Wanted<'a>, String> {
+    let mut wanted = Wanted { seconds: USUAL_SECONDS, targets: Vec::new() };
+    for argument in arguments {
+        match (argument.parse::<u64>(), known.iter().find(|target| *target == argument)) {
+            (Ok(0), _) => return Err("targets need at least a second".to_owned()),
+            (Ok(seconds), _) => wanted.seconds = seconds,
+            (Err(_), Some(target)) => wanted.targets.push(target),
+            (Err(_), None) => {
+                let message = format!("\"{argument}\" is neither a number of seconds nor a target");
+                return Err(format!("{message}; there are {}", known.join(", ")));
+            }
+        }
     }
+    if wanted.targets.is_empty() {
+        wanted.targets = known.to_vec();
+    }
+    Ok(wanted)
 }
 
 /// What is not installed and how to get it.
@@ -72,30 +84,46 @@ fn missing() -> Option<&'static str> {
     None
 }
 
-fn fuzz(root: &Path) -> Command {
+fn fuzz(root: &Path, action: &str) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["+nightly", "fuzz"]).current_dir(root);
+    command.args(["+nightly", "fuzz", action, "--features", "libfuzzer", PROGRAM]).current_dir(root);
     // This process was started by another toolchain's cargo, whose settings are not for the nightly one.
     for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"] {
         command.env_remove(name);
     }
+    // What makes the program that is carried away smaller only makes this one take longer to build.
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command
 }
 
-/// Words that a target's input is made of, where there is a list of them.
-fn dictionary(root: &Path, target: &str) -> Option<String> {
-    let file: PathBuf = ["fuzz", "dictionaries", &format!("{target}.dict")].iter().collect();
-    root.join(&file).exists().then(|| format!("-dict={}", file.display()))
+/// Whether nothing was found. What was worth keeping goes to the corpus, what breaks the parser to the artifacts.
+fn look(root: &Path, target: &str, seconds: u64) -> Result<bool, String> {
+    let [corpus, artifacts] = ["corpus", "artifacts"].map(|place| format!("fuzz/{place}/{target}/"));
+    for place in [&corpus, &artifacts] {
+        std::fs::create_dir_all(root.join(place)).map_err(|error| format!("cannot make {place}: {error}"))?;
+    }
+    let mut command = fuzz(root, "run");
+    command.env("ATOLL_FUZZ_TARGET", target).args([&corpus, &format!("fuzz/seeds/{target}/")]);
+    command.args(["--", &format!("-artifact_prefix={artifacts}"), &format!("-max_total_time={seconds}")]);
+    command.args(["-timeout=10", "-verbosity=0", "-print_final_stats=1"]);
+    // Words that the input is made of, where there is a list of them.
+    let dictionary = format!("fuzz/dictionaries/{target}.dict");
+    if root.join(&dictionary).exists() {
+        command.arg(format!("-dict={dictionary}"));
+    }
+    let status = command.status().map_err(|error| format!("cannot run cargo fuzz: {error}"))?;
+    Ok(status.success())
 }
 
-/// The names of the programs in the manifest.
-fn targets(manifest: &str) -> Vec<String> {
-    let tables = manifest.split("[[bin]]").skip(1);
-    let name = |table: &str| {
-        let line = table.lines().find_map(|line| line.strip_prefix("name = "))?;
-        Some(line.trim().trim_matches('"').to_owned())
-    };
-    tables.filter_map(name).collect()
+/// The names of all targets, in order: each has a directory of seeds, as the tests of `fuzz/` see to.
+fn targets(root: &Path) -> Result<Vec<String>, String> {
+    let seeds = root.join("fuzz/seeds");
+    let problem = |error: std::io::Error| format!("cannot read {}: {error}", seeds.display());
+    let names = std::fs::read_dir(&seeds).map_err(problem)?.map(|entry| Ok(entry?.file_name()));
+    let names: Vec<_> = names.collect::<Result<_, _>>().map_err(problem)?;
+    let mut names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -103,19 +131,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_the_programs_of_the_manifest() {
-        let manifest = "[package]\nname = \"fuzz\"\n\n[[bin]]\nname = \"json\"\npath = \"a.rs\"\n\n[[bin]]\nname = \"time\"\n";
-        assert_eq!(targets(manifest), ["json", "time"]);
+    fn arguments_are_seconds_and_targets() {
+        let known = ["cron", "json"];
+        let read = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            wanted(&arguments, &known)
+        };
+        let all = |seconds| Ok(Wanted { seconds, targets: known.to_vec() });
+        assert_eq!(read(&[]), all(USUAL_SECONDS));
+        assert_eq!(read(&["5"]), all(5));
+        assert_eq!(read(&["json", "5"]), Ok(Wanted { seconds: 5, targets: vec!["json"] }));
+        for wrong in [&["0"][..], &["x"], &["json", "cro"]] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]
-    fn seconds_are_a_number() {
-        let parse =
-            |arguments: &[&str]| seconds(&arguments.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(parse(&[]), Ok(USUAL_SECONDS));
-        assert_eq!(parse(&["5"]), Ok(5));
-        for wrong in [&["0"][..], &["x"], &["1", "2"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
-        }
+    fn targets_are_known() {
+        let targets = targets(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+        assert!(targets.is_sorted() && targets.iter().any(|target| target == "json"), "{targets:?}");
     }
 }

@@ -60,7 +60,6 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     findings.extend(dependencies::check(&read(&root, "Cargo.lock")?, |name| is_built(&root, name))?);
     findings.extend(test_command(&read(&root, "README.md")?, &read(&root, ".ci/run")?));
     findings.extend(formatting(&root, &["--all"])?);
-    findings.extend(formatting(&root, &["--manifest-path", "fuzz/Cargo.toml"])?);
 
     for finding in &findings {
         eprintln!("{finding}");

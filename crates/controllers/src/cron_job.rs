@@ -6,7 +6,7 @@
 //! ```
 
 mod reconcile;
-mod schedule;
+pub(crate) mod schedule;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,7 +9,7 @@
 
 mod act;
 mod backoff;
-mod indexes;
+pub(crate) mod indexes;
 mod make;
 mod manage;
 mod orphans;

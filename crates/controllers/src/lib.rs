@@ -35,6 +35,8 @@ mod emptying;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
 mod endpoints;
+#[doc(hidden)]
+pub mod fuzzing;
 mod garbage_collector;
 mod go_print;
 mod history;

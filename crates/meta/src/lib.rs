@@ -9,6 +9,7 @@
 //! Messages are part of the API here: clients, tests and people compare them, so they are upstream's, word for word.
 
 pub mod aggregation;
+pub mod cron;
 pub mod field;
 pub mod id;
 pub mod json;

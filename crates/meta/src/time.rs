@@ -5,7 +5,7 @@ mod parse;
 
 use std::fmt;
 
-pub use duration::{format_duration, human_duration, parse_duration};
+pub use duration::{explain_duration, format_duration, human_duration, parse_duration};
 pub use parse::{TimeError, parse, parse_micro};
 
 const DAY: i64 = 86_400;

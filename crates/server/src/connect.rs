@@ -10,10 +10,10 @@
 pub mod backend;
 mod headers;
 pub mod kubelets;
-mod location;
+pub(crate) mod location;
 mod logs;
 mod proxy;
-mod rewrite;
+pub(crate) mod rewrite;
 mod stream;
 mod translate;
 

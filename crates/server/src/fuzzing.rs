@@ -5,20 +5,50 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use atoll_authn::User;
 use atoll_meta::Status;
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::Frame;
 use serde_json::Value;
 
+pub use crate::connect::location::{forward_query, log_query};
 pub use crate::decode::object;
 pub use crate::negotiate::{Clause, Output, clauses, media_type};
 pub use crate::options::{FieldValidation, ListOptions, WriteOptions, delete};
 pub use crate::paging::Token;
 pub use crate::query::Query;
+pub use crate::verbs::patch::{Patch, PatchKind};
 
 /// Reads YAML.
 pub fn yaml(body: &[u8]) -> Result<Value, String> {
     crate::decode::yaml::parse(body).map(|(value, _)| value)
+}
+
+/// Whom headers ask to act as.
+pub fn impersonated(headers: &HeaderMap) -> Result<Option<User>, Status> {
+    crate::impersonation::wanted(headers)
+}
+
+/// The trace that headers say a request is part of, or a new one.
+pub fn trace(headers: &HeaderMap) -> Option<String> {
+    crate::trace::lineage(headers).map(|lineage| lineage.trace)
+}
+
+/// Scheme, name and port of what is proxied to.
+pub fn proxied(text: &str) -> Result<(&str, &str, &str), Status> {
+    let target = crate::connect::location::Target::parse("pod", text)?;
+    Ok((target.scheme, target.name, target.port))
+}
+
+/// A page with its links rewritten.
+pub fn page(page: &[u8]) -> Vec<u8> {
+    let rewriter = crate::connect::rewrite::Rewriter {
+        before: "/api/v1/namespaces/default/pods/a/proxy".into(),
+        backend: "10.0.0.1:80".into(),
+        host: "127.0.0.1:6443".into(),
+    };
+    rewriter.page(page)
 }
 
 /// Reads a snapshot that arrives in pieces of `size`; how many objects are in it.

@@ -16,7 +16,6 @@ pub mod chain;
 pub mod connect;
 mod decode;
 mod discovery;
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod health;

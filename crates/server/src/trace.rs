@@ -28,8 +28,8 @@ pub struct Tracer {
 }
 
 /// Who is part of whose trace, from the `traceparent` header or made up.
-struct Lineage {
-    trace: String,
+pub(crate) struct Lineage {
+    pub trace: String,
     parent: Option<String>,
 }
 
@@ -97,7 +97,7 @@ fn attribute(key: &str, value: &str) -> Value {
 }
 
 /// `None` if the caller's trace is not to be recorded.
-fn lineage(headers: &HeaderMap) -> Option<Lineage> {
+pub(crate) fn lineage(headers: &HeaderMap) -> Option<Lineage> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let fields: Vec<&str> = given.map(|text| text.split('-').collect()).unwrap_or_default();
     match fields[..] {

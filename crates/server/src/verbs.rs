@@ -9,7 +9,7 @@ mod eviction;
 mod gate;
 mod get;
 mod list;
-mod patch;
+pub(crate) mod patch;
 mod review;
 mod scale;
 mod token;

@@ -13,6 +13,8 @@ mod cluster;
 mod echo;
 mod endpoint;
 pub mod faults;
+#[doc(hidden)]
+pub mod fuzzing;
 mod heartbeat;
 mod kubelet;
 mod node;

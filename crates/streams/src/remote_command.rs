@@ -11,6 +11,8 @@ mod resize;
 mod session;
 
 pub use outcome::{Outcome, StatusFormat};
+#[doc(hidden)]
+pub use resize::sizes;
 pub use resize::{Resizes, TerminalSize};
 pub use session::{Opening, Session, accept, accept_websocket};
 

@@ -40,7 +40,8 @@ pub struct Claims {
 }
 
 impl Claims {
-    pub(super) fn read(claims: &Value, is_legacy: bool) -> Result<Claims, Unauthorized> {
+    /// What the claims say. Whether they are true is for whoever has checked the signature to say.
+    pub fn read(claims: &Value, is_legacy: bool) -> Result<Claims, Unauthorized> {
         let own = &claims["kubernetes.io"];
         let time = |value: &Value| value.as_f64().map(|seconds| seconds as i64);
         let mut read = Claims {
@@ -90,7 +91,8 @@ impl Claims {
         Ok(())
     }
 
-    pub(super) fn check_time(&self, now: i64) -> Result<(), Unauthorized> {
+    /// Whether they are good at a time, in seconds since 1970.
+    pub fn check_time(&self, now: i64) -> Result<(), Unauthorized> {
         let problem = if self.not_before.is_some_and(|time| now + LEEWAY < time) {
             "service account token is not valid yet"
         } else if self.expires.is_some_and(|time| now - LEEWAY > time) {

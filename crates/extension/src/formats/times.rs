@@ -61,36 +61,7 @@ fn is_zone(zone: &[u8]) -> bool {
 
 /// Go's durations, and numbers with words for units anywhere in the text.
 pub(super) fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || has_units(text)
-}
-
-fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let before = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
-        rest = &rest[before..];
-        let mut after = 0;
-        if let Some(fraction) = rest.strip_prefix('.') {
-            after = fraction.find(|character: char| !character.is_ascii_digit()).unwrap_or(fraction.len());
-            rest = &fraction[after..];
-        }
-        if before == 0 && after == 0 {
-            return false;
-        }
-        let unit =
-            rest.find(|character: char| character == '.' || character.is_ascii_digit()).unwrap_or(rest.len());
-        if !matches!(&rest[..unit], "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h") {
-            return false;
-        }
-        rest = &rest[unit..];
-    }
-    true
+    time::parse_duration(text).is_some() || has_units(text)
 }
 
 /// Units by their names; the last of each can be the beginning of a longer word.

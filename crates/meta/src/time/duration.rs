@@ -1,5 +1,7 @@
 //! Spans of time, as Go reads and prints them and as kubectl shows them.
 
+use super::parse::quote;
+
 /// A duration as Go prints it: `1h0m0s`, `1.5s`, `250ms`, `0s`.
 pub fn format_duration(nanos: i64) -> String {
     const SECOND: u64 = 1_000_000_000;
@@ -27,59 +29,94 @@ pub fn format_duration(nanos: i64) -> String {
 
 /// Reads a span as Go does, in nanoseconds: `1h30m`, `-1.5s`, `0`.
 pub fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
+    nanoseconds(text).ok()
+}
+
+/// Reads a span as [`parse_duration`] does.
+///
+/// # Errors
+///
+/// What is wrong with it, in Go's words.
+pub fn explain_duration(text: &str) -> Result<i64, String> {
+    nanoseconds(text).map_err(|fault| match fault {
+        Fault::Invalid => format!("time: invalid duration {}", quote(text.as_bytes())),
+        Fault::MissingUnit => format!("time: missing unit in duration {}", quote(text.as_bytes())),
+        Fault::UnknownUnit(unit) => {
+            format!("time: unknown unit {} in duration {}", quote(unit.as_bytes()), quote(text.as_bytes()))
+        }
+    })
+}
+
+/// Why a text is no span.
+enum Fault<'a> {
+    Invalid,
+    MissingUnit,
+    UnknownUnit(&'a str),
+}
+
+/// One more than the longest span that Go knows; the longest that is negative.
+const LIMIT: u64 = 1 << 63;
+
+fn nanoseconds(text: &str) -> Result<i64, Fault<'_>> {
+    let (is_negative, mut rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
     if rest == "0" {
-        return Some(0);
+        return Ok(0);
     }
     if rest.is_empty() {
-        return None;
+        return Err(Fault::Invalid);
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|at: char| at.is_ascii_digit()).len();
-        let (whole, after) = rest.split_at(digits);
-        let mut fraction = "";
-        rest = after;
-        if let Some(after) = rest.strip_prefix('.') {
-            let digits = after.len() - after.trim_start_matches(|at: char| at.is_ascii_digit()).len();
-            (fraction, rest) = after.split_at(digits);
-        }
+        let (whole, after) = digits(rest);
+        let (fraction, after) = after.strip_prefix('.').map_or(("", after), digits);
         if whole.is_empty() && fraction.is_empty() {
-            return None;
+            return Err(Fault::Invalid);
         }
-        let length = rest.find(|at: char| at == '.' || at.is_ascii_digit()).unwrap_or(rest.len());
-        let unit: u64 = match &rest[..length] {
+        let whole = if whole.is_empty() { Some(0) } else { whole.parse().ok() };
+        let whole: u64 = whole.filter(|whole| *whole <= LIMIT).ok_or(Fault::Invalid)?;
+        let length = after.find(|at: char| at == '.' || at.is_ascii_digit()).unwrap_or(after.len());
+        let (name, after) = after.split_at(length);
+        let unit: u64 = match name {
             "ns" => 1,
             "us" | "µs" | "μs" => 1_000,
             "ms" => 1_000_000,
             "s" => 1_000_000_000,
             "m" => 60_000_000_000,
             "h" => 3_600_000_000_000,
-            _ => return None,
+            "" => return Err(Fault::MissingUnit),
+            _ => return Err(Fault::UnknownUnit(name)),
         };
-        rest = &rest[length..];
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let mut part = whole.checked_mul(unit)?;
-        if !fraction.is_empty() {
-            // Digits beyond what fits do not count.
-            let fraction = &fraction[..fraction.len().min(18)];
-            let digits: u64 = fraction.parse().ok()?;
-            part =
-                part.checked_add((digits as f64 * (unit as f64 / 10f64.powi(fraction.len() as i32))) as u64)?;
-        }
-        total = total.checked_add(part)?;
-        if total > 1 << 63 {
-            return None;
-        }
+        let part = whole.checked_mul(unit).and_then(|part| part.checked_add(part_of(unit, fraction)));
+        let sum = part.and_then(|part| total.checked_add(part)).filter(|sum| *sum <= LIMIT);
+        total = sum.ok_or(Fault::Invalid)?;
+        rest = after;
     }
-    match negative {
-        true => Some((total as i64).wrapping_neg()),
-        false => i64::try_from(total).ok(),
+    match is_negative {
+        true => Ok((total as i64).wrapping_neg()),
+        false => i64::try_from(total).map_err(|_| Fault::Invalid),
     }
+}
+
+/// The digits that a text begins with, and what comes after them.
+fn digits(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+/// As much of a unit as the digits after a point say. Those that do not fit into a number any more do not count.
+fn part_of(unit: u64, fraction: &str) -> u64 {
+    let (mut number, mut scale) = (0u64, 1.0);
+    for digit in fraction.bytes().map(|byte| u64::from(byte - b'0')) {
+        match number.checked_mul(10).and_then(|number| number.checked_add(digit)) {
+            Some(longer) if longer <= LIMIT => number = longer,
+            _ => break,
+        }
+        scale *= 10.0;
+    }
+    (number as f64 * (unit as f64 / scale)) as u64
 }
 
 /// `size / unit` with as many digits after the point as needed; `unit` is a power of ten.

@@ -46,7 +46,7 @@ impl fmt::Display for TimeError {
 impl std::error::Error for TimeError {}
 
 /// Go's time package has its own quoting, byte by byte.
-fn quote(text: &[u8]) -> String {
+pub(super) fn quote(text: &[u8]) -> String {
     let mut out = String::from("\"");
     for byte in text {
         match byte {

@@ -72,6 +72,14 @@ fn durations_print_as_go_prints_them() {
 }
 
 #[test]
+fn durations_are_read_as_go_reads_them() {
+    for (text, expected) in DURATION_TEXTS {
+        assert_eq!(explain_duration(text), expected.map_err(str::to_owned), "{text}");
+        assert_eq!(parse_duration(text), expected.ok(), "{text}");
+    }
+}
+
+#[test]
 fn ages_print_as_kubectl_prints_them() {
     for (seconds, expected) in AGES {
         assert_eq!(human_duration(*seconds), *expected, "{seconds} seconds");
@@ -290,4 +298,46 @@ const AGES: &[(i64, &str)] = &[
     (252287999, "7y364d"),
     (252288000, "8y"),
     (500000000, "15y"),
+];
+
+#[rustfmt::skip]
+const DURATION_TEXTS: &[(&str, Result<i64, &str>)] = &[
+    ("0", Ok(0)),
+    ("-0", Ok(0)),
+    ("+0", Ok(0)),
+    ("1h30m", Ok(5400000000000)),
+    ("-1.5s", Ok(-1500000000)),
+    (".5s", Ok(500000000)),
+    ("1.s", Ok(1000000000)),
+    ("1.5h2s", Ok(5402000000000)),
+    ("1us", Ok(1000)),
+    ("1µs", Ok(1000)),
+    ("1μs", Ok(1000)),
+    ("9223372036854775807ns", Ok(9223372036854775807)),
+    ("9223372036854775808ns", Err(r#"time: invalid duration "9223372036854775808ns""#)),
+    ("-9223372036854775808ns", Ok(-9223372036854775808)),
+    ("-9223372036854775809ns", Err(r#"time: invalid duration "-9223372036854775809ns""#)),
+    ("2562047h47m16.854775807s", Ok(9223372036854775807)),
+    ("2562047h47m16.854775808s", Err(r#"time: invalid duration "2562047h47m16.854775808s""#)),
+    ("0.9223372036854775807123h", Ok(3320413933267)),
+    ("0.100000000000000000000h", Ok(360000000000)),
+    ("9223372036854775809x", Err(r#"time: invalid duration "9223372036854775809x""#)),
+    ("99999999999999999999s", Err(r#"time: invalid duration "99999999999999999999s""#)),
+    ("3000000h", Err(r#"time: invalid duration "3000000h""#)),
+    ("", Err(r#"time: invalid duration """#)),
+    ("-", Err(r#"time: invalid duration "-""#)),
+    ("+", Err(r#"time: invalid duration "+""#)),
+    ("x", Err(r#"time: invalid duration "x""#)),
+    (".s", Err(r#"time: invalid duration ".s""#)),
+    ("-.s", Err(r#"time: invalid duration "-.s""#)),
+    ("1", Err(r#"time: missing unit in duration "1""#)),
+    ("1.5", Err(r#"time: missing unit in duration "1.5""#)),
+    ("1d", Err(r#"time: unknown unit "d" in duration "1d""#)),
+    ("1h1", Err(r#"time: missing unit in duration "1h1""#)),
+    ("1é", Err(r#"time: unknown unit "\xc3\xa9" in duration "1\xc3\xa9""#)),
+    ("1 s", Err(r#"time: unknown unit " s" in duration "1 s""#)),
+    ("\"1s\"", Err(r#"time: invalid duration "\"1s\"""#)),
+    ("5\n", Err(r#"time: unknown unit "\x0a" in duration "5\x0a""#)),
+    ("9007199254.740993s", Ok(9007199254740993000)),
+    ("0.3333333333333333333h", Ok(1200000000000)),
 ];

@@ -108,7 +108,7 @@ impl Rewriter {
         Ok(Response::from_parts(parts, Body::from(rewritten)))
     }
 
-    fn page(&self, page: &[u8]) -> Vec<u8> {
+    pub(crate) fn page(&self, page: &[u8]) -> Vec<u8> {
         let mut written = Vec::with_capacity(page.len() + page.len() / 8);
         let mut rest = page;
         while let Some(start) = find(rest, b"<") {

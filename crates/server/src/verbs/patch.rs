@@ -26,7 +26,7 @@ use crate::{decode, respond};
 /// A patch that has been read.
 pub struct Patch {
     kind: PatchKind,
-    value: Value,
+    pub value: Value,
     /// What strict reading of the patch itself objects to.
     pub remarks: Vec<String>,
 }

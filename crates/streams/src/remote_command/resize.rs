@@ -48,6 +48,17 @@ impl Resizes {
     }
 }
 
+/// All sizes that bytes begin with.
+#[doc(hidden)]
+pub fn sizes(bytes: &[u8]) -> Vec<TerminalSize> {
+    let mut left = bytes.to_vec();
+    let next = || match take(&mut left) {
+        Taken::Size(size) => Some(size),
+        Taken::Nothing | Taken::Garbage => None,
+    };
+    std::iter::from_fn(next).collect()
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Taken {
     Size(TerminalSize),

@@ -1,0 +1,68 @@
+//! What lies on the disk, and by which rules.
+
+use std::sync::{Arc, LazyLock};
+
+use atoll_encryption::{Rules, Sealed, with_new_key};
+use atoll_store::memory::MemoryStore;
+use atoll_store::{Key, Store};
+use bytes::Bytes;
+
+use crate::{Accepted, text};
+
+const CONFIGURATION: &str = "\
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: ['*.*']
+  providers:
+  - secretbox: { keys: [{ name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE= }] }
+  - aesgcm: { keys: [{ name: two, secret: MDEyMzQ1Njc4OTAxMjM0NQ== }] }
+  - identity: {}
+";
+
+/// A configuration can be used or is refused without showing what is in it, and a key can be added to one that can be used.
+pub fn configuration(bytes: &[u8]) -> Accepted {
+    let text = text(bytes)?;
+    match Rules::parse(text) {
+        Ok(_) => {
+            if let Ok((longer, _)) = with_new_key(text) {
+                Rules::parse(&longer).expect("our own configuration can be used");
+            }
+            Some(())
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            let secrets = text.split_whitespace().filter(|word| word.len() >= 44 && word.ends_with('='));
+            assert!(!secrets.into_iter().any(|secret| shown.contains(secret)));
+            None
+        }
+    }
+}
+
+static STORE: LazyLock<Sealed> = LazyLock::new(|| {
+    let rules = Rules::parse(CONFIGURATION).expect("rules");
+    Sealed::new(Arc::new(MemoryStore::new()), rules)
+});
+
+/// What nobody has sealed cannot be opened, and what was sealed can, but nowhere else and not once it was changed.
+pub fn sealed(bytes: &[u8]) -> Accepted {
+    let place = |name: &str| Key::object("core", "secrets", "root", "default", name);
+    let stored = Bytes::copy_from_slice(bytes);
+    // What is not marked is as it was before there was encryption.
+    if let Ok(opened) = STORE.open(&place("a"), &stored) {
+        assert_eq!(opened, stored);
+    }
+    let sealed = STORE.seal(&place("a"), bytes).expect("it can be sealed").expect("it has to be");
+    assert_eq!(STORE.open(&place("a"), &sealed).as_ref(), Ok(&stored));
+    assert!(STORE.open(&place("b"), &sealed).is_err());
+    let mut changed = sealed.to_vec();
+    let at = usize::from(*bytes.first()?) % changed.len();
+    changed[at] ^= 1;
+    let changed = Bytes::from(changed);
+    match STORE.open(&place("a"), &changed) {
+        // Without its mark it is taken for what it looks like.
+        Ok(opened) => assert_eq!(opened, changed),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    Some(())
+}

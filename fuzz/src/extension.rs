@@ -1,0 +1,48 @@
+//! What definitions of custom resources say.
+
+use atoll_extension::{Definition, Findings, JsonPath, Origin};
+use atoll_meta::json::{self, Value};
+use serde_json::json;
+
+use crate::{Accepted, text};
+
+/// Whatever a definition says, objects are read, filled and checked by it, and what was left out once is not left out again.
+/// The input is a list: a version of a definition, an object and another one.
+pub fn custom_resource(bytes: &[u8]) -> Accepted {
+    let Value::Array(parts) = json::parse(bytes).ok()?.value else { return None };
+    let [mut version, mut object, old] = <[Value; 3]>::try_from(parts).ok()?;
+    version.as_object_mut()?.insert("name".into(), "v1".into());
+    let definition = Definition::compile(&json!({
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": { "kind": "Widget", "plural": "widgets" },
+            "versions": [version],
+        },
+    }));
+    let version = definition.version("v1").expect("it was just compiled");
+    version.schema.read(&mut object, Origin::Request).ok()?;
+    assert_eq!(version.schema.prune(&mut object), Vec::<String>::new());
+    version.schema.fill(&mut object);
+    let _ = version.schema.check(&object);
+    let mut findings = Findings::default();
+    version.validate_create(&object, &mut findings);
+    version.validate_update(&object, &old, &mut findings);
+    version.validate_status_update(&object, &old, &mut findings);
+    definition.validate_type(&object, "v1");
+    definition.convert(&mut object, "v1");
+    json::parse(&json::to_vec(&object)).expect("objects can be written");
+    Some(())
+}
+
+/// A path that can be read finds something or nothing. What a column shows is one text.
+pub fn json_path(bytes: &[u8]) -> Accepted {
+    let path = JsonPath::parse(text(bytes)?).ok()?;
+    let object = json!({
+        "metadata": { "name": "a", "labels": { "a.b/c": "d" } },
+        "spec": { "items": [{ "name": "x", "size": 1 }, { "name": "y", "size": 2.5 }, null], "on": true },
+    });
+    let _ = path.text(&object);
+    let _ = path.text(&Value::Null);
+    Some(())
+}

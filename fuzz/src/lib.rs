@@ -1,0 +1,119 @@
+//! What must hold for any input that a parser is given.
+//!
+//! ```text
+//!   seeds/NAME/* ──┬─► Target::run ──► None: refused · Some: all that was asked of it holds · panic: found something
+//!                  │       ▲
+//!   cargo test ────┘       └── fuzz_targets/parser.rs (libFuzzer) ◄── cargo xtask fuzz: seeds, dictionaries, corpus
+//! ```
+//!
+//! Targets are plain functions in a crate like any other: it is compiled, linted and run over all seeds with the rest of the
+//! workspace, by any compiler. Only the one program that looks for new inputs needs more.
+//!
+//! A new parser gets a function in the file of its crate, a row in [`TARGETS`] and at least one seed that it accepts.
+
+#![allow(clippy::expect_used, reason = "what does not hold is what is looked for")]
+
+mod authn;
+mod cel;
+mod controllers;
+mod encryption;
+mod extension;
+mod merge;
+mod meta;
+mod objects;
+mod server;
+mod sim;
+mod streams;
+
+/// Whether a parser took an input; nothing if it did not, and there was nothing more to ask.
+pub type Accepted = Option<()>;
+
+/// A parser, and what is asked of it.
+#[derive(Debug)]
+pub struct Target {
+    pub name: &'static str,
+    /// Panics if something does not hold.
+    pub run: fn(&[u8]) -> Accepted,
+}
+
+/// All of them, by name.
+pub static TARGETS: &[Target] = &[
+    Target { name: "accept", run: server::accept },
+    Target { name: "apply", run: merge::apply },
+    Target { name: "body", run: server::body },
+    Target { name: "cel", run: cel::expression },
+    Target { name: "cel_text", run: cel::text },
+    Target { name: "certificate", run: authn::certificate },
+    Target { name: "certificate_request", run: authn::certificate_request },
+    Target { name: "claims", run: authn::claims },
+    Target { name: "continue_token", run: server::continue_token },
+    Target { name: "controller_list", run: controllers::list },
+    Target { name: "cron", run: controllers::cron },
+    Target { name: "custom_resource", run: extension::custom_resource },
+    Target { name: "duration", run: meta::duration },
+    Target { name: "encryption_configuration", run: encryption::configuration },
+    Target { name: "fault", run: sim::fault },
+    Target { name: "field_selector", run: meta::field_selector },
+    Target { name: "handshake", run: streams::handshake },
+    Target { name: "identity_headers", run: server::identity_headers },
+    Target { name: "indexes", run: controllers::indexes },
+    Target { name: "json", run: meta::json },
+    Target { name: "json_patch", run: merge::json_patch },
+    Target { name: "json_path", run: extension::json_path },
+    Target { name: "label_selector", run: meta::label_selector },
+    Target { name: "managed_fields", run: merge::managed_fields },
+    Target { name: "object", run: objects::object },
+    Target { name: "outcome", run: streams::outcome },
+    Target { name: "page", run: server::page },
+    Target { name: "patch", run: server::patch },
+    Target { name: "path", run: server::path },
+    Target { name: "program", run: sim::program },
+    Target { name: "protobuf", run: objects::protobuf },
+    Target { name: "proxy", run: server::proxy },
+    Target { name: "quantity", run: meta::quantity },
+    Target { name: "query", run: server::query },
+    Target { name: "ranges", run: objects::ranges },
+    Target { name: "regular_expression", run: cel::regular_expression },
+    Target { name: "sealed", run: encryption::sealed },
+    Target { name: "snapshot", run: server::snapshot },
+    Target { name: "spdy", run: streams::spdy },
+    Target { name: "spdy_headers", run: streams::spdy_headers },
+    Target { name: "status", run: meta::status },
+    Target { name: "strategic_merge", run: merge::strategic_merge },
+    Target { name: "terminal_size", run: streams::terminal_size },
+    Target { name: "time", run: meta::time },
+    Target { name: "token", run: authn::token },
+    Target { name: "token_file", run: authn::token_file },
+    Target { name: "websocket", run: streams::websocket },
+    Target { name: "yaml", run: server::yaml },
+    Target { name: "zone", run: controllers::zone },
+];
+
+impl Target {
+    pub fn named(name: &str) -> Option<&'static Target> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// The one of `rows` that the first line of an input names, and what follows. A line that names none chooses one all the
+/// same: few texts that are made up would be a name.
+fn chosen<'r, 'b, T>(rows: &'r [T], name: fn(&T) -> &str, bytes: &'b [u8]) -> Option<(&'r T, &'b [u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+    let number = || line.iter().fold(0, |sum: usize, byte| sum.wrapping_mul(31) + usize::from(*byte));
+    let found = rows.iter().find(|row| name(row).as_bytes() == line);
+    Some((found.or_else(|| rows.get(number() % rows.len()))?, rest))
+}
+
+/// The lines of an input, which stand for several texts; the last one has all that is left.
+fn lines<const N: usize>(bytes: &[u8]) -> Option<[&str; N]> {
+    let lines: Vec<&str> = text(bytes)?.splitn(N, '\n').collect();
+    lines.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests;

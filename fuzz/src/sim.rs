@@ -1,0 +1,30 @@
+//! What simulated clusters are told.
+
+use atoll_meta::json;
+use atoll_sim::{Fault, Faults};
+
+use crate::{Accepted, lines};
+
+/// A fault that can be read is sent on as the same one, and can be asked about.
+pub fn fault(bytes: &[u8]) -> Accepted {
+    let fault = Fault::from_json(&json::parse(bytes).ok()?.value).ok()?;
+    assert_eq!(Fault::from_json(&fault.to_json()).as_ref(), Ok(&fault));
+    assert!(!fault.to_string().is_empty());
+    let faults = Faults::default();
+    faults.add(fault.clone()).expect("there is room");
+    faults.add(fault).expect("there is room for another");
+    let now = faults.now();
+    let _ = (now.latency(), now.jitter(), now.skew(), now.missing(), now.crashes("registry/app:1"));
+    assert!((0.0..=1.0).contains(&now.loss()));
+    Some(())
+}
+
+/// What a container does is known, whatever its command and its annotation say. One a line, then a script.
+pub fn program(bytes: &[u8]) -> Accepted {
+    let [after, command, script] = lines(bytes)?;
+    let container = serde_json::json!({ "command": [command, "-c", script] });
+    let pod = serde_json::json!({ "metadata": { "annotations": { "sim.atoll.dev/exit-after": after } } });
+    let timed = atoll_sim::fuzzing::is_ending(&container, &pod);
+    let scripted = atoll_sim::fuzzing::is_ending(&container, &serde_json::Value::Null);
+    (timed || scripted).then_some(())
+}

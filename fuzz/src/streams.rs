@@ -1,0 +1,182 @@
+//! What exec, attach and port-forward speak.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use atoll_streams::remote_command::{self, Options, Outcome, StatusFormat};
+use atoll_streams::spdy::{Frame, HEAD, Head, LARGEST_CONTROL, Packer, Unpacker};
+use atoll_streams::websocket::{Event, Message, Opcode, Reader, Role};
+use atoll_streams::{port_forward, websocket as socket};
+use bytes::Bytes;
+use flate2::{Compress, Compression, FlushCompress};
+use http::{HeaderName, HeaderValue, Request};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::{Accepted, server, text};
+
+/// Frames that can be read one after the other are written as frames that say the same.
+pub fn spdy(bytes: &[u8]) -> Accepted {
+    let (mut unpacker, mut accepted) = (Unpacker::default(), None);
+    let (mut packer, mut reader) = (Packer::default(), Unpacker::default());
+    let mut rest = bytes;
+    while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
+        let (frame, length) = match Head::parse(*head).ok()? {
+            Head::Control { kind, flags, length } => {
+                assert!(length <= LARGEST_CONTROL);
+                (Frame::control(kind, flags, after.get(..length)?, &mut unpacker).ok()?, length)
+            }
+            Head::Data { stream, fin, length } => {
+                let bytes = Bytes::copy_from_slice(after.get(..length)?);
+                (Frame::Data { stream, fin, bytes }, length)
+            }
+        };
+        assert_eq!(written(frame.clone(), &mut packer, &mut reader), frame);
+        accepted = Some(());
+        rest = &after[length..];
+    }
+    accepted
+}
+
+/// What a peer reads when a frame is written.
+fn written(frame: Frame, packer: &mut Packer, unpacker: &mut Unpacker) -> Frame {
+    let mut bytes = Vec::new();
+    frame.encode(packer, &mut bytes);
+    let (head, payload) = bytes.split_first_chunk::<HEAD>().expect("every frame has a head");
+    match Head::parse(*head).expect("our own head can be read") {
+        Head::Control { kind, flags, length } => {
+            assert_eq!(length, payload.len());
+            Frame::control(kind, flags, payload, unpacker).expect("our own frame can be read")
+        }
+        Head::Data { stream, fin, length } => {
+            assert_eq!(length, payload.len());
+            Frame::Data { stream, fin, bytes: Bytes::copy_from_slice(payload) }
+        }
+    }
+}
+
+/// Headers that can be read are written as the same headers. The input is what is packed: random bytes are seldom packed ones.
+pub fn spdy_headers(bytes: &[u8]) -> Accepted {
+    let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 64);
+    let mut compress = Compress::new(Compression::fast(), true);
+    compress.compress_vec(bytes, &mut packed, FlushCompress::Sync).ok()?;
+    let headers = Unpacker::default().unpack(&packed).ok()?;
+    let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+    // Each block builds on those before it.
+    for _ in 0..2 {
+        assert_eq!(unpacker.unpack(&packer.pack(&headers)).as_ref(), Ok(&headers));
+    }
+    let _ = (headers.get("streamType"), headers.get("port"), headers.get("requestID"));
+    Some(())
+}
+
+/// Bytes that arrive in pieces, never late.
+struct Pieces<'a> {
+    rest: &'a [u8],
+    size: usize,
+}
+
+impl AsyncRead for Pieces<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let length = self.size.min(self.rest.len()).min(into.remaining());
+        let (piece, rest) = self.rest.split_at(length);
+        into.put_slice(piece);
+        self.rest = rest;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What was said on a WebSocket, however it was cut.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    messages: Vec<(Opcode, Vec<u8>)>,
+    /// What there is of one that has no end.
+    rest: Vec<u8>,
+    end: Option<std::io::ErrorKind>,
+}
+
+fn said(bytes: &[u8], role: Role, size: usize) -> Said {
+    let mut reader = Reader::new(Pieces { rest: bytes, size }, role);
+    let mut said = Said::default();
+    loop {
+        let next = server::finished(reader.next());
+        match next {
+            Ok(Event::Data { bytes, is_text, is_first, is_last }) => {
+                assert!(!is_first || said.rest.is_empty());
+                said.rest.extend_from_slice(&bytes);
+                if is_last {
+                    let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
+                    said.messages.push((opcode, std::mem::take(&mut said.rest)));
+                }
+            }
+            Ok(Event::Ping(bytes)) => said.messages.push((Opcode::Ping, bytes.to_vec())),
+            Ok(Event::Pong) => said.messages.push((Opcode::Pong, Vec::new())),
+            Ok(Event::Close(code)) => {
+                let code = code.map(u16::to_be_bytes);
+                said.messages.push((Opcode::Close, code.map(Vec::from).unwrap_or_default()));
+            }
+            Err(error) => {
+                said.end = Some(error.kind());
+                return said;
+            }
+        }
+    }
+}
+
+/// How messages are cut on the way makes no difference, and they can be sent on. The first byte says who reads, and how much
+/// at once.
+pub fn websocket(bytes: &[u8]) -> Accepted {
+    let (choice, bytes) = bytes.split_first()?;
+    let role = if choice & 1 == 0 { Role::Server } else { Role::Client };
+    let whole = said(bytes, role, bytes.len().max(1));
+    assert_eq!(said(bytes, role, usize::from(choice >> 1) + 1), whole);
+    let key = (role == Role::Server).then_some([1, 2, 3, *choice]);
+    let mut sent = Vec::new();
+    for (opcode, payload) in &whole.messages {
+        Message { opcode: *opcode, payload: payload.clone().into() }.encode_masked(key, &mut sent);
+    }
+    assert_eq!(said(&sent, role, 1000).messages, whole.messages);
+    (!whole.messages.is_empty()).then_some(())
+}
+
+/// Whatever a request says of itself, it is agreed to or refused. The first line is its path, the others are headers.
+pub fn handshake(bytes: &[u8]) -> Accepted {
+    let mut lines = text(bytes)?.lines();
+    let mut request = Request::builder().uri(lines.next()?).body(()).ok()?;
+    for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        request.headers_mut().append(name, HeaderValue::from_str(value).ok()?);
+    }
+    let headers = request.headers();
+    let is_tunneled = !port_forward::tunneled(headers).is_empty();
+    assert!(!is_tunneled || socket::is_websocket(headers));
+    let forwarding = port_forward::accept(&mut request).is_ok();
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let session =
+        Options::from_query(&query).ok().map(|options| remote_command::accept(&mut request, options));
+    (forwarding || session.is_some_and(|session| session.is_ok())).then_some(())
+}
+
+/// How a session ended can be told on, and is not forgotten on the way.
+pub fn outcome(bytes: &[u8]) -> Accepted {
+    let _ = Outcome::decode(bytes, StatusFormat::Text);
+    let outcome = Outcome::decode(bytes, StatusFormat::Json);
+    let again = Outcome::decode(&outcome.encode(StatusFormat::Json), StatusFormat::Json);
+    match (&outcome, again) {
+        (Outcome::Exit { code, .. }, Outcome::Exit { code: again, .. }) => assert_eq!(*code, again),
+        (Outcome::Success, Outcome::Success) | (Outcome::Failure(_), Outcome::Failure(_)) => {}
+        (before, after) => panic!("{before:?} has become {after:?}"),
+    }
+    matches!(outcome, Outcome::Success | Outcome::Exit { .. }).then_some(())
+}
+
+/// Sizes of terminals that can be read are written as the same sizes.
+pub fn terminal_size(bytes: &[u8]) -> Accepted {
+    let sizes = remote_command::sizes(bytes);
+    let written: String = sizes.iter().map(|size| size.encode()).collect();
+    assert_eq!(remote_command::sizes(written.as_bytes()), sizes);
+    (!sizes.is_empty()).then_some(())
+}
