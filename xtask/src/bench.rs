@@ -1,27 +1,32 @@
 //! Builds what is measured and what measures, both in release, and starts it. The measuring is in `crates/bench`: its
 //! dependencies would make every other chore slow to build.
+//!
+//! Where a release build would take longer than the measurement, `--dev` leaves what measures unoptimized, and
+//! `--atoll` names a program that is already built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub fn run(arguments: &[String]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default();
+    let dev = arguments.iter().any(|argument| argument == "--dev");
+    let arguments: Vec<&String> = arguments.iter().filter(|argument| *argument != "--dev").collect();
     let cargo = |action: &str, package: &str| {
         let mut command = Command::new("cargo");
-        command
-            .args([action, "--release", "--manifest-path"])
-            .arg(root.join("Cargo.toml"))
-            .args(["-p", package]);
+        command.arg(action).args((!dev).then_some("--release"));
+        command.arg("--manifest-path").arg(root.join("Cargo.toml")).args(["-p", package]);
         command
     };
-    if arguments.first().is_some_and(|name| name == "store") {
+    if arguments.first().is_some_and(|name| *name == "store") {
         return finish(
             cargo("run", "atoll-sqlite").args(["--example", "throughput", "--"]).args(&arguments[1..]),
         );
     }
-    finish(&mut cargo("build", "atoll"))?;
+    if !arguments.iter().any(|argument| *argument == "--atoll") {
+        finish(&mut cargo("build", "atoll"))?;
+    }
     let mut bench = cargo("run", "atoll-bench");
-    bench.arg("--").args(arguments);
+    bench.arg("--").args(&arguments);
     if !arguments.is_empty() {
         bench.arg("--upstream").arg(root.join("upstream"));
     }

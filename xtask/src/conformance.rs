@@ -18,6 +18,8 @@ use cluster::{Cluster, Running};
 const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--own-controllers] [--minutes 30] [--at-once 5] [--focus REGEX]";
 /// Before expressions whose tests may wait until the time is up, and would take others with them.
 const ALONE: &str = "alone ";
+/// How long those get: what they wait for comes in seconds or never.
+const ALONE_MINUTES: u64 = 5;
 
 /// What `upstream/build` exits with where there is no Go to build with.
 const NO_GO: i32 = 3;
@@ -146,7 +148,7 @@ fn test(
     directory: &Path,
 ) -> Result<Vec<PathBuf>, String> {
     let (mut running, mut reports) = (Vec::new(), Vec::new());
-    for (number, focus) in portions(&options.focus, options.at_once).iter().enumerate() {
+    for (number, Portion { focus, minutes }) in portions(options).iter().enumerate() {
         let report = directory.join(format!("report-{number}.json"));
         let mut command = Running::command(&programs.join("e2e.test"));
         command
@@ -160,7 +162,7 @@ fn test(
                 "--ginkgo.no-color",
             ])
             .args(["--ginkgo.label-filter=Conformance", &format!("--ginkgo.focus={focus}")])
-            .arg(format!("--ginkgo.timeout={}m", options.minutes))
+            .arg(format!("--ginkgo.timeout={minutes}m"))
             .arg(format!("--ginkgo.json-report={}", report.display()));
         running.push(Running::start(&mut command, &directory.join(format!("e2e-{number}.log")))?);
         reports.push(report);
@@ -175,17 +177,26 @@ fn test(
     Ok(reports)
 }
 
+/// What one of e2e.test runs, and how long it may take.
+#[derive(Debug, PartialEq, Eq)]
+struct Portion {
+    focus: String,
+    minutes: u64,
+}
+
 /// Deals the expressions out, as cards; those that are to be alone are portions of their own.
-fn portions(expressions: &[String], number: usize) -> Vec<String> {
-    let alone = expressions.iter().filter_map(|expression| expression.strip_prefix(ALONE));
-    let others: Vec<&str> =
-        expressions.iter().filter(|expression| !expression.starts_with(ALONE)).map(String::as_str).collect();
-    let number = number.min(others.len());
-    let portion = |first: usize| {
+fn portions(options: &Options) -> Vec<Portion> {
+    let alone = options.focus.iter().filter_map(|expression| expression.strip_prefix(ALONE));
+    let others = options.focus.iter().filter(|expression| !expression.starts_with(ALONE));
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    let number = options.at_once.min(others.len());
+    let dealt = |first: usize| {
         let some: Vec<&str> = others.iter().skip(first).step_by(number).copied().collect();
-        some.join("|")
+        Portion { focus: some.join("|"), minutes: options.minutes }
     };
-    (0..number).map(portion).chain(alone.map(String::from)).collect()
+    let alone =
+        alone.map(|focus| Portion { focus: focus.to_owned(), minutes: options.minutes.min(ALONE_MINUTES) });
+    (0..number).map(dealt).chain(alone).collect()
 }
 
 #[cfg(test)]
@@ -194,10 +205,18 @@ mod tests {
 
     #[test]
     fn every_expression_is_in_one_portion() {
-        let expressions: Vec<String> = ["a", "b", "c", "d", "e"].map(String::from).to_vec();
-        assert_eq!(portions(&expressions, 2), ["a|c|e", "b|d"]);
-        assert_eq!(portions(&expressions, 9).len(), 5);
-        let expressions: Vec<String> = ["a", "alone b", "c"].map(String::from).to_vec();
-        assert_eq!(portions(&expressions, 1), ["a|c", "b"]);
+        let cases: [(&[&str], usize, &[(&str, u64)]); 3] = [
+            (&["a", "b", "c", "d", "e"], 2, &[("a|c|e", 30), ("b|d", 30)]),
+            (&["a", "b"], 9, &[("a", 30), ("b", 30)]),
+            (&["a", "alone b", "c"], 1, &[("a|c", 30), ("b", ALONE_MINUTES)]),
+        ];
+        for (focus, at_once, expected) in cases {
+            let focus = focus.iter().map(|&expression| expression.to_owned()).collect();
+            let options = Options { controllers: false, release: false, minutes: 30, at_once, focus };
+            let found = portions(&options);
+            let found: Vec<_> =
+                found.iter().map(|portion| (portion.focus.as_str(), portion.minutes)).collect();
+            assert_eq!(found, expected);
+        }
     }
 }

@@ -51,6 +51,15 @@ pub fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
+/// This program as a word for a shell in whatever directory, if `word` is how it was called in this one.
+pub fn callable(word: &str) -> String {
+    match word.contains('/').then(|| std::path::absolute(word)) {
+        Some(Ok(path)) => quoted_path(&path),
+        // Shells look for a name on its own along PATH.
+        _ => quoted(word),
+    }
+}
+
 fn log_to_stderr(options: &LogOptions) -> Result<(), String> {
     // A bare level is about Atoll: what its libraries have to say at that level interests nobody.
     let wanted = match options.log.parse::<tracing::Level>() {
@@ -82,6 +91,20 @@ mod tests {
             ("", "''"),
         ] {
             assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn a_program_is_called_the_same_from_everywhere() {
+        let here = std::env::current_dir().unwrap();
+        for (word, expected) in [
+            ("atoll", "atoll".to_owned()),
+            ("/opt/atoll", "/opt/atoll".to_owned()),
+            ("./atoll", quoted_path(&here.join("atoll"))),
+            ("target/release/atoll", quoted_path(&here.join("target/release/atoll"))),
+            ("/opt/my programs/atoll", "'/opt/my programs/atoll'".to_owned()),
+        ] {
+            assert_eq!(callable(word), expected);
         }
     }
 }

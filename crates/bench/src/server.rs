@@ -104,7 +104,7 @@ impl Programs {
         fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
         let address = free_address()?;
         let (data, tokens) = (directory.join("data"), tokens(directory)?);
-        let mut command = Command::new(&self.atoll);
+        let mut command = guarded(&self.atoll);
         command.arg("sim").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
         command.args(["--listen", &address.to_string(), "--nodes", &nodes.to_string()]);
         command.args(["--pod-start-delay", "0s"]);
@@ -163,7 +163,7 @@ impl Programs {
             ),
         ];
         for (name, arguments) in commands {
-            let mut command = Command::new(programs.join(name));
+            let mut command = guarded(&programs.join(name));
             command.args(arguments);
             let child = spawn_logged(command, &directory.join(format!("{name}.log")))?;
             running.processes.push(i32::try_from(child.id()).unwrap_or_default());
@@ -174,7 +174,7 @@ impl Programs {
 
     fn start_atoll(&self, directory: &Path, address: SocketAddr, controllers: bool) -> Outcome<Running> {
         let (data, tokens) = (directory.join("data"), tokens(directory)?);
-        let mut command = Command::new(&self.atoll);
+        let mut command = guarded(&self.atoll);
         command.arg("start").arg("--data-dir").arg(&data).arg("--token-auth-file").arg(&tokens);
         command.args(["--listen", &address.to_string(), "--controllers", &controllers.to_string()]);
         let began = Instant::now();
@@ -274,6 +274,17 @@ fn tokens(directory: &Path) -> Outcome<PathBuf> {
     fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
         .map_err(|error| BenchError::file(&tokens, &error))?;
     Ok(tokens)
+}
+
+/// A command that ends with this program even if that is killed, where there is setpriv (not on every system).
+fn guarded(program: &Path) -> Command {
+    let known = Command::new("setpriv").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !known {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
 }
 
 fn spawn(command: Command, directory: &Path) -> Outcome<Child> {

@@ -21,6 +21,10 @@ const SCHEDULER: &str = include_str!("sim/scheduler.yaml");
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 /// How long the number of available replicas may stay the same before it is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long it may take in all.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// Ports are found before they are used, and somebody else may be faster.
+const ATTEMPTS: usize = 3;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(25);
 
@@ -36,19 +40,8 @@ pub fn run(session: &Session) -> Outcome<()> {
     let mut numbers = Vec::new();
     for kind in session.kinds() {
         progress(&format!("{replicas} replicas over {nodes} nodes: {}", whole_name(kind)));
-        let directory = session.directory(kind);
-        let mut running = match kind {
-            Kind::Atoll => session.programs.start_sim(&directory, nodes)?,
-            Kind::Kubernetes => {
-                let running = session.programs.start(kind, &directory)?;
-                fs::write(directory.join("stages.yaml"), STAGES)
-                    .map_err(|error| BenchError::file(&directory, &error))?;
-                fs::write(directory.join("scheduler.yaml"), SCHEDULER)
-                    .map_err(|error| BenchError::file(&directory, &error))?;
-                session.programs.surround(running, &directory)?
-            }
-        };
-        numbers.push(measure(&mut running, kind, replicas, nodes)?);
+        let running = start(session, kind, nodes)?;
+        numbers.push(measure(&running, replicas)?);
         others.ours(running.stop()?);
     }
     let share = others.share()?;
@@ -82,6 +75,42 @@ pub fn run(session: &Session) -> Outcome<()> {
     }))
 }
 
+/// A cluster whose nodes are ready.
+fn start(session: &Session, kind: Kind, nodes: usize) -> Outcome<Running> {
+    let mut attempts = 1..ATTEMPTS;
+    loop {
+        match (start_once(session, kind, nodes), attempts.next()) {
+            (Err(error), Some(_)) => progress(&format!("once more: {error}")),
+            (outcome, _) => return outcome,
+        }
+    }
+}
+
+fn start_once(session: &Session, kind: Kind, nodes: usize) -> Outcome<Running> {
+    let directory = session.directory(kind);
+    let running = match kind {
+        Kind::Atoll => session.programs.start_sim(&directory, nodes)?,
+        Kind::Kubernetes => {
+            let running = session.programs.start(kind, &directory)?;
+            for (name, content) in [("stages.yaml", STAGES), ("scheduler.yaml", SCHEDULER)] {
+                let path = directory.join(name);
+                fs::write(&path, content).map_err(|error| BenchError::file(&path, &error))?;
+            }
+            session.programs.surround(running, &directory)?
+        }
+    };
+    let target = running.target.clone();
+    runtime()?.block_on(in_time(async {
+        if kind == Kind::Kubernetes {
+            for number in 1..=nodes {
+                target.call("POST", "/api/v1/nodes", &node(number)).await?;
+            }
+        }
+        until("all nodes are ready", nodes as u64, async || ready_nodes(&target).await).await
+    }))?;
+    Ok(running)
+}
+
 fn whole_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Atoll => "atoll sim",
@@ -89,26 +118,24 @@ fn whole_name(kind: Kind) -> &'static str {
     }
 }
 
-fn measure(running: &mut Running, kind: Kind, replicas: u64, nodes: usize) -> Outcome<Numbers> {
-    let target = running.target.clone();
+fn measure(running: &Running, replicas: u64) -> Outcome<Numbers> {
+    let target = &running.target;
     let runtime = runtime()?;
-    runtime.block_on(async {
-        if kind == Kind::Kubernetes {
-            for number in 1..=nodes {
-                target.call("POST", "/api/v1/nodes", &node(number)).await?;
-            }
-        }
-        until("all nodes are ready", nodes as u64, async || ready_nodes(&target).await).await
-    })?;
     let before = process::busy(&running.processes)?;
     let began = Instant::now();
-    runtime.block_on(async {
+    runtime.block_on(in_time(async {
         target.call("POST", DEPLOYMENTS, &deployment(replicas)).await?;
-        until("all replicas are available", replicas, async || available(&target).await).await
-    })?;
+        until("all replicas are available", replicas, async || available(target).await).await
+    }))?;
     let available = began.elapsed();
     let busy = process::busy(&running.processes)?.saturating_sub(before);
     Ok(Numbers { available, busy, memory: process::memory(&running.processes)?.now })
+}
+
+/// A server that does not answer is not waited for without end.
+async fn in_time(work: impl Future<Output = Outcome<()>>) -> Outcome<()> {
+    let late = |_| BenchError::Answer(format!("it was not done in {} minutes", LIMIT.as_secs() / 60));
+    tokio::time::timeout(LIMIT, work).await.map_err(late)?
 }
 
 /// Looks until there are `wanted`, as long as there are more each time.

@@ -118,8 +118,10 @@ async fn what_is_printed_works_as_it_is_printed() {
     assert!(commands.len() >= 6, "{said:?}");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     for command in commands {
-        let printed =
-            succeed(Command::new("sh").args(["-c", command]).env("PATH", &path).env_remove("KUBECONFIG"));
+        // In another terminal, which may be anywhere.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir("/").env("PATH", &path).env_remove("KUBECONFIG");
+        let printed = succeed(&mut shell);
         assert!(!printed.contains("error"), "{command}: {printed}");
     }
     let contexts = |arguments: &[&str]| {
