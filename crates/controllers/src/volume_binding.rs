@@ -8,9 +8,13 @@
 //! ```
 //!
 //! Volumes are made, and deleted, by provisioners; here they are only asked to, by annotations on claims.
+//!
+//! A volume has no namespace. Where only some namespaces have their pods made here, it is looked after from when one of their
+//! claims could use it; those that are nobody's here are left to whoever places them.
 
 mod claims;
 mod fitting;
+mod ours;
 mod volumes;
 
 use std::sync::Arc;
@@ -84,13 +88,17 @@ fn unbound(claim: &Value) -> Vec<String> {
 
 /// An index of pods by the claims they use.
 fn by_claim(pod: &Value) -> Vec<String> {
+    claims_of(pod).iter().map(Key::to_string).collect()
+}
+
+fn claims_of(pod: &Value) -> Vec<Key> {
     let key = Key::of(pod);
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let claims = volumes.filter_map(|volume| match volume.get("ephemeral") {
         Some(_) => Some(format!("{}-{}", key.name, volume["name"].as_str()?)),
         None => volume["persistentVolumeClaim"]["claimName"].as_str().map(String::from),
     });
-    claims.map(|claim| key.beside(&claim).to_string()).collect()
+    claims.map(|claim| key.beside(&claim)).collect()
 }
 
 struct Controller {
@@ -127,6 +135,14 @@ impl Controller {
         });
         let on_class = self.clone();
         self.classes.listen(move |change| on_class.wake(&change.key.workspace));
+        if self.context.acts == Acts::OnPodGrain {
+            let on_pod = self.clone();
+            self.pods.listen(move |change| {
+                if change.old.is_none() {
+                    claims_of(change.object()).into_iter().for_each(|claim| on_pod.claim_queue.add(claim));
+                }
+            });
+        }
     }
 
     fn wake(&self, workspace: &str) {
@@ -136,9 +152,12 @@ impl Controller {
     }
 
     async fn sync_claim(&self, key: &Key) -> Result<Next, Status> {
-        let Some(claim) = self.claims.get(key).filter(|claim| self.context.acts_on(claim)) else {
+        let Some(claim) = self.claims.get(key).filter(|claim| self.serves(claim)) else {
             return Ok(Next::Done);
         };
+        if !unbound(&claim).is_empty() {
+            self.offer(&key.workspace);
+        }
         let waiting = self.pods.found(self.by_claim, &key.to_string());
         let waiting = waiting.iter().filter(|pod| {
             !pods::is_terminal(pod) && pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
@@ -218,7 +237,7 @@ impl Controller {
     async fn sync_volume(&self, key: &Key) -> Result<Next, Status> {
         let Some(volume) = self.volumes.get(key) else { return Ok(Next::Done) };
         let claim = self.claim_of(key, &volume).await?;
-        if !self.acts_on(&volume, claim.as_deref()) {
+        if !self.looks_after(&volume, claim.as_deref()) {
             return Ok(Next::Done);
         }
         match volumes::fate(&volume, claim.as_ref()) {
@@ -294,14 +313,6 @@ impl Controller {
             Err(status) if status.reason() == "NotFound" => Ok(None),
             Err(status) => Err(status),
         }
-    }
-
-    /// Volumes are looked after for their claims.
-    fn acts_on(&self, volume: &Value, claim: Option<&Value>) -> bool {
-        self.context.acts == Acts::Everywhere
-            || self.context.acts_on(volume)
-            || claim.is_some_and(|claim| self.context.acts_on(claim))
-            || object::annotation(volume, BOUND_BY_CONTROLLER).is_some()
     }
 
     fn note(&self, claim: &Value, note: Note) {
