@@ -111,3 +111,25 @@ async fn what_is_added_during_the_work_is_done_once_more() {
     done.recv().await.unwrap();
     assert!(timeout(LAST_DELAY, done.recv()).await.is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_done_yet_is_looked_at_again_sooner_if_something_happens() {
+    let (queue, mut done) = recorded(|_| Ok(Next::Again));
+    queue.add(key("w", "a"));
+    let (_, mut last) = done.recv().await.unwrap();
+    for expected in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
+        let (_, now) = done.recv().await.unwrap();
+        let waited = now - last;
+        assert!(
+            waited >= Duration::from_millis(expected) && waited < Duration::from_millis(expected + 10),
+            "{waited:?} instead of {expected} ms"
+        );
+        last = now;
+    }
+    let asked = Instant::now();
+    queue.add(key("w", "a"));
+    let (_, now) = done.recv().await.unwrap();
+    assert!(now - asked < FIRST_LOOK, "it no longer waits");
+    let (_, then) = done.recv().await.unwrap();
+    assert!(then - now < FIRST_LOOK * 2, "and is looked at again soon");
+}
