@@ -65,7 +65,7 @@ impl Patience {
     /// It works again.
     pub fn restore(&mut self) {
         if self.trouble.take().is_some() {
-            tracing::debug!(resource = self.resource, "can be looked at now");
+            tracing::debug!(resource = %self.resource, "can be looked at now");
         }
         self.pause = FIRST_PAUSE;
     }
@@ -75,12 +75,12 @@ impl Patience {
         let (is_loud, pause) = self.judge(Trouble::of(status));
         let resource = self.resource.as_str();
         match (is_loud, self.trouble) {
-            (false, _) => tracing::debug!(%status, resource, "cannot be looked at"),
-            (true, Some(Trouble::NotServed)) => tracing::warn!(resource, "not served; waiting for it"),
+            (false, _) => tracing::debug!(%status, %resource, "cannot be looked at"),
+            (true, Some(Trouble::NotServed)) => tracing::warn!(%resource, "not served; waiting for it"),
             (true, Some(Trouble::Refused)) => {
-                tracing::warn!(%status, resource, "may not be looked at; waiting for the permission");
+                tracing::warn!(%status, %resource, "may not be looked at; waiting for the permission");
             }
-            (true, _) => tracing::warn!(%status, resource, "cannot be looked at; trying again"),
+            (true, _) => tracing::warn!(%status, %resource, "cannot be looked at; trying again"),
         }
         pause
     }

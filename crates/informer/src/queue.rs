@@ -16,6 +16,8 @@ const LAST_DELAY: Duration = Duration::from_secs(30);
 /// The same for what has not failed, but is not done either.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(10);
+/// How often work is tried in a workspace that is not known, which takes five minutes.
+const LAST_HOPE: u32 = 20;
 
 /// What becomes of a key that was worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +146,15 @@ impl Queue {
                 state.add_at(key.clone(), Instant::now() + delay);
                 false
             }
-            // Somebody was faster, which is not worth a word.
-            Ok(Err(status)) if matches!(status.reason(), "Conflict" | "AlreadyExists") => {
+            // A workspace that stays unknown is gone, and so is what was to be done in it.
+            Ok(Err(status))
+                if status.has_cause(crate::world::UNKNOWN)
+                    && state.failures.get(&key).is_some_and(|failures| *failures >= LAST_HOPE) =>
+            {
+                false
+            }
+            // Somebody was faster, or a workspace is new, which is not worth a word.
+            Ok(Err(status)) if passes(&status) => {
                 tracing::debug!(%status, %key, "{what}: trying again");
                 true
             }
@@ -247,6 +256,10 @@ impl State {
         self.running.insert(key.clone());
         Some(key)
     }
+}
+
+fn passes(status: &Status) -> bool {
+    matches!(status.reason(), "Conflict" | "AlreadyExists") || status.has_cause(crate::world::UNKNOWN)
 }
 
 #[cfg(test)]

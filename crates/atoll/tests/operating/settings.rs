@@ -161,6 +161,7 @@ async fn the_minimal_profile_serves_what_it_says_and_nothing_else() {
 async fn controllers_are_silent_about_what_the_minimal_profile_does_not_serve() {
     let atoll = Setup::new().flag("--profile", "minimal").flag("--log", "info,atoll_informer=debug").start();
     let not_served = [
+        "certificatesigningrequests.certificates.k8s.io",
         "controllerrevisions.apps",
         "cronjobs.batch",
         "daemonsets.apps",
@@ -176,9 +177,11 @@ async fn controllers_are_silent_about_what_the_minimal_profile_does_not_serve() 
         "pods",
         "replicasets.apps",
         "replicationcontrollers",
+        "resourcequotas",
         "services",
         "statefulsets.apps",
         "storageclasses.storage.k8s.io",
+        "volumeattributesclasses.storage.k8s.io",
     ];
     // The log of the part that looks tells what it has looked for.
     eventually("everything was looked for", async || {
