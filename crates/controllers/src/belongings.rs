@@ -90,13 +90,13 @@ impl Belonging {
             }
             Ok(_) => Ok(()),
             Err(status) if status.reason() == "NotFound" => {
-                world.create(self.resource, &key.workspace, &key.namespace, &self.new()).await.map(drop)
+                world.create(self.resource, &key.workspace, &key.namespace, &self.made()).await.map(drop)
             }
             Err(status) => Err(status),
         }
     }
 
-    fn new(&self) -> Value {
+    fn made(&self) -> Value {
         let mut object = json!({ "metadata": { "name": self.name } });
         object::set_type(&mut object, &self.resource.api_version(), &self.resource.kind);
         if let Some(content) = &self.content {
