@@ -18,9 +18,9 @@ use atoll_authn::authority::{Authority, Identity};
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_authz::Policies;
 use atoll_client::Client;
+use atoll_controllers::Setup;
 use atoll_controllers::catalog::Choice;
-use atoll_controllers::context::Acts;
-use atoll_controllers::{Setup, Signers};
+use atoll_controllers::context::{Acts, Signers};
 use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
@@ -270,7 +270,7 @@ impl Plane {
                 client,
                 tree,
                 informers: plane.informers.clone(),
-                signers: Signers { authority, tokens },
+                signers: Signers::of(authority, tokens),
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
@@ -406,7 +406,7 @@ async fn registry(
 /// Whether workspaces are born with what controllers would otherwise have to give them.
 fn belongings(choice: &Choice) -> bool {
     let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
-    givers.iter().all(|alias| choice.includes_own(alias))
+    givers.iter().all(|alias| choice.includes_alias(alias))
 }
 
 /// When this data directory was first used: the age of what every workspace is born with.

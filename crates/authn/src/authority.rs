@@ -56,9 +56,16 @@ impl Authority {
             write_private(&key_path, &made.key_pem)?;
             write_private(&certificate_path, &made.certificate_pem)?;
         }
-        let certificate_pem = read(&certificate_path)?;
-        let key_pem = read(&key_path)?;
-        let key = || KeyPair::from_pem(&key_pem).map_err(|error| unusable("ca.key", &error));
+        Authority::from_pem(read(&certificate_path)?, &read(&key_path)?, now)
+    }
+
+    /// One that is given, to certify what was asked for.
+    pub fn from_pem(
+        certificate_pem: String,
+        key_pem: &str,
+        now: OffsetDateTime,
+    ) -> Result<Self, AuthorityError> {
+        let key = || KeyPair::from_pem(key_pem).map_err(|error| unusable("ca.key", &error));
         let (key, same_key) = (key()?, key()?);
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(|error| unusable("ca.crt", &error))?;

@@ -1,14 +1,18 @@
 //! Runs controllers against any API server: `cargo run -p atoll-controllers --example run -- --kubeconfig FILE
-//! [--controllers deployment,replicaset] [--node-monitor-period SECONDS] …`.
+//! [--controllers deployment,replicaset] [--node-monitor-period SECONDS] …`. Whom to trust and who signs is told as
+//! kube-controller-manager is: `--root-ca-file`, `--cluster-signing-cert-file` and `--cluster-signing-key-file`,
+//! `--service-account-private-key-file` (a key of the curve P-256).
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_authn::authority::Authority;
+use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
 use atoll_controllers::catalog::Choice;
-use atoll_controllers::context::{Acts, Context};
+use atoll_controllers::context::{Acts, Context, Signers};
 use atoll_controllers::settings::Settings;
 use atoll_informer::{SystemClock, World};
 use base64::Engine;
@@ -18,6 +22,7 @@ use serde_json::Value;
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_env_filter(std::env::var("RUST_LOG").unwrap_or("info".into())).init();
     let (mut kubeconfig, mut choice, mut settings) = (String::new(), Choice::default(), Settings::default());
+    let (mut certificate, mut key, mut signers) = (String::new(), String::new(), Signers::default());
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().ok_or("each option has a value")?;
@@ -29,12 +34,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
             "--horizontal-pod-autoscaler-sync-period" => {
                 settings.horizontal_pod_autoscaler_sync_period = seconds(&value)?;
             }
+            "--root-ca-file" => signers.trusted = Some(std::fs::read_to_string(value)?.into()),
+            "--cluster-signing-cert-file" => certificate = std::fs::read_to_string(value)?,
+            "--cluster-signing-key-file" => key = std::fs::read_to_string(value)?,
+            "--service-account-private-key-file" => {
+                let keys = KeyRing::from_pem(&std::fs::read_to_string(value)?)?;
+                signers.tokens = Some(Arc::new(Tokens::new(atoll_authn::ISSUER, keys)));
+            }
             other => return Err(format!("no option {other}").into()),
         }
     }
+    if !certificate.is_empty() {
+        let authority = Authority::from_pem(certificate, &key, time::OffsetDateTime::now_utc())?;
+        signers.authority = Some(Arc::new(authority));
+    }
     let client = Client::new(Arc::new(Https::new(&endpoint(&kubeconfig)?)?));
-    let context =
-        Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere).with_settings(settings);
+    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere)
+        .with_settings(settings)
+        .with_signers(signers);
     atoll_controllers::run_chosen(context, &choice).await;
     Ok(())
 }

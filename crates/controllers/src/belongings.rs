@@ -3,13 +3,11 @@
 
 use std::sync::Arc;
 
-use atoll_client::{Client, WatchEvent};
+use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use crate::retry::{Outcome, Queue};
-use crate::{WORKSPACE, watching};
-use atoll_informer::Tree;
+use crate::context::Context;
 
 const ACCOUNT: &str = "default";
 const TRUST: &str = "kube-root-ca.crt";
@@ -17,124 +15,94 @@ const DESCRIPTION: &str = "The certificate authority of the API that Pods of thi
 /// Namespaces that are looked after together.
 const AT_ONCE: usize = 16;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Target {
-    workspace: String,
-    namespace: String,
+/// Gives every namespace its account.
+pub async fn run_accounts(context: Context) {
+    run(context, Belonging { resource: &resources::SERVICE_ACCOUNTS, name: ACCOUNT, content: None }).await;
 }
 
-/// What of it is provided here.
-#[derive(Clone, Copy)]
-pub struct Provided {
-    pub account: bool,
-    pub trust: bool,
-}
-
-pub async fn run(client: Client, tree: Arc<Tree>, authority: String, provided: Provided) {
-    if !provided.account && !provided.trust {
+/// Tells every namespace whom to trust, if that is known.
+pub async fn run_trust(context: Context) {
+    let Some(trusted) = context.signers.trusted.clone() else {
+        tracing::info!("namespaces are not told whom to trust: nobody has said");
         return;
-    }
-    let shared = Arc::new(Shared { client: client.clone(), tree, authority, provided });
-    let queue = Queue::start(AT_ONCE, move |target: Target| {
-        let shared = shared.clone();
-        async move { shared.provide(&target).await }
-    });
-    let path = |resource: &str, selector: &str| {
-        format!("/clusters/*/api/v1/{resource}?watch=true&allowWatchBookmarks=true&fieldSelector={selector}")
     };
-    let add = |object: &Value, namespace: &str| {
-        if let Some(workspace) = object::annotation(object, WORKSPACE) {
-            queue.add(Target { workspace: workspace.into(), namespace: namespace.into() });
-        }
-    };
-    let namespaces = path("namespaces", "status.phase%3DActive");
-    let namespaces = watching::forever(&client, &namespaces, "namespaces", |event| {
-        if let WatchEvent::Added(namespace) = event {
-            add(&namespace, object::name(&namespace));
-        }
-    });
-    let accounts = path("serviceaccounts", &format!("metadata.name%3D{ACCOUNT}"));
-    let accounts = watching::forever(&client, &accounts, "service accounts", |event| {
-        if let WatchEvent::Deleted(account) = event {
-            add(&account, object::namespace(&account));
-        }
-    });
-    let trust = path("configmaps", &format!("metadata.name%3D{TRUST}"));
-    let trust = watching::forever(&client, &trust, "the certificates of namespaces", |event| {
-        if let WatchEvent::Added(map) | WatchEvent::Modified(map) | WatchEvent::Deleted(map) = event {
-            add(&map, object::namespace(&map));
-        }
-    });
-    tokio::join!(namespaces, accounts, trust);
+    let content = Some(json!({ "ca.crt": &*trusted }));
+    run(context, Belonging { resource: &resources::CONFIG_MAPS, name: TRUST, content }).await;
 }
 
-struct Shared {
-    client: Client,
-    tree: Arc<Tree>,
-    authority: String,
-    provided: Provided,
+/// What every namespace has.
+struct Belonging {
+    resource: &'static Resource,
+    name: &'static str,
+    /// Its data, where that matters.
+    content: Option<Value>,
 }
 
-impl Shared {
-    async fn provide(&self, target: &Target) -> Outcome {
-        // A workspace may be heard of after what is in it.
-        let Some(workspace) = self.tree.path(&target.workspace) else { return Outcome::Again };
-        let namespace = format!("/clusters/{workspace}/api/v1/namespaces/{}", target.namespace);
-        let provided = match self.account(&namespace).await {
-            Ok(()) => self.trust(&namespace).await,
-            failed => failed,
-        };
-        match provided {
-            Ok(()) => Outcome::Done,
-            // It is on its way out, or gone.
-            Err(status) if matches!(status.reason(), "NotFound" | "Forbidden") => Outcome::Done,
-            Err(status) => {
-                tracing::warn!(%status, workspace, namespace = target.namespace, "a namespace lacks what it should have; trying again");
-                Outcome::Again
-            }
+async fn run(context: Context, belonging: Belonging) {
+    let (world, queue, belonging) = (context.world(), Queue::new(), Arc::new(belonging));
+    let look = Look::everywhere(&resources::NAMESPACES).selecting("status.phase=Active").metadata();
+    let namespaces = follow(world, look, |sight| {
+        if let Sight::There(namespace) = sight {
+            queue.add(Key::of(&namespace));
+        }
+    });
+    // By the namespace: what is in it is known.
+    let add = |object: &Value| {
+        let key = Key::of(object);
+        queue.add(key.in_workspace(&key.namespace));
+    };
+    let fields = format!("metadata.name={}", belonging.name);
+    let look = Look::everywhere(belonging.resource).selecting(&fields);
+    let belongings = follow(world, look, |sight| match sight {
+        Sight::There(object) if belonging.differs(&object) => add(&object),
+        Sight::Gone(object) => add(&object),
+        Sight::There(_) | Sight::All(..) => {}
+    });
+    let working = queue.work("what namespaces have", AT_ONCE, |key| {
+        let (world, belonging) = (world.clone(), belonging.clone());
+        async move { belonging.provide(&world, &key).await }
+    });
+    tokio::join!(namespaces, belongings, working);
+}
+
+impl Belonging {
+    fn differs(&self, object: &Value) -> bool {
+        self.content.as_ref().is_some_and(|content| object["data"] != *content)
+    }
+
+    async fn provide(&self, world: &World, namespace: &Key) -> Result<Next, Status> {
+        match self.try_provide(world, namespace).await {
+            Ok(()) => Ok(Next::Done),
+            Err(status) if status.reason() == "AlreadyExists" => Ok(Next::Done),
+            // The namespace is on its way out, or gone.
+            Err(status) if matches!(status.reason(), "NotFound" | "Forbidden") => Ok(Next::Done),
+            Err(status) => Err(status),
         }
     }
 
-    async fn account(&self, namespace: &str) -> Result<(), Status> {
-        if !self.provided.account {
-            return Ok(());
-        }
-        let path = format!("{namespace}/serviceaccounts");
-        match self.client.get(&format!("{path}/{ACCOUNT}")).await {
-            Err(status) if status.reason() == "NotFound" => {
-                made(self.client.create(&path, &json!({ "metadata": { "name": ACCOUNT } })).await)
+    async fn try_provide(&self, world: &World, namespace: &Key) -> Result<(), Status> {
+        let key = Key::new(&namespace.workspace, &namespace.name, self.name);
+        match world.get(self.resource, &key).await {
+            Ok(mut object) if self.differs(&object) => {
+                object["data"] = self.content.clone().unwrap_or_default();
+                object::set_annotation(&mut object, "kubernetes.io/description", DESCRIPTION);
+                world.update(self.resource, &object).await.map(drop)
             }
-            outcome => outcome.map(drop),
-        }
-    }
-
-    async fn trust(&self, namespace: &str) -> Result<(), Status> {
-        if !self.provided.trust {
-            return Ok(());
-        }
-        let path = format!("{namespace}/configmaps");
-        let data = json!({ "ca.crt": self.authority });
-        match self.client.get(&format!("{path}/{TRUST}")).await {
-            Ok(map) if map["data"] == data => Ok(()),
-            Ok(mut map) => {
-                map["data"] = data;
-                object::set_annotation(&mut map, "kubernetes.io/description", DESCRIPTION);
-                self.client.update(&format!("{path}/{TRUST}"), &map).await.map(drop)
-            }
+            Ok(_) => Ok(()),
             Err(status) if status.reason() == "NotFound" => {
-                let annotations = json!({ "kubernetes.io/description": DESCRIPTION });
-                let metadata = json!({ "name": TRUST, "annotations": annotations });
-                made(self.client.create(&path, &json!({ "metadata": metadata, "data": data })).await)
+                world.create(self.resource, &key.workspace, &key.namespace, &self.made()).await.map(drop)
             }
             Err(status) => Err(status),
         }
     }
-}
 
-/// That somebody else was faster is as good.
-fn made(outcome: Result<Value, Status>) -> Result<(), Status> {
-    match outcome {
-        Err(status) if status.reason() == "AlreadyExists" => Ok(()),
-        outcome => outcome.map(drop),
+    fn made(&self) -> Value {
+        let mut object = json!({ "metadata": { "name": self.name } });
+        object::set_type(&mut object, &self.resource.api_version(), &self.resource.kind);
+        if let Some(content) = &self.content {
+            object["data"] = content.clone();
+            object::set_annotation(&mut object, "kubernetes.io/description", DESCRIPTION);
+        }
+        object
     }
 }

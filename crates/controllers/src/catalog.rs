@@ -28,6 +28,10 @@ macro_rules! controllers {
 
 // Each is a row: its name, how it was called before, what it does.
 controllers! {
+    "certificatesigningrequest-approving-controller" "csrapproving" crate::certificates::approve::run;
+    "certificatesigningrequest-cleaner-controller" "csrcleaner" crate::certificates::clean::run;
+    "certificatesigningrequest-signing-controller" "csrsigning" crate::certificates::sign::run;
+    "clusterrole-aggregation-controller" "clusterrole-aggregation" crate::roles::run;
     "cronjob-controller" "cronjob" crate::cron_job::run;
     "daemonset-controller" "daemonset" crate::daemon_set::run;
     "deployment-controller" "deployment" crate::deployment::run;
@@ -38,32 +42,31 @@ controllers! {
     "garbage-collector-controller" "garbagecollector" crate::garbage_collector::run;
     "horizontal-pod-autoscaler-controller" "horizontalpodautoscaling" crate::autoscaling::run;
     "job-controller" "job" crate::job::run;
+    "namespace-controller" "namespace" crate::namespace::run;
     "node-lifecycle-controller" "nodelifecycle" crate::node_lifecycle::run;
     "persistentvolume-binder-controller" "persistentvolume-binder" crate::volume_binding::run;
+    "persistentvolume-protection-controller" "pv-protection" crate::protection::run_volumes;
+    "persistentvolumeclaim-protection-controller" "pvc-protection" crate::protection::run_claims;
     "pod-garbage-collector-controller" "podgc" crate::pod_garbage_collector::run;
     "replicaset-controller" "replicaset" crate::replica_set::run;
     "replicationcontroller-controller" "replicationcontroller" crate::replica_set::run_replication_controllers;
+    "resourcequota-controller" "resourcequota" crate::quota::run;
+    "root-ca-certificate-publisher-controller" "root-ca-cert-publisher" crate::belongings::run_trust;
+    "serviceaccount-controller" "serviceaccount" crate::belongings::run_accounts;
+    "serviceaccount-token-controller" "serviceaccount-token" crate::tokens::run;
     "statefulset-controller" "statefulset" crate::stateful_set::run;
     "taint-eviction-controller" "taint-eviction-controller" crate::taint_eviction::run;
     "ttl-after-finished-controller" "ttl-after-finished" crate::ttl_after_finished::run;
+    "volumeattributesclass-protection-controller" "vac-protection" crate::protection::run_attributes;
 }
 
-/// Those that are part of an Atoll, in the same words: they know of workspaces, or sign.
-pub const OWN: &[(&str, &str)] = &[
-    ("certificatesigningrequest-approving-controller", "csrapproving"),
-    ("certificatesigningrequest-cleaner-controller", "csrcleaner"),
-    ("certificatesigningrequest-signing-controller", "csrsigning"),
-    ("clusterrole-aggregation-controller", "clusterrole-aggregation"),
-    ("namespace-controller", "namespace"),
-    ("persistentvolume-protection-controller", "pv-protection"),
-    ("persistentvolumeclaim-protection-controller", "pvc-protection"),
-    ("resourcequota-controller", "resourcequota"),
-    ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
-    ("serviceaccount-controller", "serviceaccount"),
-    ("serviceaccount-token-controller", "serviceaccount-token"),
-    ("volumeattributesclass-protection-controller", "vac-protection"),
-    ("workspace-controller", "workspace"),
-];
+/// Those that only an Atoll has, in the same words.
+pub const OWN: &[(&str, &str)] = &[("workspace-controller", "workspace")];
+
+/// All names, with the ones they had before.
+fn names() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
+    CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied())
+}
 
 /// Which controllers run: `*` for all, `name` for one, `-name` for all but one; of two words about the same one the first
 /// counts.
@@ -91,9 +94,9 @@ impl Choice {
         }
     }
 
-    /// Whether one of Atoll's own runs, by the name it had before.
-    pub fn includes_own(&self, alias: &str) -> bool {
-        OWN.iter().any(|(name, known)| *known == alias && self.includes(name, alias))
+    /// The same, by the name it had before alone.
+    pub fn includes_alias(&self, alias: &str) -> bool {
+        names().any(|(name, known)| known == alias && self.includes(name, alias))
     }
 
     /// Whether any runs at all.
@@ -112,8 +115,7 @@ impl FromStr for Choice {
             "false" | "" => Vec::new(),
             list => list.split(',').map(|word| word.trim().to_string()).collect(),
         };
-        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
-        let known: Vec<(&str, &str)> = rows.collect();
+        let known: Vec<(&str, &str)> = names().collect();
         for word in &words {
             let bare = word.strip_prefix('-').unwrap_or(word);
             if bare != "*" && known.iter().all(|(name, alias)| bare != *name && bare != *alias) {
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn names_are_of_one_controller_each() {
-        let rows = CONTROLLERS.iter().map(|row| (row.name, row.alias)).chain(OWN.iter().copied());
+        let rows = names();
         let mut names: Vec<&str> =
             rows.clone().map(|(name, _)| name).chain(rows.map(|(_, alias)| alias)).collect();
         names.sort_unstable();

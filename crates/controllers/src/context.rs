@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use atoll_authn::authority::Authority;
+use atoll_authn::service_account::Tokens;
 use atoll_informer::{Clock, Events, Informers, World};
 use atoll_meta::object;
 use serde_json::Value;
@@ -18,6 +20,18 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     pub acts: Acts,
     pub settings: Arc<Settings>,
+    pub signers: Signers,
+}
+
+/// Who signs what controllers give out, and whom everybody is to trust. A controller without its signer rests.
+#[derive(Clone, Default)]
+pub struct Signers {
+    /// Signs certificates that were asked for.
+    pub authority: Option<Arc<Authority>>,
+    /// Signs tokens that lie in Secrets.
+    pub tokens: Option<Arc<Tokens>>,
+    /// The certificates of authorities that clients of the API trust, as PEM.
+    pub trusted: Option<Arc<str>>,
 }
 
 /// Whose pods are made here.
@@ -29,6 +43,14 @@ pub enum Acts {
     OnPodGrain,
 }
 
+impl Signers {
+    /// An authority that signs certificates and whom clients trust, and who signs tokens.
+    pub fn of(authority: Arc<Authority>, tokens: Arc<Tokens>) -> Signers {
+        let trusted = Some(authority.certificate_pem.as_str().into());
+        Signers { authority: Some(authority), tokens: Some(tokens), trusted }
+    }
+}
+
 impl Context {
     pub fn new(world: World, clock: Arc<dyn Clock>, acts: Acts) -> Context {
         Context::sharing(Informers::new(world), clock, acts)
@@ -37,11 +59,15 @@ impl Context {
     /// With what others know already.
     pub fn sharing(informers: Arc<Informers>, clock: Arc<dyn Clock>, acts: Acts) -> Context {
         let events = Events::new(informers.world().clone(), clock.clone());
-        Context { informers, events, clock, acts, settings: Arc::default() }
+        Context { informers, events, clock, acts, settings: Arc::default(), signers: Signers::default() }
     }
 
     pub fn with_settings(self, settings: Settings) -> Context {
         Context { settings: Arc::new(settings), ..self }
+    }
+
+    pub fn with_signers(self, signers: Signers) -> Context {
+        Context { signers, ..self }
     }
 
     pub fn world(&self) -> &World {

@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use atoll_client::Client;
+use atoll_informer::{DeleteOptions, Key, Resource, World};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::resources::Resource;
-
-/// Objects looked at in one request.
-const PAGE: usize = 500;
+const BACKGROUND: &str = "Background";
 
 /// What is still there after everything was told to go.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Remaining {
-    /// Number of objects by resource.
-    pub objects: BTreeMap<String, usize>,
+    /// Number of objects by resource and group.
+    objects: BTreeMap<(String, String), usize>,
     /// Number of objects that wait for each finalizer.
-    pub finalizers: BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
 }
 
 impl Remaining {
@@ -25,62 +22,65 @@ impl Remaining {
         self.objects.is_empty()
     }
 
-    /// In upstream's words for a namespace.
-    pub fn content_message(&self) -> String {
-        let parts =
-            self.objects.iter().map(|(resource, count)| format!("{resource} has {count} resource instances"));
-        format!("Some resources are remaining: {}", parts.collect::<Vec<_>>().join(", "))
-    }
-
-    /// In upstream's words for a namespace.
-    pub fn finalizer_message(&self) -> String {
-        let parts =
-            self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
-        format!(
-            "Some content in the namespace has finalizers remaining: {}",
-            parts.collect::<Vec<_>>().join(", ")
-        )
-    }
-
-    fn count(&mut self, resource: &Resource, left: &Value) {
-        *self.objects.entry(resource.full_name()).or_default() += 1;
-        for finalizer in object::finalizers(left) {
+    pub fn count(&mut self, resource: &Resource, left: &[Value]) {
+        if left.is_empty() {
+            return;
+        }
+        self.add(resource, left.len());
+        for finalizer in left.iter().flat_map(object::finalizers) {
             *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
         }
     }
+
+    pub fn add(&mut self, resource: &Resource, count: usize) {
+        let name = (resource.plural.to_string(), resource.group.to_string());
+        *self.objects.entry(name).or_default() += count;
+    }
+
+    /// What is there, by how a resource is named.
+    pub fn content(&self, named: impl Fn(&str, &str) -> String) -> String {
+        let parts = self.objects.iter().map(|((plural, group), count)| {
+            format!("{} has {count} resource instances", named(plural, group))
+        });
+        format!("Some resources are remaining: {}", parts.collect::<Vec<_>>().join(", "))
+    }
+
+    /// What it waits for, in upstream's words; `None` if nothing holds it.
+    pub fn finalizers(&self) -> Option<String> {
+        let parts =
+            self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+        let parts: Vec<String> = parts.collect();
+        let message =
+            || format!("Some content in the namespace has finalizers remaining: {}", parts.join(", "));
+        (!parts.is_empty()).then(message)
+    }
 }
 
-/// Deletes everything of `resources` in a workspace, in one namespace of it or in all.
+/// Tells all objects of a resource to go, in one namespace of a workspace or, without one, in all. Returns those that are
+/// there afterwards.
 pub async fn empty(
-    client: &Client,
+    world: &World,
+    resource: &Resource,
     workspace: &str,
-    namespace: Option<&str>,
-    resources: &[Resource],
-) -> Result<Remaining, Status> {
-    let mut remaining = Remaining::default();
-    for resource in resources {
-        let place = match namespace {
-            Some(namespace) => format!("/namespaces/{namespace}"),
-            None => String::new(),
-        };
-        let collection =
-            format!("/clusters/{workspace}{}{place}/{}?limit={PAGE}", resource.base, resource.name);
-        let list = match client.get(&collection).await {
-            // A custom resource goes with its definition.
-            Err(status) if status.reason() == "NotFound" => continue,
-            list => list?,
-        };
-        for item in list["items"].as_array().into_iter().flatten().filter(|item| !is_layered(item)) {
-            if let Some(left) = delete(client, workspace, resource, item).await? {
-                remaining.count(resource, &left);
-            }
-        }
-        // Lists of custom objects always say how they go on, if only with nothing.
-        if list["metadata"]["continue"].as_str().is_some_and(|token| !token.is_empty()) {
-            *remaining.objects.entry(resource.full_name()).or_default() += 1;
+    namespace: &str,
+) -> Result<Vec<Value>, Status> {
+    let present = list(world, resource, workspace, namespace).await?;
+    if present.is_empty() {
+        return Ok(present);
+    }
+    let staying: Vec<&Value> = present.iter().filter(|item| !object::is_being_deleted(item)).collect();
+    if staying.is_empty() {
+        return Ok(present);
+    }
+    if namespace.is_empty()
+        || staying.len() == 1
+        || !empty_at_once(world, resource, workspace, namespace).await?
+    {
+        for item in staying {
+            delete(world, resource, workspace, item).await?;
         }
     }
-    Ok(remaining)
+    list(world, resource, workspace, namespace).await
 }
 
 /// What every workspace is born with does not keep it alive; its revision tells.
@@ -88,31 +88,45 @@ pub fn is_layered(item: &Value) -> bool {
     object::resource_version(item) == "1"
 }
 
-/// Deletes one object; what is left of it if something holds it.
-async fn delete(
-    client: &Client,
-    workspace: &str,
+async fn list(
+    world: &World,
     resource: &Resource,
-    item: &Value,
-) -> Result<Option<Value>, Status> {
-    if object::is_being_deleted(item) {
-        return Ok(Some(item.clone()));
-    }
-    let path = object_path(workspace, resource, item);
-    match client.delete(&format!("{path}?propagationPolicy=Background")).await {
-        Ok(left) if object::is_being_deleted(&left) && object::finalizers(&left).next().is_some() => {
-            Ok(Some(left))
+    workspace: &str,
+    namespace: &str,
+) -> Result<Vec<Value>, Status> {
+    match world.list(resource, workspace, namespace, true).await {
+        Ok(mut items) => {
+            items.retain(|item| !is_layered(item));
+            Ok(items)
         }
-        Ok(_) => Ok(None),
-        Err(status) if matches!(status.reason(), "NotFound" | "Conflict") => Ok(None),
+        // A custom resource goes with its definition.
+        Err(status) if matches!(status.code(), 404 | 405) => Ok(Vec::new()),
         Err(status) => Err(status),
     }
 }
 
-pub fn object_path(workspace: &str, resource: &Resource, item: &Value) -> String {
-    let place = match object::namespace(item) {
-        "" => String::new(),
-        namespace => format!("/namespaces/{namespace}"),
-    };
-    format!("/clusters/{workspace}{}{place}/{}/{}", resource.base, resource.name, object::name(item))
+/// Whether they can be told to go all at once.
+async fn empty_at_once(
+    world: &World,
+    resource: &Resource,
+    workspace: &str,
+    namespace: &str,
+) -> Result<bool, Status> {
+    let collection = world.collection(resource, workspace, namespace)?;
+    match world.client().delete(&format!("{collection}?propagationPolicy={BACKGROUND}")).await {
+        Ok(_) => Ok(true),
+        Err(status) if matches!(status.code(), 404 | 405) => Ok(false),
+        Err(status) => Err(status),
+    }
+}
+
+async fn delete(world: &World, resource: &Resource, workspace: &str, item: &Value) -> Result<(), Status> {
+    let key = Key::new(workspace, object::namespace(item), object::name(item));
+    let options = DeleteOptions { propagation: Some(BACKGROUND), ..DeleteOptions::default() };
+    match world.delete(resource, &key, options).await {
+        Err(status) if !matches!(status.reason(), "NotFound" | "Conflict" | "MethodNotAllowed") => {
+            Err(status)
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,22 +1,16 @@
 //! Loops that finish what a request began, over the plain Kubernetes API.
 //!
 //! ```text
-//!   /clusters/* watch of Workspaces ─► Tree (id → path) ─┬─► workspace: empty it, children first, then let it go
-//!   /clusters/* watch of Namespaces ─────────────────────┼─► namespace: empty it, then finalize it
-//!                                                        │        └── both: emptying (list, delete, what is left)
-//!                                                        ├─► belongings: what every namespace has
-//!   /clusters/* watch of ClusterRoles ───────────────────┼─► roles: what roles gather from others
-//!   /clusters/* watch of volumes, claims ────────────────┼─► protection: let go what is to go and not used
-//!   /clusters/* watch of ResourceQuotas ─────────────────┼─► quota: how much is used, counted again
-//!   /clusters/* watch of CertificateSigningRequests ─────┼─► certificates: approve, sign, clean up
-//!   /clusters/* watch of Secrets ────────────────────────┴─► tokens: of ServiceAccounts, in Secrets that ask for one
-//! ```
+//!   follow (no copies kept) ─► Queue ─► namespace: empty it, then finalize it       belongings: what every namespace has
+//!                                       roles: what roles gather from others        protection: let go what is not used
+//!                                       quota: how much is used, counted again      certificates: approve, sign, clean
+//!                                       tokens: of ServiceAccounts, in Secrets that ask for one
 //!
-//! Those in [`catalog`] know nothing but the API and read it through informers, wherever it is:
-//!
-//! ```text
 //!   Caches (pods, nodes, …) ─► wake, Queue ─► claim, history ─► reconcile (pure) ─► pods::Maker ─► API
 //! ```
+//!
+//! All in [`catalog`] know nothing but the API, wherever it is: one API server, or all workspaces of an Atoll. Only an Atoll
+//! has `workspace`, which empties workspaces, children first, and tells the others which there are.
 //!
 //! One process serves all workspaces; one that is idle costs nothing here.
 
@@ -50,7 +44,6 @@ mod protection;
 mod quota;
 mod replica_set;
 mod resources;
-mod retry;
 mod roles;
 mod scale;
 mod service_pods;
@@ -63,26 +56,17 @@ mod tokens;
 mod ttl_after_finished;
 mod volume_binding;
 mod wake;
-mod watching;
 mod workspace;
 
 use std::sync::Arc;
 
-use atoll_authn::authority::Authority;
-use atoll_authn::service_account::Tokens;
 use atoll_client::Client;
 pub(crate) use atoll_informer::WORKSPACE;
 use atoll_informer::{Clock, Informers, Tree};
 
 use crate::catalog::{CONTROLLERS, Choice};
-use crate::context::{Acts, Context};
+use crate::context::{Acts, Context, Signers};
 use crate::settings::Settings;
-
-/// Who signs what controllers give out.
-pub struct Signers {
-    pub authority: Arc<Authority>,
-    pub tokens: Arc<Tokens>,
-}
 
 /// Runs the chosen ones of those controllers that know nothing but the API, wherever that is. Ends when dropped.
 pub async fn run_chosen(context: Context, choice: &Choice) {
@@ -107,35 +91,10 @@ pub struct Setup {
 /// Runs the controllers of an Atoll until its server stops.
 pub async fn run(setup: Setup) {
     let Setup { client, tree, informers, signers, clock, acts, choice, settings } = setup;
-    let Signers { authority, tokens } = signers;
-    let trusted = authority.certificate_pem.clone();
-    let context = Context::sharing(informers, clock.clone(), acts).with_settings(settings);
-    let own = |alias: &str| choice.includes_own(alias);
-    let provided =
-        belongings::Provided { account: own("serviceaccount"), trust: own("root-ca-cert-publisher") };
-    let duties = certificates::Duties {
-        approve: own("csrapproving"),
-        sign: own("csrsigning"),
-        clean: own("csrcleaner"),
-    };
-    let protected = [own("pv-protection"), own("pvc-protection"), own("vac-protection")];
+    let context = Context::sharing(informers, clock, acts).with_settings(settings).with_signers(signers);
     tokio::join!(
         // All others need to know which workspaces there are.
-        workspace::run(client.clone(), tree.clone(), own("workspace")),
-        on(own("namespace"), namespace::run(client.clone(), tree.clone())),
-        on(own("clusterrole-aggregation"), roles::run(client.clone(), tree.clone())),
-        protection::run(client.clone(), tree.clone(), protected),
-        belongings::run(client.clone(), tree.clone(), trusted.clone(), provided),
-        certificates::run(client.clone(), tree.clone(), authority, clock.clone(), duties),
-        on(own("resourcequota"), quota::run(client.clone(), tree.clone(), clock)),
-        on(own("serviceaccount-token"), tokens::run(client, tree, tokens, trusted)),
+        workspace::run(client, tree, choice.includes_alias("workspace")),
         run_chosen(context, &choice),
     );
-}
-
-/// Runs something, or not.
-async fn on(wanted: bool, running: impl Future<Output = ()>) {
-    if wanted {
-        running.await;
-    }
 }

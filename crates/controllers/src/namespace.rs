@@ -1,118 +1,150 @@
-//! A namespace that is being deleted is emptied, then finalized; its conditions say what is left.
+//! A namespace that is being deleted is emptied, pods first, then finalized; its conditions say what is left.
+
+mod conditions;
 
 use std::sync::Arc;
 
-use atoll_client::{Client, PatchType, WatchEvent};
-use atoll_meta::{Status, object};
+use atoll_informer::{Clock, Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
+use atoll_meta::{Status, object, time};
 use serde_json::{Value, json};
 
-use crate::WORKSPACE;
-use crate::emptying::{Remaining, empty};
-use crate::resources::{Resource, Served};
-use crate::retry::{Outcome, Queue};
-use crate::watching;
-use atoll_informer::Tree;
+use crate::context::Context;
+use crate::emptying::empty;
+use crate::pods;
+use crate::resources::Served;
+use conditions::Findings;
 
 const FINALIZER: &str = "kubernetes";
 /// Namespaces that are emptied together.
 const AT_ONCE: usize = 32;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Target {
-    workspace: String,
-    name: String,
-}
-
-pub async fn run(client: Client, tree: Arc<Tree>) {
-    let shared = Arc::new(Shared { client: client.clone(), tree, served: Served::default() });
-    let queue = Queue::start(AT_ONCE, move |target: Target| {
-        let shared = shared.clone();
-        async move { shared.delete(&target).await }
-    });
-    let selector = "fieldSelector=status.phase%3DTerminating";
-    let path = format!("/clusters/*/api/v1/namespaces?watch=true&allowWatchBookmarks=true&{selector}");
-    watching::forever(&client, &path, "namespaces", |event| {
-        if let WatchEvent::Added(namespace) | WatchEvent::Modified(namespace) = event
-            && let Some(workspace) = object::annotation(&namespace, WORKSPACE)
-        {
-            queue.add(Target { workspace: workspace.into(), name: object::name(&namespace).into() });
+pub async fn run(context: Context) {
+    let (world, queue) = (context.world().clone(), Queue::new());
+    let controller = Arc::new(Controller { world, clock: context.clock.clone(), served: Served::default() });
+    let look = Look::everywhere(&resources::NAMESPACES).selecting("status.phase=Terminating").metadata();
+    let following = follow(context.world(), look, |sight| {
+        if let Sight::There(namespace) = sight {
+            queue.add(Key::of(&namespace));
         }
-    })
-    .await;
+    });
+    let working = queue.work("namespaces", AT_ONCE, |key| {
+        let controller = controller.clone();
+        async move { controller.sync(&key).await }
+    });
+    tokio::join!(following, working);
 }
 
-struct Shared {
-    client: Client,
-    tree: Arc<Tree>,
+struct Controller {
+    world: World,
+    clock: Arc<dyn Clock>,
     served: Served,
 }
 
-impl Shared {
-    async fn delete(&self, target: &Target) -> Outcome {
-        // A workspace may be heard of after what is in it.
-        let Some(path) = self.tree.path(&target.workspace) else { return Outcome::Again };
-        match self.try_delete(&path, &target.name).await {
-            Ok(outcome) => outcome,
-            Err(status) if status.reason() == "NotFound" => Outcome::Done,
-            Err(status) => {
-                tracing::warn!(%status, workspace = path, namespace = target.name, "a namespace could not be emptied; trying again");
-                Outcome::Again
-            }
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        match self.delete(key).await {
+            Err(status) if status.reason() == "NotFound" => Ok(Next::Done),
+            outcome => outcome,
         }
     }
 
-    async fn try_delete(&self, workspace: &str, name: &str) -> Result<Outcome, Status> {
-        let own = format!("/clusters/{workspace}/api/v1/namespaces/{name}");
-        let namespace = self.client.get(&own).await?;
-        if !object::is_being_deleted(&namespace) {
-            return Ok(Outcome::Done);
+    async fn delete(&self, key: &Key) -> Result<Next, Status> {
+        let namespace = self.world.get(&resources::NAMESPACES, key).await?;
+        if !object::is_being_deleted(&namespace) || finalizers(&namespace).next().is_none() {
+            return Ok(Next::Done);
         }
-        let resources = self.served.of(&self.client, workspace).await?;
-        let inside: Vec<Resource> =
-            resources.iter().filter(|resource| resource.namespaced).cloned().collect();
-        let remaining = empty(&self.client, workspace, Some(name), &inside).await?;
-        if !remaining.is_empty() {
-            self.report(&own, &namespace, &remaining).await?;
-            return Ok(Outcome::Again);
+        let findings = self.empty(key, &namespace).await?;
+        self.report(key, &namespace, &findings).await?;
+        if !findings.is_clean() {
+            return Ok(Next::Again);
         }
         let mut finalized = namespace;
-        let finalizers = finalized["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let kept: Vec<Value> = finalizers.into_iter().filter(|own| own != FINALIZER).collect();
+        let kept: Vec<Value> = finalizers(&finalized).filter(|own| **own != FINALIZER).cloned().collect();
         finalized["spec"]["finalizers"] = json!(kept);
-        match self.client.update(&format!("{own}/finalize"), &finalized).await {
-            Err(status) if status.reason() == "Conflict" => Ok(Outcome::Again),
-            Err(status) if status.reason() == "NotFound" => Ok(Outcome::Done),
-            outcome => outcome.map(|_| Outcome::Done),
-        }
+        self.world
+            .update_subresource(&resources::NAMESPACES, "finalize", &finalized)
+            .await
+            .map(|_| Next::Done)
     }
 
-    async fn report(&self, own: &str, namespace: &Value, remaining: &Remaining) -> Result<(), Status> {
-        let now = object::deletion_timestamp(namespace).unwrap_or_default();
-        let condition = |kind: &str, status: bool, reason: &str, message: String| {
-            json!({
-                "type": kind, "status": if status { "True" } else { "False" }, "lastTransitionTime": now,
-                "reason": reason, "message": message,
-            })
+    /// Tells everything in it to go: pods before all else, for they may need the rest to end well.
+    async fn empty(&self, key: &Key, namespace: &Value) -> Result<Findings, Status> {
+        let served = self.served.of(&self.world, &key.workspace).await?;
+        let mut findings = Findings::new(&served.failures);
+        let inside: Vec<&Resource> = served.resources.iter().filter(|own| own.namespaced).collect();
+        let (first, others): (Vec<&Resource>, Vec<&Resource>) =
+            inside.into_iter().partition(|own| own.group.is_empty() && own.plural == "pods");
+        for resource in first {
+            if self.empty_of(key, resource, namespace, &mut findings).await? {
+                return Ok(findings);
+            }
+        }
+        for resource in others {
+            self.empty_of(key, resource, namespace, &mut findings).await?;
+        }
+        Ok(findings)
+    }
+
+    /// Whether some of them are left.
+    async fn empty_of(
+        &self,
+        key: &Key,
+        resource: &Resource,
+        namespace: &Value,
+        findings: &mut Findings,
+    ) -> Result<bool, Status> {
+        let left = match empty(&self.world, resource, &key.workspace, &key.name).await {
+            Ok(left) => left,
+            // Nobody has the time to wait for one kind while others could go.
+            Err(status) if !matches!(status.code(), 401 | 503) => {
+                findings.failed.push(status.message().to_string());
+                return Ok(false);
+            }
+            Err(status) => return Err(status),
         };
-        let waits = !remaining.finalizers.is_empty();
-        let finalizers = if waits {
-            remaining.finalizer_message()
-        } else {
-            "All content-preserving finalizers finished".into()
-        };
-        let conditions = json!([
-            condition("NamespaceContentRemaining", true, "SomeResourcesRemain", remaining.content_message()),
-            condition(
-                "NamespaceFinalizersRemaining",
-                waits,
-                if waits { "SomeFinalizersRemain" } else { "ContentHasNoFinalizers" },
-                finalizers
-            ),
-        ]);
-        let patch = json!({ "status": { "conditions": conditions } });
-        match self.client.patch(&format!("{own}/status"), PatchType::Merge, &patch).await {
-            Err(status) if status.reason() == "NotFound" => Ok(()),
-            outcome => outcome.map(|_| ()),
+        if left.is_empty() {
+            return Ok(false);
+        }
+        let is_held = left.iter().any(|item| object::finalizers(item).next().is_some());
+        if !is_held && !self.is_ending(key, resource, namespace).await? {
+            findings.failed.push(conditions::unexpected(&key.name, resource));
+        }
+        findings.remaining.count(resource, &left);
+        Ok(true)
+    }
+
+    /// Whether pods still have time to end by themselves.
+    async fn is_ending(&self, key: &Key, resource: &Resource, namespace: &Value) -> Result<bool, Status> {
+        if !resource.group.is_empty() || resource.plural != "pods" {
+            return Ok(false);
+        }
+        let running = self.world.list(resource, &key.workspace, &key.name, false).await?;
+        let running = running.iter().filter(|pod| !pods::is_terminal(pod));
+        let longest = running.filter_map(|pod| pod["spec"]["terminationGracePeriodSeconds"].as_i64()).max();
+        let since = object::deletion_timestamp(namespace).and_then(|text| time::parse(text).ok());
+        let waited = since.map_or(0, |since| self.clock.now().seconds - since.seconds);
+        Ok(waited < longest.unwrap_or(0))
+    }
+
+    /// Says in its status what was found, unless it is as good as gone.
+    async fn report(&self, key: &Key, namespace: &Value, findings: &Findings) -> Result<(), Status> {
+        let stays = finalizers(namespace).any(|own| *own != FINALIZER)
+            || object::finalizers(namespace).next().is_some();
+        if findings.is_clean() && !stays {
+            return Ok(());
+        }
+        let mut told = namespace.clone();
+        if !findings.tell(&mut told, &self.clock.now().to_time()) {
+            return Ok(());
+        }
+        let patch = json!({ "status": { "conditions": told["status"]["conditions"] } });
+        match self.world.patch(&resources::NAMESPACES, key, "status", &patch).await {
+            Err(status) if status.reason() != "NotFound" => Err(status),
+            _ => Ok(()),
         }
     }
+}
+
+fn finalizers(namespace: &Value) -> impl Iterator<Item = &Value> {
+    namespace["spec"]["finalizers"].as_array().into_iter().flatten()
 }

@@ -2,149 +2,123 @@
 
 use std::sync::Arc;
 
-use atoll_client::{Client, PatchType, WatchEvent};
+use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use crate::retry::{Outcome, Queue};
-use crate::{WORKSPACE, watching};
-use atoll_informer::Tree;
+use crate::context::Context;
 
 /// Objects that are looked at together.
 const AT_ONCE: usize = 16;
 
 /// A kind that is protected by a finalizer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Volume,
     Claim,
     Attributes,
 }
 
-const KINDS: [Kind; 3] = [Kind::Volume, Kind::Claim, Kind::Attributes];
-
 impl Kind {
-    /// Where they are, what they are called, and their finalizer.
-    fn facts(self) -> (&'static str, &'static str, &'static str) {
+    fn resource(self) -> &'static Resource {
         match self {
-            Kind::Volume => ("/api/v1", "persistentvolumes", "kubernetes.io/pv-protection"),
-            Kind::Claim => ("/api/v1", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
-            Kind::Attributes => {
-                ("/apis/storage.k8s.io/v1", "volumeattributesclasses", "kubernetes.io/vac-protection")
-            }
+            Kind::Volume => &resources::PERSISTENT_VOLUMES,
+            Kind::Claim => &resources::PERSISTENT_VOLUME_CLAIMS,
+            Kind::Attributes => &resources::VOLUME_ATTRIBUTES_CLASSES,
+        }
+    }
+
+    fn finalizer(self) -> &'static str {
+        match self {
+            Kind::Volume => "kubernetes.io/pv-protection",
+            Kind::Claim => "kubernetes.io/pvc-protection",
+            Kind::Attributes => "kubernetes.io/vac-protection",
         }
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Target {
-    kind: Kind,
-    workspace: String,
-    namespace: String,
-    name: String,
+pub async fn run_volumes(context: Context) {
+    run(context, Kind::Volume).await;
 }
 
-/// Looks after those kinds that are `chosen`.
-pub async fn run(client: Client, tree: Arc<Tree>, chosen: [bool; 3]) {
-    // Not every profile has volumes.
-    if let Err(status) = client.get("/api/v1/persistentvolumes?limit=1").await
-        && status.reason() == "NotFound"
-    {
-        return;
-    }
-    let shared = Arc::new(Shared { client: client.clone(), tree });
-    let queue = Queue::start(AT_ONCE, move |target: Target| {
-        let shared = shared.clone();
-        async move { shared.release(&target).await }
-    });
-    let watch = |kind: Kind| {
-        let (client, queue) = (&client, &queue);
-        async move {
-            let (base, resource, _) = kind.facts();
-            let path = format!("/clusters/*{base}/{resource}?watch=true&allowWatchBookmarks=true");
-            watching::forever(client, &path, resource, |event| {
-                if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
-                    && is_waiting(kind, &object)
-                    && let Some(workspace) = object::annotation(&object, WORKSPACE)
-                {
-                    queue.add(Target {
-                        kind,
-                        workspace: workspace.into(),
-                        namespace: object::namespace(&object).into(),
-                        name: object::name(&object).into(),
-                    });
-                }
-            })
-            .await;
+pub async fn run_claims(context: Context) {
+    run(context, Kind::Claim).await;
+}
+
+pub async fn run_attributes(context: Context) {
+    run(context, Kind::Attributes).await;
+}
+
+async fn run(context: Context, kind: Kind) {
+    let (world, queue) = (context.world(), Queue::new());
+    let controller = Arc::new(Controller { world: world.clone(), kind });
+    let following = follow(world, Look::everywhere(kind.resource()).metadata(), |sight| {
+        if let Sight::There(object) = sight
+            && (is_waiting(kind, &object) || lacks(kind, &object))
+        {
+            queue.add(Key::of(&object));
         }
-    };
-    let [volumes, claims, attributes] = std::array::from_fn(|position| {
-        let (kind, is_chosen) = (KINDS[position], chosen[position]);
-        crate::on(is_chosen, watch(kind))
     });
-    tokio::join!(volumes, claims, attributes);
+    let working = queue.work("protection of storage", AT_ONCE, |key| {
+        let controller = controller.clone();
+        async move { controller.sync(&key).await }
+    });
+    tokio::join!(following, working);
 }
 
 /// Whether the object is to go and only kept from it.
 fn is_waiting(kind: Kind, object: &Value) -> bool {
-    let (_, _, finalizer) = kind.facts();
-    object::is_being_deleted(object) && object::finalizers(object).any(|own| own == finalizer)
+    object::is_being_deleted(object) && object::finalizers(object).any(|own| own == kind.finalizer())
 }
 
-struct Shared {
-    client: Client,
-    tree: Arc<Tree>,
+/// Whether the object should be protected and is not: an Atoll does so when it is made, and most others.
+fn lacks(kind: Kind, object: &Value) -> bool {
+    !object::is_being_deleted(object) && object::finalizers(object).all(|own| own != kind.finalizer())
 }
 
-impl Shared {
-    async fn release(&self, target: &Target) -> Outcome {
-        // A workspace may be heard of after what is in it.
-        let Some(workspace) = self.tree.path(&target.workspace) else { return Outcome::Again };
-        match self.try_release(target, &workspace).await {
-            Ok(outcome) => outcome,
-            Err(status) if status.reason() == "NotFound" => Outcome::Done,
-            Err(status) if status.reason() == "Conflict" => Outcome::Again,
-            Err(status) => {
-                tracing::warn!(%status, workspace, name = target.name, "what protects a volume could not be removed; trying again");
-                Outcome::Again
-            }
+struct Controller {
+    world: World,
+    kind: Kind,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        match self.protect(key).await {
+            Err(status) if status.reason() == "NotFound" => Ok(Next::Done),
+            outcome => outcome,
         }
     }
 
-    async fn try_release(&self, target: &Target, workspace: &str) -> Result<Outcome, Status> {
-        let (base, resource, finalizer) = target.kind.facts();
-        let place = match target.namespace.as_str() {
-            "" => String::new(),
-            namespace => format!("/namespaces/{namespace}"),
-        };
-        let path = format!("/clusters/{workspace}{base}{place}/{resource}/{}", target.name);
-        let object = self.client.get(&path).await?;
-        if !is_waiting(target.kind, &object) {
-            return Ok(Outcome::Done);
+    async fn protect(&self, key: &Key) -> Result<Next, Status> {
+        let object = self.world.get(self.kind.resource(), key).await?;
+        let finalizer = self.kind.finalizer();
+        let mut finalizers: Vec<&str> = object::finalizers(&object).filter(|own| *own != finalizer).collect();
+        if lacks(self.kind, &object) {
+            finalizers.push(finalizer);
+        } else if !is_waiting(self.kind, &object) {
+            return Ok(Next::Done);
+        } else if self.is_used(key, &object).await? {
+            return Ok(Next::Again);
         }
-        if self.is_used(target, workspace, &object).await? {
-            return Ok(Outcome::Again);
-        }
-        let kept: Vec<&str> = object::finalizers(&object).filter(|own| *own != finalizer).collect();
         let patch = json!({ "metadata": {
             "resourceVersion": object::resource_version(&object),
-            "finalizers": if kept.is_empty() { Value::Null } else { json!(kept) },
+            "finalizers": if finalizers.is_empty() { Value::Null } else { json!(finalizers) },
         }});
-        self.client.patch(&path, PatchType::Merge, &patch).await.map(|_| Outcome::Done)
+        self.world.patch(self.kind.resource(), key, "", &patch).await.map(|_| Next::Done)
     }
 
-    async fn is_used(&self, target: &Target, workspace: &str, object: &Value) -> Result<bool, Status> {
-        let base = format!("/clusters/{workspace}/api/v1");
-        match target.kind {
+    async fn is_used(&self, key: &Key, object: &Value) -> Result<bool, Status> {
+        let (workspace, name) = (&key.workspace, &*key.name);
+        match self.kind {
             Kind::Volume => Ok(object["status"]["phase"] == "Bound"),
             Kind::Claim => {
-                let path = format!("{base}/namespaces/{}/pods", target.namespace);
-                Ok(items(&self.client.get(&path).await?).any(|pod| uses_claim(pod, &target.name)))
+                let pods = self.world.list(&resources::PODS, workspace, &key.namespace, false).await?;
+                Ok(pods.iter().any(|pod| uses_claim(pod, name)))
             }
             Kind::Attributes => {
-                for resource in ["persistentvolumeclaims", "persistentvolumes"] {
-                    let list = self.client.get(&format!("{base}/{resource}")).await?;
-                    if items(&list).any(|user| uses_attributes(user, &target.name)) {
+                for resource in [&resources::PERSISTENT_VOLUME_CLAIMS, &resources::PERSISTENT_VOLUMES] {
+                    let users = self.world.list(resource, workspace, "", false).await?;
+                    if users.iter().any(|user| uses_attributes(user, name)) {
                         return Ok(true);
                     }
                 }
@@ -152,10 +126,6 @@ impl Shared {
             }
         }
     }
-}
-
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list["items"].as_array().into_iter().flatten()
 }
 
 /// A Pod that has no Node yet will not start with a claim that is to go.

@@ -17,16 +17,13 @@ mod replenish;
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_client::{Client, WatchEvent};
-use atoll_meta::object;
+use atoll_informer::{Key, Look, Next, Queue, Sight, follow, resources};
 use atoll_quota::Quota;
 use serde_json::Value;
 
-use crate::retry::{Outcome, Queue};
-use crate::{WORKSPACE, watching};
-use atoll_informer::{Clock, Tree};
+use crate::context::Context;
 use count::Counter;
-use interests::{Interests, Target};
+use interests::Interests;
 use replenish::Watches;
 
 /// Quotas that are counted together.
@@ -34,62 +31,50 @@ const AT_ONCE: usize = 8;
 /// How often everything is counted again, should something have been missed.
 const ROUND: Duration = Duration::from_secs(300);
 
-pub async fn run(client: Client, tree: Arc<Tree>, clock: Arc<dyn Clock>) {
-    let interests = Arc::new(Interests::default());
-    let counter = Arc::new(Counter::new(client.clone(), tree, clock));
-    let queue = {
-        let (counter, interests) = (counter.clone(), interests.clone());
-        Queue::start(AT_ONCE, move |target: Target| {
-            let (counter, interests) = (counter.clone(), interests.clone());
-            async move { if interests.knows(&target) { counter.count(&target).await } else { Outcome::Done } }
-        })
-    };
-    let watches = Watches::new(client.clone(), interests.clone(), queue.clone());
-    let path = "/clusters/*/api/v1/resourcequotas?watch=true&allowWatchBookmarks=true";
-    let quotas = watching::forever(&client, path, "resource quotas", |event| match event {
-        WatchEvent::Added(quota) => {
-            if let Some(target) = target(&quota) {
-                interests.insert(&target, &quota);
-                watches.adjust();
-                queue.add(target);
-            }
-        }
-        WatchEvent::Modified(quota) => {
-            if let Some(target) = target(&quota) {
-                if interests.insert(&target, &quota) {
-                    watches.adjust();
-                }
-                if is_uncounted(&quota) {
-                    queue.add(target);
-                }
-            }
-        }
-        WatchEvent::Deleted(quota) => {
-            if let Some(target) = target(&quota) {
-                interests.remove(&target);
+pub async fn run(context: Context) {
+    let (world, queue, interests) = (context.world(), Queue::new(), Arc::new(Interests::default()));
+    let counter = Arc::new(Counter::new(world.clone(), context.clock.clone()));
+    let watches = Watches::new(world.clone(), interests.clone(), queue.clone());
+    let following = follow(world, Look::everywhere(&resources::RESOURCE_QUOTAS), |sight| match sight {
+        Sight::There(quota) => {
+            let key = Key::of(&quota);
+            let is_known = interests.knows(&key);
+            if interests.insert(&key, &quota) {
                 watches.adjust();
             }
+            if !is_known || is_uncounted(&quota) {
+                queue.add(key);
+            }
         }
-        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+        Sight::Gone(quota) => {
+            interests.remove(&Key::of(&quota));
+            watches.adjust();
+        }
+        // Those that are gone meanwhile are found to be when they are counted.
+        Sight::All(..) => {}
     });
     let rounds = async {
         loop {
             tokio::time::sleep(ROUND).await;
-            interests.all().into_iter().for_each(|target| queue.add(target));
+            interests.all().into_iter().for_each(|key| queue.add(key));
         }
     };
-    tokio::select! {
-        () = quotas => {}
-        () = rounds => {}
-    }
-}
-
-fn target(quota: &Value) -> Option<Target> {
-    Some(Target {
-        workspace: object::annotation(quota, WORKSPACE)?.into(),
-        namespace: object::namespace(quota).into(),
-        name: object::name(quota).into(),
-    })
+    let working = queue.work("quotas", AT_ONCE, |key| {
+        let (counter, interests) = (counter.clone(), interests.clone());
+        async move {
+            if !interests.knows(&key) {
+                return Ok(Next::Done);
+            }
+            match counter.count(&key).await {
+                Err(status) if status.reason() == "NotFound" => {
+                    interests.remove(&key);
+                    Ok(Next::Done)
+                }
+                outcome => outcome,
+            }
+        }
+    });
+    tokio::join!(following, rounds, working);
 }
 
 /// Whether its status does not say what is limited now, or not how much is used of anything.

@@ -1,80 +1,92 @@
 //! Which resources can be listed and deleted, from discovery.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use atoll_client::Client;
+use atoll_informer::{Resource, World, resources};
 use atoll_meta::Status;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
-    /// `/api/v1` or `/apis/group/version`.
-    pub base: String,
-    /// Empty for the core group.
-    pub group: String,
-    /// Plural, as in URLs.
-    pub name: String,
-    pub namespaced: bool,
+/// What there is to delete in one place.
+#[derive(Debug, Default)]
+pub struct Deletable {
+    /// Each in the version that its group prefers, or else in the first that has it.
+    pub resources: Vec<Resource>,
+    /// Versions that could not be asked for, and why; an extension may be away.
+    pub failures: Vec<(String, Status)>,
 }
-
-impl Resource {
-    /// As people and messages name it.
-    pub fn full_name(&self) -> String {
-        if self.group.is_empty() { self.name.clone() } else { format!("{}.{}", self.name, self.group) }
-    }
-}
-
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// What there is to delete in workspaces. Those without definitions of their own all serve the same.
 #[derive(Default)]
 pub struct Served {
-    shared: OnceCell<Arc<[Resource]>>,
+    shared: OnceCell<Arc<Deletable>>,
 }
 
 impl Served {
     /// Every deletable resource of a workspace.
-    pub async fn of(&self, client: &Client, workspace: &str) -> Result<Arc<[Resource]>, Status> {
-        let definitions = client.get(&format!("/clusters/{workspace}{DEFINITIONS}?limit=1")).await?;
+    pub async fn of(&self, world: &World, workspace: &str) -> Result<Arc<Deletable>, Status> {
+        let root = world.root(workspace)?;
+        // Another API server may serve something else at any time.
+        if !world.has_workspaces() {
+            return discover(world, &root).await;
+        }
+        let definitions = world.collection(&resources::CUSTOM_RESOURCE_DEFINITIONS, workspace, "")?;
+        let definitions = world.client().get(&format!("{definitions}?limit=1")).await?;
         match definitions["items"].as_array().is_none_or(Vec::is_empty) {
-            true => self.shared.get_or_try_init(|| discover(client, workspace)).await.cloned(),
-            false => discover(client, workspace).await,
+            true => {
+                let first = async || {
+                    let found = discover(world, &root).await?;
+                    match found.failures.first() {
+                        Some((_, status)) => Err(status.clone()),
+                        None => Ok(found),
+                    }
+                };
+                self.shared.get_or_try_init(first).await.cloned()
+            }
+            false => discover(world, &root).await,
         }
     }
 }
 
-/// Every deletable resource in its group's preferred version.
-async fn discover(client: &Client, workspace: &str) -> Result<Arc<[Resource]>, Status> {
-    let root = format!("/clusters/{workspace}");
-    let groups = client.get(&format!("{root}/apis")).await?;
-    let preferred = groups["groups"].as_array().into_iter().flatten().filter_map(|group| {
-        let version = group["preferredVersion"]["groupVersion"].as_str()?;
-        Some((group["name"].as_str()?.to_string(), format!("/apis/{version}")))
-    });
-    let mut bases = vec![(String::new(), "/api/v1".to_string())];
-    bases.extend(preferred);
-    let mut found = Vec::new();
-    for (group, base) in bases {
-        let list = client.get(&format!("{root}{base}")).await?;
-        found.extend(
-            list["resources"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| deletable(&group, &base, entry)),
-        );
+async fn discover(world: &World, root: &str) -> Result<Arc<Deletable>, Status> {
+    let groups = world.client().get(&format!("{root}/apis")).await?;
+    let mut versions = vec![(String::new(), "v1".to_string())];
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        let name = group["name"].as_str().unwrap_or_default();
+        let preferred = group["preferredVersion"]["version"].as_str().unwrap_or_default();
+        let all = group["versions"].as_array().into_iter().flatten();
+        let others = all.filter_map(|version| version["version"].as_str()).filter(|own| *own != preferred);
+        let ordered = std::iter::once(preferred).chain(others);
+        versions.extend(ordered.map(|version| (name.to_string(), version.to_string())));
     }
-    Ok(found.into())
+    let (mut found, mut known) = (Deletable::default(), HashSet::new());
+    for (group, version) in versions {
+        let (base, shown) = match group.is_empty() {
+            true => (format!("{root}/api/{version}"), version.clone()),
+            false => (format!("{root}/apis/{group}/{version}"), format!("{group}/{version}")),
+        };
+        match world.client().get(&base).await {
+            Ok(list) => {
+                let entries = list["resources"].as_array().into_iter().flatten();
+                let all = entries.filter_map(|entry| deletable(&group, &version, entry));
+                found.resources.extend(all.filter(|own| known.insert((group.clone(), own.plural.clone()))));
+            }
+            Err(status) => found.failures.push((shown, status)),
+        }
+    }
+    Ok(Arc::new(found))
 }
 
-fn deletable(group: &str, base: &str, entry: &Value) -> Option<Resource> {
-    let name = entry["name"].as_str().filter(|name| !name.contains('/'))?;
+fn deletable(group: &str, version: &str, entry: &Value) -> Option<Resource> {
+    let plural = entry["name"].as_str().filter(|name| !name.contains('/'))?;
     let has = |verb: &str| entry["verbs"].as_array().is_some_and(|verbs| verbs.iter().any(|own| own == verb));
     (has("list") && has("delete")).then(|| Resource {
-        base: base.into(),
-        group: group.into(),
-        name: name.into(),
+        group: Cow::Owned(group.into()),
+        version: Cow::Owned(version.into()),
+        plural: Cow::Owned(plural.into()),
+        kind: Cow::Owned(entry["kind"].as_str().unwrap_or_default().into()),
         namespaced: entry["namespaced"].as_bool().unwrap_or(false),
     })
 }

@@ -198,14 +198,14 @@ impl Cache {
         tell(&listeners, &Change { key, old: Some(old), new: None });
     }
 
-    /// Only what is in `present` is left, less what is newer than `revision`: it was written since.
-    pub(crate) fn retain(&self, present: &HashSet<Key>, revision: u64) {
+    /// Only what has a uid in `present` is left, and what is newer than `revision`: it was written since.
+    pub(crate) fn retain(&self, present: &HashSet<String>, revision: u64) {
         let listeners = self.listeners();
         let mut state = self.write();
         let gone: Vec<(Key, Arc<Value>)> = state
             .objects
             .iter()
-            .filter(|(key, object)| !present.contains(key) && revision_of(object) <= revision)
+            .filter(|(_, object)| !present.contains(object::uid(object)) && revision_of(object) <= revision)
             .map(|(key, object)| (key.clone(), object.clone()))
             .collect();
         for (key, old) in &gone {

@@ -13,6 +13,11 @@ use crate::Key;
 
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LAST_DELAY: Duration = Duration::from_secs(30);
+/// The same for what has not failed, but is not done either.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LAST_LOOK: Duration = Duration::from_secs(10);
+/// How often work is tried in a workspace that is not known, which takes five minutes.
+const LAST_HOPE: u32 = 20;
 
 /// What becomes of a key that was worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub enum Next {
     Done,
     /// It is looked at again after a while, or sooner if it is added.
     After(Duration),
+    /// Not yet: it is looked at again, later and later unless it is added meanwhile.
+    Again,
 }
 
 /// Handles are the same queue.
@@ -47,6 +54,8 @@ struct State {
     /// Keys that were added while they were worked on.
     again: HashSet<Key>,
     failures: HashMap<Key, u32>,
+    /// How often keys were looked at again since somebody asked for them.
+    looks: HashMap<Key, u32>,
     later: BTreeMap<(Instant, Key), ()>,
     due: HashMap<Key, Instant>,
 }
@@ -59,7 +68,11 @@ impl Queue {
     /// Asks for `key` to be worked on. Asked again before it is its turn, it is the same; asked again while it is
     /// worked on, it is done once more afterwards.
     pub fn add(&self, key: Key) {
-        self.state().add(key);
+        let mut state = self.state();
+        // Something has happened, so more may follow soon.
+        state.looks.remove(&key);
+        state.add(key);
+        drop(state);
         self.shared.changed.notify_one();
     }
 
@@ -119,14 +132,29 @@ impl Queue {
     ) {
         let mut state = self.state();
         state.running.remove(&key);
+        if !matches!(outcome, Ok(Ok(Next::Again))) {
+            state.looks.remove(&key);
+        }
         let failed = match outcome {
             Ok(Ok(Next::Done)) => false,
             Ok(Ok(Next::After(delay))) => {
                 state.add_at(key.clone(), Instant::now() + delay);
                 false
             }
-            // Somebody was faster, which is not worth a word.
-            Ok(Err(status)) if matches!(status.reason(), "Conflict" | "AlreadyExists") => {
+            Ok(Ok(Next::Again)) => {
+                let delay = state.next_look(&key);
+                state.add_at(key.clone(), Instant::now() + delay);
+                false
+            }
+            // A workspace that stays unknown is gone, and so is what was to be done in it.
+            Ok(Err(status))
+                if status.has_cause(crate::world::UNKNOWN)
+                    && state.failures.get(&key).is_some_and(|failures| *failures >= LAST_HOPE) =>
+            {
+                false
+            }
+            // Somebody was faster, or a workspace is new, which is not worth a word.
+            Ok(Err(status)) if passes(&status) => {
                 tracing::debug!(%status, %key, "{what}: trying again");
                 true
             }
@@ -179,6 +207,18 @@ impl State {
         keys.push_back(key);
     }
 
+    /// When a key that is not done is to be looked at again.
+    fn next_look(&mut self, key: &Key) -> Duration {
+        // Who was asked for while it was worked on is looked at at once, and begins anew.
+        if self.again.contains(key) {
+            return FIRST_LOOK;
+        }
+        let looks = self.looks.entry(key.clone()).or_default();
+        let delay = FIRST_LOOK.saturating_mul(1 << (*looks).min(16)).min(LAST_LOOK);
+        *looks += 1;
+        delay
+    }
+
     /// The earlier of two times counts.
     fn add_at(&mut self, key: Key, due: Instant) {
         if self.waiting.contains(&key) || self.due.get(&key).is_some_and(|known| *known <= due) {
@@ -216,6 +256,10 @@ impl State {
         self.running.insert(key.clone());
         Some(key)
     }
+}
+
+fn passes(status: &Status) -> bool {
+    matches!(status.reason(), "Conflict" | "AlreadyExists") || status.has_cause(crate::world::UNKNOWN)
 }
 
 #[cfg(test)]

@@ -65,6 +65,9 @@ pub mod resources {
         NODES = "" "v1" "nodes" "Node" false;
         PERSISTENT_VOLUMES = "" "v1" "persistentvolumes" "PersistentVolume" false;
         PERSISTENT_VOLUME_CLAIMS = "" "v1" "persistentvolumeclaims" "PersistentVolumeClaim" true;
+        RESOURCE_QUOTAS = "" "v1" "resourcequotas" "ResourceQuota" true;
+        SECRETS = "" "v1" "secrets" "Secret" true;
+        SERVICE_ACCOUNTS = "" "v1" "serviceaccounts" "ServiceAccount" true;
         PODS = "" "v1" "pods" "Pod" true;
         REPLICATION_CONTROLLERS = "" "v1" "replicationcontrollers" "ReplicationController" true;
         SERVICES = "" "v1" "services" "Service" true;
@@ -79,6 +82,10 @@ pub mod resources {
         LEASES = "coordination.k8s.io" "v1" "leases" "Lease" true;
         ENDPOINT_SLICES = "discovery.k8s.io" "v1" "endpointslices" "EndpointSlice" true;
         POD_DISRUPTION_BUDGETS = "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
+        CERTIFICATE_SIGNING_REQUESTS = "certificates.k8s.io" "v1" "certificatesigningrequests" "CertificateSigningRequest" false;
+        CLUSTER_ROLES = "rbac.authorization.k8s.io" "v1" "clusterroles" "ClusterRole" false;
+        DEVICE_CLASSES = "resource.k8s.io" "v1" "deviceclasses" "DeviceClass" false;
+        VOLUME_ATTRIBUTES_CLASSES = "storage.k8s.io" "v1" "volumeattributesclasses" "VolumeAttributesClass" false;
         STORAGE_CLASSES = "storage.k8s.io" "v1" "storageclasses" "StorageClass" false;
     }
 }

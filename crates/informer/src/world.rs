@@ -8,8 +8,12 @@ use serde_json::{Value, json};
 
 use crate::{Key, Resource, Tree, WORKSPACE};
 
+/// The cause of an error that passes by itself: what is in a workspace may be heard of before the workspace is.
+pub(crate) const UNKNOWN: &str = "UnknownWorkspace";
 /// How a write is told that it is not for an object as such.
 const STATUS: &str = "status";
+/// Objects for each page of a list.
+const PAGE: usize = 500;
 
 #[derive(Clone)]
 pub struct World {
@@ -81,7 +85,10 @@ impl World {
             None => Ok(String::new()),
             Some(tree) => match tree.path(workspace) {
                 Some(path) => Ok(format!("/clusters/{path}")),
-                None => Err(Status::service_unavailable(format!("workspace {workspace} is not known yet"))),
+                None => {
+                    let message = format!("workspace {workspace} is not known yet");
+                    Err(Status::service_unavailable(message).with_cause(UNKNOWN, "", ""))
+                }
             },
         }
     }
@@ -136,6 +143,55 @@ impl World {
     /// The same for its status alone.
     pub async fn update_status(&self, resource: &Resource, object: &Value) -> Result<Value, Status> {
         self.put(resource, STATUS, object).await
+    }
+
+    /// The same for another subresource that is replaced.
+    pub async fn update_subresource(
+        &self,
+        resource: &Resource,
+        subresource: &str,
+        object: &Value,
+    ) -> Result<Value, Status> {
+        self.put(resource, subresource, object).await
+    }
+
+    /// Sets what a configuration says, in the name of a manager and whoever else owns it.
+    pub async fn apply(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        manager: &str,
+        configuration: &Value,
+    ) -> Result<Value, Status> {
+        let path = format!("{}?fieldManager={manager}&force=true", self.path(resource, key)?);
+        let applied = self.client.patch(&path, PatchType::Apply, configuration).await?;
+        Ok(self.placed(applied, &key.workspace))
+    }
+
+    /// All objects of a resource in a namespace, or a workspace, as they are now; of which `metadata_only` is asked for.
+    pub async fn list(
+        &self,
+        resource: &Resource,
+        workspace: &str,
+        namespace: &str,
+        metadata_only: bool,
+    ) -> Result<Vec<Value>, Status> {
+        let collection = self.collection(resource, workspace, namespace)?;
+        let (mut objects, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = format!("{collection}?limit={PAGE}&continue={token}");
+            let mut page = match metadata_only {
+                true => self.client.list_metadata(&page).await?,
+                false => self.client.get(&page).await?,
+            };
+            if let Some(items) = page["items"].as_array_mut() {
+                objects.append(items);
+            }
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
+            if token.is_empty() {
+                return Ok(objects);
+            }
+        }
     }
 
     /// A merge patch of an object or, if there is one, of its subresource.
@@ -225,7 +281,7 @@ impl World {
 }
 
 /// Names of some kinds may have characters that mean something in a URL.
-fn encoded(name: &str) -> String {
+pub(crate) fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {

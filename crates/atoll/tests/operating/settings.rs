@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::process::{Atoll, Failed, Setup, atoll};
 use crate::support::programs::succeed;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 
 /// The address that a server tells its clients to use.
 fn advertised(setup: Setup) -> String {
@@ -154,6 +154,54 @@ async fn the_minimal_profile_serves_what_it_says_and_nothing_else() {
         }
     }
     assert_eq!(aggregated, found);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn controllers_are_silent_about_what_the_minimal_profile_does_not_serve() {
+    let atoll = Setup::new().flag("--profile", "minimal").flag("--log", "info,atoll_informer=debug").start();
+    let not_served = [
+        "certificatesigningrequests.certificates.k8s.io",
+        "controllerrevisions.apps",
+        "cronjobs.batch",
+        "daemonsets.apps",
+        "deployments.apps",
+        "endpoints",
+        "endpointslices.discovery.k8s.io",
+        "horizontalpodautoscalers.autoscaling",
+        "jobs.batch",
+        "nodes",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "poddisruptionbudgets.policy",
+        "pods",
+        "replicasets.apps",
+        "replicationcontrollers",
+        "resourcequotas",
+        "services",
+        "statefulsets.apps",
+        "storageclasses.storage.k8s.io",
+        "volumeattributesclasses.storage.k8s.io",
+    ];
+    // The log of the part that looks tells what it has looked for.
+    eventually("everything was looked for", async || {
+        let log = atoll.log();
+        not_served.iter().all(|name| log.lines().any(|line| line.ends_with(&format!("resource={name}"))))
+    })
+    .await;
+    // Those who have something to do do it.
+    let namespace = serde_json::json!({ "metadata": { "name": "lively" } });
+    atoll.admin().post("/api/v1/namespaces", namespace).await.expect(201);
+    for belonging in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+        let path = format!("/api/v1/namespaces/lively/{belonging}");
+        eventually(belonging, async || atoll.admin().get(&path).await.status == 200).await;
+    }
+    atoll.admin().delete("/api/v1/namespaces/lively").await.expect(200);
+    let path = "/api/v1/namespaces/lively";
+    eventually("the namespace is gone", async || atoll.admin().get(path).await.status == 404).await;
+    let log = atoll.log();
+    let complaints: Vec<&str> =
+        log.lines().filter(|line| line.contains(" WARN ") || line.contains(" ERROR ")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
 /// Resources and their subresources of one version in an aggregated group.

@@ -107,16 +107,20 @@ impl Keys {
         if !path.exists() {
             make(&path)?;
         }
+        let mut keys = Keys::from_pem(&read(&path)?)?;
+        keys.verifying.extend(public(directory)?.into_iter().filter(|key| key.id != keys.signing.id));
+        Ok(keys)
+    }
+
+    /// One key alone.
+    fn from_pem(text: &str) -> Result<Keys, AuthorityError> {
         let unfit = |error: &dyn std::fmt::Display| unusable(PRIVATE, &error.to_string());
-        let text = read(&path)?;
         let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|error| unfit(&error))?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_pkcs8_der());
         let pair = pair.map_err(|error| unfit(&error))?;
         let newest = PublicKey::of(pair.public_key().as_ref());
         let signing = SigningKey { id: newest.id.clone(), pair };
-        let mut verifying = vec![newest];
-        verifying.extend(public(directory)?.into_iter().filter(|key| key.id != signing.id));
-        Ok(Keys { signing, verifying })
+        Ok(Keys { signing, verifying: vec![newest] })
     }
 }
 
@@ -131,6 +135,15 @@ impl KeyRing {
             directory: directory.into(),
             keys: ArcSwap::from_pointee(keys),
             seen: ArcSwap::from_pointee(seen),
+        })
+    }
+
+    /// One private key that is given (P-256, as PKCS #8) and stays the same.
+    pub fn from_pem(text: &str) -> Result<Self, AuthorityError> {
+        Ok(KeyRing {
+            directory: PathBuf::new(),
+            keys: ArcSwap::from_pointee(Keys::from_pem(text)?),
+            seen: ArcSwap::from_pointee([None, None]),
         })
     }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use atoll_informer::{Key, Queue, Resource, Scope, Sight, World, follow_metadata, resources};
+use atoll_informer::{Key, Look, Queue, Resource, Scope, Sight, World, follow, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -107,21 +107,21 @@ impl Sights {
 
     async fn follow_definitions(&self, told: mpsc::UnboundedSender<Defined>) {
         let definitions = &resources::CUSTOM_RESOURCE_DEFINITIONS;
-        follow_metadata(&self.world, definitions, &Scope::Everywhere, move |sight| {
+        follow(&self.world, Look::everywhere(definitions).metadata(), move |sight| {
             let place = |object: &Value| {
                 let key = Key::of(object);
                 (key.workspace.to_string(), key.name.to_string())
             };
             let news = match sight {
                 Sight::There(object) => {
-                    let (workspace, name) = place(object);
+                    let (workspace, name) = place(&object);
                     Defined::There(workspace, name)
                 }
                 Sight::Gone(object) => {
-                    let (workspace, name) = place(object);
+                    let (workspace, name) = place(&object);
                     Defined::Gone(workspace, name)
                 }
-                Sight::All(_) => Defined::All,
+                Sight::All(..) => Defined::All,
             };
             // Fails only when nobody listens any longer.
             let _ = told.send(news);
@@ -221,12 +221,13 @@ impl Sights {
                     None => key,
                 }
             };
-            follow_metadata(&world, &resource, &scope, |sight| {
+            let look = Look::everywhere(&resource).metadata().discovered().within(&scope);
+            follow(&world, look, |sight| {
                 let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
                 let work = match sight {
-                    Sight::There(object) => graph.there(&resource, place(object), object),
-                    Sight::Gone(object) => graph.gone(object::uid(object)),
-                    Sight::All(present) => {
+                    Sight::There(object) => graph.there(&resource, place(&object), &object),
+                    Sight::Gone(object) => graph.gone(object::uid(&object)),
+                    Sight::All(present, _) => {
                         drop(first.take());
                         graph.all(&resource, workspace.as_deref(), present)
                     }

@@ -3,88 +3,69 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_client::Client;
+use atoll_informer::{Clock, Key, Next, Resource, World, resources};
 use atoll_meta::{Status, object};
 use atoll_quota::{Amounts, Evaluator, Quota, Recount, Surroundings};
 use serde_json::{Value, json};
 
-use super::interests::{GroupResource, Target, resources};
+use super::interests;
 use crate::resources::Served;
-use crate::retry::Outcome;
-use atoll_informer::{Clock, Tree};
 
-/// Objects looked at in one request.
-const PAGE: usize = 500;
 /// A sum that took longer may miss what the server no longer remembers as new.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 pub struct Counter {
-    client: Client,
-    tree: Arc<Tree>,
+    world: World,
     served: Served,
     clock: Arc<dyn Clock>,
 }
 
 impl Counter {
-    pub fn new(client: Client, tree: Arc<Tree>, clock: Arc<dyn Clock>) -> Self {
-        Counter { client, tree, served: Served::default(), clock }
+    pub fn new(world: World, clock: Arc<dyn Clock>) -> Self {
+        Counter { world, served: Served::default(), clock }
     }
 
-    pub async fn count(&self, target: &Target) -> Outcome {
-        // A workspace may be heard of after what is in it.
-        let Some(workspace) = self.tree.path(&target.workspace) else { return Outcome::Again };
-        match self.try_count(&workspace, target).await {
-            Ok(outcome) => outcome,
-            Err(status) if status.reason() == "NotFound" => Outcome::Done,
-            // Something was written meanwhile.
-            Err(status) if status.reason() == "Conflict" => Outcome::Again,
-            Err(status) => {
-                tracing::warn!(%status, workspace, namespace = target.namespace, quota = target.name, "a quota could not be counted; trying again");
-                Outcome::Again
-            }
-        }
-    }
-
-    async fn try_count(&self, workspace: &str, target: &Target) -> Result<Outcome, Status> {
-        let Target { namespace, name, .. } = target;
-        let path = format!("/clusters/{workspace}/api/v1/namespaces/{namespace}/resourcequotas/{name}");
+    pub async fn count(&self, key: &Key) -> Result<Next, Status> {
         // First the quota, then what it counts: whatever it has room for by now is in the lists or still under way.
-        let object = self.client.get(&path).await?;
+        let object = self.world.get(&resources::RESOURCE_QUOTAS, key).await?;
         let began = Instant::now();
         let quota = Quota::read(&object);
         let found = Found {
             now: self.clock.now().seconds,
-            classes: self.device_classes(workspace, &quota).await?,
+            classes: self.device_classes(&key.workspace, &quota).await?,
             pods: Vec::new(),
             claims: Vec::new(),
         };
-        let (found, lists) = self.gather(workspace, namespace, &quota, found).await?;
+        let (found, lists) = self.gather(key, &quota, found).await?;
         let used = sum(&quota, &lists, &found);
-        let Some(counted) = reconcile(&object, &quota, &used) else { return Ok(Outcome::Done) };
+        let Some(counted) = reconcile(&object, &quota, &used) else { return Ok(Next::Done) };
         if began.elapsed() > PATIENCE {
-            return Ok(Outcome::Again);
+            return Ok(Next::Again);
         }
-        self.client.update(&format!("{path}/status"), &counted).await.map(|_| Outcome::Done)
+        self.world.update_status(&resources::RESOURCE_QUOTAS, &counted).await.map(|_| Next::Done)
     }
 
     /// Everything the quota counts.
     async fn gather(
         &self,
-        workspace: &str,
-        namespace: &str,
+        key: &Key,
         quota: &Quota,
         mut found: Found,
     ) -> Result<(Found, Vec<(Evaluator, Vec<Value>)>), Status> {
         let mut lists = Vec::new();
-        for (group, resource) in resources(quota) {
-            let Some(evaluator) = Evaluator::of(&group, &resource) else { continue };
+        for (group, plural) in interests::resources(quota) {
+            let Some(evaluator) = Evaluator::of(&group, &plural) else { continue };
             if evaluator.matching(quota.wanted.names(), &found).is_empty() {
                 continue;
             }
-            let Some(base) = self.base(workspace, &(group, resource.clone())).await? else { continue };
-            let objects = self.list(workspace, &format!("{base}/namespaces/{namespace}/{resource}")).await?;
+            let Some(resource) = self.served(&key.workspace, &group, &plural).await? else { continue };
+            let objects = match self.world.list(&resource, &key.workspace, &key.namespace, false).await {
+                // Not every server has all of them.
+                Err(status) if status.reason() == "NotFound" => continue,
+                listed => listed?,
+            };
             if evaluator == Evaluator::DeviceClaims {
-                found.pods = self.list(workspace, &format!("/api/v1/namespaces/{namespace}/pods")).await?;
+                found.pods = self.world.list(&resources::PODS, &key.workspace, &key.namespace, false).await?;
                 found.claims.clone_from(&objects);
             }
             lists.push((evaluator, objects));
@@ -97,37 +78,30 @@ impl Counter {
         if !quota.wanted.names().any(by_device) {
             return Ok(Vec::new());
         }
-        match self.list(workspace, "/apis/resource.k8s.io/v1/deviceclasses").await {
+        match self.world.list(&resources::DEVICE_CLASSES, workspace, "", false).await {
             Err(status) if status.reason() == "NotFound" => Ok(Vec::new()),
             listed => listed,
         }
     }
 
-    /// Where a resource is served; `None` if it is not.
-    pub async fn base(
-        &self,
-        workspace: &str,
-        (group, resource): &GroupResource,
-    ) -> Result<Option<String>, Status> {
-        let served = self.served.of(&self.client, workspace).await?;
-        let own = served.iter().find(|own| own.group == *group && own.name == *resource && own.namespaced);
-        Ok(own.map(|own| own.base.clone()))
-    }
-
-    async fn list(&self, workspace: &str, path: &str) -> Result<Vec<Value>, Status> {
-        let mut objects = Vec::new();
-        let mut next = String::new();
-        loop {
-            let page = format!("/clusters/{workspace}{path}?limit={PAGE}{next}");
-            let mut list = self.client.get(&page).await?;
-            if let Some(items) = list["items"].as_array_mut() {
-                objects.append(items);
-            }
-            match list["metadata"]["continue"].as_str() {
-                Some(token) if !token.is_empty() => next = format!("&continue={token}"),
-                _ => return Ok(objects),
-            }
+    /// A resource as it is served; `None` if it is not.
+    async fn served(&self, workspace: &str, group: &str, plural: &str) -> Result<Option<Resource>, Status> {
+        // What every server has need not be asked for.
+        let core = [
+            &resources::PODS,
+            &resources::SERVICES,
+            &resources::PERSISTENT_VOLUME_CLAIMS,
+            &resources::CONFIG_MAPS,
+            &resources::SECRETS,
+            &resources::REPLICATION_CONTROLLERS,
+            &resources::RESOURCE_QUOTAS,
+        ];
+        let is_it = |own: &Resource| own.group == group && own.plural == plural && own.namespaced;
+        if let Some(known) = core.into_iter().find(|own| is_it(own)) {
+            return Ok(Some(known.clone()));
         }
+        let served = self.served.of(&self.world, workspace).await?;
+        Ok(served.resources.iter().find(|own| is_it(own)).cloned())
     }
 }
 
@@ -146,7 +120,6 @@ pub fn reconcile(object: &Value, quota: &Quota, used: &Amounts) -> Option<Value>
         return None;
     }
     let mut counted = object.clone();
-    object::remove_annotation(&mut counted, crate::WORKSPACE);
     let hard = if object["spec"]["hard"].is_object() { object["spec"]["hard"].clone() } else { json!({}) };
     counted["status"] = json!({ "hard": hard, "used": used.to_json() });
     Some(counted)

@@ -1,19 +1,11 @@
 //! Which quotas there are, and whose objects they count.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use atoll_informer::Key;
 use atoll_quota::Quota;
 use serde_json::Value;
-
-/// One quota.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
-    /// Id.
-    pub workspace: String,
-    pub namespace: String,
-    pub name: String,
-}
 
 /// A resource by group and plural.
 pub type GroupResource = (String, String);
@@ -24,85 +16,75 @@ pub struct Interests {
 }
 
 /// What is counted: by workspace and namespace, then by the quota's name.
-type Quotas = HashMap<(String, String), HashMap<String, BTreeSet<GroupResource>>>;
+type Quotas = HashMap<(Arc<str>, Arc<str>), HashMap<Arc<str>, BTreeSet<GroupResource>>>;
 
 impl Interests {
     /// Whether something is counted now that was not before, or the other way round.
-    pub fn insert(&self, target: &Target, quota: &Value) -> bool {
+    pub fn insert(&self, key: &Key, quota: &Value) -> bool {
         let counted: BTreeSet<GroupResource> = resources(&Quota::read(quota)).into_iter().collect();
         let mut quotas = self.quotas();
-        let place = quotas.entry((target.workspace.clone(), target.namespace.clone())).or_default();
-        place.insert(target.name.clone(), counted.clone()) != Some(counted)
+        let place = quotas.entry(place(key)).or_default();
+        place.insert(key.name.clone(), counted.clone()) != Some(counted)
     }
 
-    pub fn remove(&self, target: &Target) {
+    pub fn remove(&self, key: &Key) {
         let mut quotas = self.quotas();
-        let key = (target.workspace.clone(), target.namespace.clone());
-        let Some(place) = quotas.get_mut(&key) else { return };
-        place.remove(&target.name);
-        if place.is_empty() {
-            quotas.remove(&key);
+        let Some(beside) = quotas.get_mut(&place(key)) else { return };
+        beside.remove(&key.name);
+        if beside.is_empty() {
+            quotas.remove(&place(key));
         }
     }
 
-    pub fn knows(&self, target: &Target) -> bool {
-        let quotas = self.quotas();
-        let place = quotas.get(&(target.workspace.clone(), target.namespace.clone()));
-        place.is_some_and(|place| place.contains_key(&target.name))
+    pub fn knows(&self, key: &Key) -> bool {
+        self.quotas().get(&place(key)).is_some_and(|beside| beside.contains_key(&key.name))
     }
 
-    /// The quotas of a namespace that count objects of a resource.
-    pub fn in_namespace(&self, workspace: &str, namespace: &str, resource: &GroupResource) -> Vec<Target> {
+    /// The quotas in an object's namespace that count objects of a resource.
+    pub fn beside(&self, object: &Key, resource: &GroupResource) -> Vec<Key> {
         let quotas = self.quotas();
-        let place = quotas.get(&(workspace.to_string(), namespace.to_string()));
-        let names = place.into_iter().flatten().filter(|(_, counted)| counted.contains(resource));
-        names
-            .map(|(name, _)| Target {
-                workspace: workspace.into(),
-                namespace: namespace.into(),
-                name: name.clone(),
-            })
-            .collect()
+        let beside = quotas.get(&place(object)).into_iter().flatten();
+        let counting = beside.filter(|(_, counted)| counted.contains(resource));
+        counting.map(|(name, _)| object.beside(name)).collect()
     }
 
     /// The quotas anywhere that count objects of a resource.
-    pub fn counting(&self, resource: &GroupResource) -> Vec<Target> {
-        let all = self.all();
-        all.into_iter()
-            .filter(|target| {
-                self.in_namespace(&target.workspace, &target.namespace, resource).contains(target)
-            })
-            .collect()
+    pub fn counting(&self, resource: &GroupResource) -> Vec<Key> {
+        self.found(|counted| counted.contains(resource))
     }
 
-    pub fn all(&self) -> Vec<Target> {
-        let quotas = self.quotas();
-        let of = |((workspace, namespace), place): (&(String, String), &HashMap<String, _>)| {
-            let targets = place.keys().map(|name| Target {
-                workspace: workspace.clone(),
-                namespace: namespace.clone(),
-                name: name.clone(),
-            });
-            targets.collect::<Vec<_>>()
-        };
-        quotas.iter().flat_map(of).collect()
+    pub fn all(&self) -> Vec<Key> {
+        self.found(|_| true)
     }
 
-    /// All that any quota counts, with a workspace where it does.
-    pub fn resources(&self) -> HashMap<GroupResource, BTreeSet<String>> {
+    fn found(&self, is_wanted: impl Fn(&BTreeSet<GroupResource>) -> bool) -> Vec<Key> {
         let quotas = self.quotas();
-        let mut resources: HashMap<GroupResource, BTreeSet<String>> = HashMap::new();
-        for ((workspace, _), place) in quotas.iter() {
-            for resource in place.values().flatten() {
-                resources.entry(resource.clone()).or_default().insert(workspace.clone());
+        let mut found = Vec::new();
+        for ((workspace, namespace), inside) in quotas.iter() {
+            for (name, _) in inside.iter().filter(|(_, counted)| is_wanted(counted)) {
+                found.push(Key {
+                    workspace: workspace.clone(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                });
             }
         }
-        resources
+        found
+    }
+
+    /// All that any quota counts.
+    pub fn resources(&self) -> HashSet<GroupResource> {
+        let quotas = self.quotas();
+        quotas.values().flat_map(HashMap::values).flatten().cloned().collect()
     }
 
     fn quotas(&self) -> MutexGuard<'_, Quotas> {
         self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn place(key: &Key) -> (Arc<str>, Arc<str>) {
+    (key.workspace.clone(), key.namespace.clone())
 }
 
 /// Resources that quotas have names of their own for.
@@ -172,19 +154,15 @@ mod tests {
     #[test]
     fn only_those_who_count_are_asked() {
         let interests = Interests::default();
-        let target = |namespace: &str, name: &str| Target {
-            workspace: "w".into(),
-            namespace: namespace.into(),
-            name: name.into(),
-        };
+        let target = |namespace: &str, name: &str| Key::new("w", namespace, name);
         let (pods, maps) = (quota(json!({"pods": "1"})), quota(json!({"configmaps": "1"})));
         assert!(interests.insert(&target("a", "p"), &pods));
         assert!(!interests.insert(&target("a", "p"), &pods), "nothing new");
         assert!(interests.insert(&target("a", "m"), &maps));
         assert!(interests.insert(&target("b", "p"), &pods));
         let resource = (String::new(), "pods".to_string());
-        assert_eq!(interests.in_namespace("w", "a", &resource), [target("a", "p")]);
-        assert_eq!(interests.in_namespace("w", "c", &resource), []);
+        assert_eq!(interests.beside(&target("a", "object"), &resource), [target("a", "p")]);
+        assert_eq!(interests.beside(&target("c", "object"), &resource), []);
         assert_eq!(interests.counting(&resource).len(), 2);
         assert_eq!(interests.resources().len(), 2);
         interests.remove(&target("a", "m"));

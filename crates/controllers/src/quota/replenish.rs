@@ -6,31 +6,33 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use atoll_client::{Client, WatchEvent};
+use atoll_client::WatchEvent;
+use atoll_informer::{Key, Queue, Resource, World};
 use atoll_meta::{Status, object};
 use atoll_quota::{Emptiness, Evaluator};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::interests::{GroupResource, Interests, Target};
-use crate::WORKSPACE;
-use crate::retry::Queue;
+use super::interests::{GroupResource, Interests};
 
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(120);
+/// The workspace that knows the versions of groups that all have.
+const ROOT: &str = "root";
 /// How often what cannot be watched is counted.
 const LOOK_AGAIN: Duration = Duration::from_secs(20);
 
 /// One watch across all workspaces for each resource that is counted anywhere.
 pub struct Watches {
-    client: Client,
+    world: World,
     interests: Arc<Interests>,
-    queue: Queue<Target>,
+    queue: Queue,
     running: Mutex<HashMap<GroupResource, JoinHandle<()>>>,
 }
 
 impl Watches {
-    pub fn new(client: Client, interests: Arc<Interests>, queue: Queue<Target>) -> Self {
-        Watches { client, interests, queue, running: Mutex::default() }
+    pub fn new(world: World, interests: Arc<Interests>, queue: Queue) -> Self {
+        Watches { world, interests, queue, running: Mutex::default() }
     }
 
     /// Begins what is needed now and ends what is not.
@@ -38,16 +40,16 @@ impl Watches {
         let wanted = self.interests.resources();
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|resource, task| {
-            let kept = wanted.contains_key(resource);
+            let kept = wanted.contains(resource);
             if !kept {
                 task.abort();
             }
             kept
         });
-        for resource in wanted.into_keys() {
+        for resource in wanted {
             running.entry(resource).or_insert_with_key(|resource| {
                 let following = Following {
-                    client: self.client.clone(),
+                    world: self.world.clone(),
                     interests: self.interests.clone(),
                     queue: self.queue.clone(),
                     resource: resource.clone(),
@@ -67,9 +69,9 @@ impl Drop for Watches {
 }
 
 struct Following {
-    client: Client,
+    world: World,
     interests: Arc<Interests>,
-    queue: Queue<Target>,
+    queue: Queue,
     resource: GroupResource,
     /// By uid, what objects that can need less without going were last seen to need.
     known: HashMap<String, u64>,
@@ -79,10 +81,10 @@ impl Following {
     async fn forever(mut self) {
         let Some(evaluator) = Evaluator::of(&self.resource.0, &self.resource.1) else { return };
         let changes = !matches!(evaluator, Evaluator::Count { .. });
+        let (mut pause, mut is_told) = (PAUSE, false);
         loop {
             match self.follow(&evaluator, changes).await {
-                Ok(()) => {}
-                Err(status) if status.reason() == "ServiceUnavailable" => return,
+                Ok(()) => (pause, is_told) = (PAUSE, false),
                 // Not served in all workspaces, so not for all at once either.
                 Err(status) if status.reason() == "NotFound" => {
                     tokio::time::sleep(LOOK_AGAIN).await;
@@ -90,23 +92,27 @@ impl Following {
                     continue;
                 }
                 Err(status) => {
-                    tracing::warn!(%status, resource = self.resource.1, "what quotas count cannot be watched; trying again");
+                    if !std::mem::replace(&mut is_told, true) {
+                        let resource = &self.resource.1;
+                        tracing::warn!(%status, resource, "what quotas count cannot be watched; trying again");
+                    }
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
     async fn follow(&mut self, evaluator: &Evaluator, changes: bool) -> Result<(), Status> {
         let path = self.path().await?;
         // From here on: what is there now is counted once.
-        let list = self.client.get(&format!("{path}?limit=1")).await?;
+        let list = self.world.client().get(&format!("{path}?limit=1")).await?;
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_string();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
         // Only what can change is looked at whole.
         let mut watch = match changes {
-            true => self.client.watch(&path).await?,
-            false => self.client.watch_metadata(&path).await?,
+            true => self.world.client().watch(&path).await?,
+            false => self.world.client().watch_metadata(&path).await?,
         };
         self.known.clear();
         self.count_all();
@@ -128,28 +134,33 @@ impl Following {
     }
 
     fn count_all(&self) {
-        self.interests.counting(&self.resource).into_iter().for_each(|target| self.queue.add(target));
+        self.interests.counting(&self.resource).into_iter().for_each(|key| self.queue.add(key));
     }
 
-    /// The collection in all workspaces.
+    /// The collection in all workspaces, in the version that its group prefers.
     async fn path(&self) -> Result<String, Status> {
-        let (group, resource) = &self.resource;
-        if group.is_empty() {
-            return Ok(format!("/clusters/*/api/v1/{resource}"));
-        }
-        let described = self.client.get(&format!("/clusters/*/apis/{group}")).await;
-        let described = match described {
-            Ok(described) => described,
-            Err(_) => self.client.get(&format!("/clusters/root/apis/{group}")).await?,
+        let (group, plural) = &self.resource;
+        let version = match group.is_empty() {
+            true => "v1".to_string(),
+            false => {
+                let root = self.world.root(ROOT)?;
+                let described = self.world.client().get(&format!("{root}/apis/{group}")).await?;
+                described["preferredVersion"]["version"].as_str().unwrap_or_default().to_string()
+            }
         };
-        let version = described["preferredVersion"]["groupVersion"].as_str().unwrap_or_default();
-        Ok(format!("/clusters/*/apis/{version}/{resource}"))
+        let resource = Resource {
+            group: group.clone().into(),
+            version: version.into(),
+            plural: plural.clone().into(),
+            kind: "".into(),
+            namespaced: true,
+        };
+        Ok(self.world.everywhere(&resource))
     }
 
     /// Whether the object may count for something else than when it was last seen.
     fn is_new(&mut self, evaluator: &Evaluator, object: &Value) -> bool {
-        let Some(workspace) = object::annotation(object, WORKSPACE) else { return false };
-        if self.interests.in_namespace(workspace, object::namespace(object), &self.resource).is_empty() {
+        if self.interests.beside(&Key::of(object), &self.resource).is_empty() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -169,10 +180,8 @@ impl Following {
     }
 
     fn look(&self, object: &Value) {
-        let Some(workspace) = object::annotation(object, WORKSPACE) else { return };
-        let namespace = object::namespace(object);
-        for target in self.interests.in_namespace(workspace, namespace, &self.resource) {
-            self.queue.add(target);
+        for key in self.interests.beside(&Key::of(object), &self.resource) {
+            self.queue.add(key);
         }
     }
 }

@@ -111,3 +111,52 @@ async fn what_is_added_during_the_work_is_done_once_more() {
     done.recv().await.unwrap();
     assert!(timeout(LAST_DELAY, done.recv()).await.is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_done_yet_is_looked_at_again_sooner_if_something_happens() {
+    let (queue, mut done) = recorded(|_| Ok(Next::Again));
+    queue.add(key("w", "a"));
+    let (_, mut last) = done.recv().await.unwrap();
+    for expected in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
+        let (_, now) = done.recv().await.unwrap();
+        let waited = now - last;
+        assert!(
+            waited >= Duration::from_millis(expected) && waited < Duration::from_millis(expected + 10),
+            "{waited:?} instead of {expected} ms"
+        );
+        last = now;
+    }
+    let asked = Instant::now();
+    queue.add(key("w", "a"));
+    let (_, now) = done.recv().await.unwrap();
+    assert!(now - asked < FIRST_LOOK, "it no longer waits");
+    let (_, then) = done.recv().await.unwrap();
+    assert!(then - now < FIRST_LOOK * 2, "and is looked at again soon");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_a_workspace_that_stays_unknown_is_forgotten() {
+    let world =
+        crate::World::all(atoll_client::Client::new(Arc::new(Nobody)), Arc::new(crate::Tree::default()));
+    let (queue, mut done) = recorded(move |key| world.root(&key.workspace).map(|_| Next::Done));
+    queue.add(key("gone", "a"));
+    let began = Instant::now();
+    let mut tries = 0;
+    while timeout(LAST_DELAY * 2, done.recv()).await.is_ok() {
+        tries += 1;
+    }
+    assert_eq!(tries, LAST_HOPE + 1);
+    assert!(began.elapsed() > Duration::from_secs(300), "a workspace may be heard of late");
+}
+
+struct Nobody;
+
+impl atoll_client::Transport for Nobody {
+    fn send(
+        &self,
+        _: http::Request<bytes::Bytes>,
+    ) -> atoll_client::BoxFuture<'_, Result<http::Response<atoll_client::ResponseBody>, atoll_client::BoxError>>
+    {
+        Box::pin(async { Err("nobody is there".into()) })
+    }
+}

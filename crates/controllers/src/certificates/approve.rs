@@ -1,0 +1,48 @@
+//! Approves what a kubelet asks for itself, or what those may ask for who may ask for kubelets.
+
+use atoll_informer::{Key, Next, World, resources};
+use atoll_meta::Status;
+use serde_json::json;
+
+use super::{add_condition, asked, is_undecided, recognize};
+use crate::context::Context;
+
+pub async fn run(context: Context) {
+    let world = context.world();
+    super::work(world, "approval of certificates", is_undecided, |key| approve(world.clone(), key)).await;
+}
+
+async fn approve(world: World, key: Key) -> Result<Next, Status> {
+    let requests = &resources::CERTIFICATE_SIGNING_REQUESTS;
+    let mut request = world.get(requests, &key).await?;
+    let Some(wanted) = asked(&request).filter(|_| is_undecided(&request)) else { return Ok(Next::Done) };
+    let kinds = recognize::approvable(&request["spec"], &wanted);
+    let reviews =
+        format!("{}/apis/authorization.k8s.io/v1/subjectaccessreviews", world.root(&key.workspace)?);
+    for (subresource, message) in kinds {
+        let spec = &request["spec"];
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": spec["username"],
+                "uid": spec["uid"],
+                "groups": spec["groups"],
+                "extra": spec["extra"],
+                "resourceAttributes": {
+                    "group": requests.group, "resource": requests.plural, "verb": "create",
+                    "subresource": subresource, "version": "*",
+                },
+            },
+        });
+        let answer = world.client().create(&reviews, &review).await?;
+        if answer["status"]["allowed"] == true {
+            let approval =
+                json!({ "type": "Approved", "status": "True", "reason": "AutoApproved", "message": message });
+            add_condition(&mut request, approval);
+            return world.update_subresource(requests, "approval", &request).await.map(|_| Next::Done);
+        }
+    }
+    // Somebody may be given the right later.
+    Ok(if kinds.is_empty() { Next::Done } else { Next::Again })
+}

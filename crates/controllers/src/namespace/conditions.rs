@@ -1,0 +1,158 @@
+//! What a namespace says of its end.
+
+use atoll_informer::Resource;
+use atoll_meta::Status;
+use serde_json::{Value, json};
+
+use crate::conditions;
+use crate::emptying::Remaining;
+
+/// What was found when everything in a namespace was told to go.
+#[derive(Debug, Default)]
+pub struct Findings {
+    pub remaining: Remaining,
+    /// Why some of it could not be told.
+    pub failed: Vec<String>,
+    /// What is wrong with discovery.
+    undiscovered: Option<String>,
+}
+
+/// Each condition: its type, and what it says if all is well.
+const CONDITIONS: [(&str, &str, &str); 5] = [
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+    ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+];
+
+impl Findings {
+    /// Before anything was told, and with what could not be discovered.
+    pub fn new(failures: &[(String, Status)]) -> Findings {
+        let mut texts: Vec<String> =
+            failures.iter().map(|(version, status)| format!("{version}: {}", status.message())).collect();
+        texts.sort_unstable();
+        let message = || {
+            format!(
+                "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
+                texts.len(),
+                texts.join(", ")
+            )
+        };
+        Findings { undiscovered: (!texts.is_empty()).then(message), ..Findings::default() }
+    }
+
+    /// Whether nothing is left and nothing went wrong.
+    pub fn is_clean(&self) -> bool {
+        self.remaining.is_empty() && self.failed.is_empty() && self.undiscovered.is_none()
+    }
+
+    /// Writes the conditions of a namespace, and tells whether they are new.
+    pub fn tell(&self, namespace: &mut Value, now: &str) -> bool {
+        let mut changed = false;
+        for (r#type, reason, message) in CONDITIONS {
+            let condition = match self.problem(r#type) {
+                Some((reason, message)) => {
+                    json!({"type": r#type, "status": "True", "reason": reason, "message": message})
+                }
+                None => json!({"type": r#type, "status": "False", "reason": reason, "message": message}),
+            };
+            changed |= conditions::set_in(namespace, condition, now);
+        }
+        changed
+    }
+
+    fn problem(&self, r#type: &str) -> Option<(&'static str, String)> {
+        match r#type {
+            "NamespaceDeletionDiscoveryFailure" => Some(("DiscoveryFailed", self.undiscovered.clone()?)),
+            "NamespaceDeletionContentFailure" if !self.failed.is_empty() => {
+                let mut failed = self.failed.clone();
+                failed.sort_unstable();
+                let message = format!(
+                    "Failed to delete all resource types, {} remaining: {}",
+                    failed.len(),
+                    failed.join(", ")
+                );
+                Some(("ContentDeletionFailed", message))
+            }
+            "NamespaceContentRemaining" if !self.remaining.is_empty() => {
+                let named = |plural: &str, group: &str| format!("{plural}.{group}");
+                Some(("SomeResourcesRemain", self.remaining.content(named)))
+            }
+            "NamespaceFinalizersRemaining" => Some(("SomeFinalizersRemain", self.remaining.finalizers()?)),
+            _ => None,
+        }
+    }
+}
+
+/// What is there although nothing holds it.
+pub fn unexpected(namespace: &str, resource: &Resource) -> String {
+    let Resource { group, version, plural, .. } = resource;
+    format!(
+        "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={plural}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_informer::resources;
+
+    use super::*;
+
+    fn said(findings: &Findings) -> Vec<String> {
+        let mut namespace = json!({"status": {"phase": "Terminating"}});
+        assert!(findings.tell(&mut namespace, "1"));
+        assert!(!findings.tell(&mut namespace, "2"), "nothing new");
+        let conditions = namespace["status"]["conditions"].as_array().unwrap();
+        let is_true = conditions.iter().filter(|condition| condition["status"] == "True");
+        is_true
+            .map(|own| format!("{} {} {}", own["type"], own["reason"], own["message"]).replace('"', ""))
+            .collect()
+    }
+
+    #[test]
+    fn conditions_say_what_is_left_and_why() {
+        let mut findings = Findings::default();
+        assert!(findings.is_clean());
+        assert!(said(&findings).is_empty());
+        let held = |finalizer: &str| json!({"metadata": {"name": "a", "finalizers": [finalizer]}});
+        findings.remaining.count(&resources::CONFIG_MAPS, &[held("x/y"), held("x/y")]);
+        findings.remaining.count(&resources::JOBS, &[json!({"metadata": {"name": "b"}})]);
+        findings.failed.push(unexpected("n", &resources::JOBS));
+        assert!(!findings.is_clean());
+        assert_eq!(
+            said(&findings),
+            [
+                "NamespaceDeletionContentFailure ContentDeletionFailed Failed to delete all resource types, 1 remaining: \
+                 unexpected items still remain in namespace: n for gvr: batch/v1, Resource=jobs",
+                "NamespaceContentRemaining SomeResourcesRemain Some resources are remaining: \
+                 configmaps. has 2 resource instances, jobs.batch has 1 resource instances",
+                "NamespaceFinalizersRemaining SomeFinalizersRemain Some content in the namespace has finalizers remaining: \
+                 x/y in 2 resource instances",
+            ]
+        );
+    }
+
+    #[test]
+    fn extensions_that_are_away_are_told_of() {
+        let away = Status::service_unavailable("the server is currently unable to handle the request");
+        let findings = Findings::new(&[("metrics.k8s.io/v1beta1".to_string(), away)]);
+        assert!(!findings.is_clean(), "something may be there that cannot be seen");
+        assert_eq!(
+            said(&findings),
+            [
+                "NamespaceDeletionDiscoveryFailure DiscoveryFailed Discovery failed for some groups, 1 failing: unable to \
+              retrieve the complete list of server APIs: metrics.k8s.io/v1beta1: the server is currently unable to handle \
+              the request"
+            ]
+        );
+    }
+}

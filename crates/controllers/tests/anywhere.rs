@@ -1,0 +1,319 @@
+//! Controllers that finish what a request began, from outside: over an Atoll, and over the real kube-apiserver where there
+//! is Go.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atoll_authn::authority::Authority;
+use atoll_authn::service_account::{KeyRing, Tokens};
+use atoll_client::https::{Endpoint, Https};
+use atoll_client::{Client, PatchType};
+use atoll_controllers::context::{Acts, Context, Signers};
+use atoll_controllers::run_chosen;
+use atoll_informer::{SystemClock, World};
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, TOKEN, Upstream};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DnType, KeyPair};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+const CONTROLLERS: &str = "csrapproving,csrcleaner,csrsigning,clusterrole-aggregation,namespace,pv-protection,\
+    pvc-protection,vac-protection,resourcequota,root-ca-cert-publisher,serviceaccount,serviceaccount-token";
+const PLACE: &str = "/api/v1/namespaces/lively";
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_atoll_is_looked_after_from_outside() {
+    let atoll = Atoll::start_with(&["--controllers=false"]);
+    let (url, data) = (atoll.url(), atoll.data_dir());
+    everything(&Place { url, authority: &atoll.authority(), signer: &data, token_keys: &data }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kube_apiserver_is_looked_after() {
+    let keys = tempfile::tempdir().unwrap();
+    KeyRing::open(keys.path()).unwrap();
+    let flag = format!("--service-account-key-file={}", keys.path().join("service-account.pub").display());
+    let Some(upstream) = Upstream::start(&["--", &flag]) else { return };
+    let (url, signer) = (upstream.url(), upstream.directory().join("keys"));
+    everything(&Place { url, authority: &upstream.authority(), signer: &signer, token_keys: keys.path() })
+        .await;
+}
+
+/// A server, and who signs for it.
+struct Place<'a> {
+    url: &'a str,
+    authority: &'a Path,
+    /// Where the key is that its clients' certificates are signed with.
+    signer: &'a Path,
+    token_keys: &'a Path,
+}
+
+impl Place<'_> {
+    fn client(&self, token: Option<&str>, identity: Option<(String, String)>) -> Client {
+        let (certificate, key) = identity.unzip();
+        let endpoint = Endpoint {
+            server: self.url.into(),
+            authority_pem: std::fs::read(self.authority).unwrap(),
+            certificate_pem: certificate.map(String::into_bytes),
+            key_pem: key.map(String::into_bytes),
+            token: token.map(String::from),
+        };
+        Client::new(Arc::new(Https::new(&endpoint).unwrap()))
+    }
+}
+
+async fn everything(place: &Place<'_>) {
+    let client = place.client(Some(TOKEN), None);
+    let authority = Authority::open(place.signer, time::OffsetDateTime::now_utc()).unwrap();
+    let tokens = Tokens::new("https://kubernetes.default.svc", KeyRing::open(place.token_keys).unwrap());
+    let signers = Signers::of(Arc::new(authority), Arc::new(tokens));
+    let trusted = signers.trusted.clone().unwrap();
+    let world = World::one(place.client(Some(TOKEN), None));
+    let context = Context::new(world, Arc::new(SystemClock), Acts::Everywhere).with_signers(signers);
+    // Ends with this value.
+    let mut running = JoinSet::new();
+    running.spawn(async move { run_chosen(context, &CONTROLLERS.parse().unwrap()).await });
+
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "lively" } });
+    client.create("/api/v1/namespaces", &namespace).await.unwrap();
+    belongings(&client, &trusted).await;
+    roles(&client).await;
+    quotas(&client).await;
+    protection(&client).await;
+    certificates(place, &client).await;
+    tokens_in_secrets(place, &client).await;
+    namespaces(&client).await;
+}
+
+async fn belongings(client: &Client, trusted: &str) {
+    let account = format!("{PLACE}/serviceaccounts/default");
+    eventually("the namespace has an account", async || client.get(&account).await.is_ok()).await;
+    let first = client.get(&account).await.unwrap();
+    client.delete(&account).await.unwrap();
+    eventually("it has another one", async || {
+        client.get(&account).await.is_ok_and(|second| second["metadata"]["uid"] != first["metadata"]["uid"])
+    })
+    .await;
+    let map = format!("{PLACE}/configmaps/kube-root-ca.crt");
+    let is_told = async || client.get(&map).await.is_ok_and(|map| map["data"]["ca.crt"] == trusted);
+    eventually("it is told whom to trust", is_told).await;
+    let wrong = json!({ "data": { "ca.crt": "nobody" } });
+    client.patch(&map, PatchType::Merge, &wrong).await.unwrap();
+    eventually("it is told again", is_told).await;
+}
+
+async fn roles(client: &Client) {
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let role = |name: &str, labels: Value, rules: Value, aggregation: Value| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": name, "labels": labels }, "rules": rules, "aggregationRule": aggregation,
+        })
+    };
+    let gathers = json!({ "clusterRoleSelectors": [{ "matchLabels": { "gathered": "yes" } }] });
+    let rules = json!([{ "apiGroups": ["example.com"], "resources": ["things"], "verbs": ["get"] }]);
+    client.create(roles, &role("gathering", json!({}), json!([]), gathers)).await.unwrap();
+    let given = role("given", json!({ "gathered": "yes" }), rules.clone(), Value::Null);
+    client.create(roles, &given).await.unwrap();
+    let path = format!("{roles}/gathering");
+    eventually("the rules are gathered", async || {
+        client.get(&path).await.is_ok_and(|role| role["rules"] == rules)
+    })
+    .await;
+}
+
+async fn quotas(client: &Client) {
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "few" },
+        "spec": { "hard": { "secrets": "5", "count/leases.coordination.k8s.io": "3" } },
+    });
+    let secret = |name: &str| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name } });
+    client.create(&format!("{PLACE}/secrets"), &secret("one")).await.unwrap();
+    client.create(&format!("{PLACE}/resourcequotas"), &quota).await.unwrap();
+    let path = format!("{PLACE}/resourcequotas/few");
+    let uses = async |secrets: &str, leases: &str| {
+        let used = json!({ "secrets": secrets, "count/leases.coordination.k8s.io": leases });
+        client.get(&path).await.is_ok_and(|quota| quota["status"]["used"] == used)
+    };
+    eventually("what is there is counted", async || uses("1", "0").await).await;
+    client.create(&format!("{PLACE}/secrets"), &secret("two")).await.unwrap();
+    eventually("what is new is counted", async || uses("2", "0").await).await;
+    for name in ["one", "two"] {
+        client.delete(&format!("{PLACE}/secrets/{name}")).await.unwrap();
+    }
+    eventually("what is gone is no longer counted", async || uses("0", "0").await).await;
+}
+
+async fn protection(client: &Client) {
+    let claims = format!("{PLACE}/persistentvolumeclaims");
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "claim" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": { "requests": { "storage": "1Gi" } },
+        },
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "user" },
+        "spec": {
+            "nodeName": "somewhere", "automountServiceAccountToken": false,
+            "containers": [{ "name": "c", "image": "example.com/c" }],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "claim" } }],
+        },
+    });
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "volume" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "hostPath": { "path": "/tmp/nowhere" },
+        },
+    });
+    let volumes = "/api/v1/persistentvolumes";
+    client.create(volumes, &volume).await.unwrap();
+    client.create(&claims, &claim).await.unwrap();
+    client.create(&format!("{PLACE}/pods"), &pod).await.unwrap();
+    let (claim, volume) = (format!("{claims}/claim"), format!("{volumes}/volume"));
+    for path in [&claim, &volume] {
+        eventually("it is protected", async || {
+            client.get(path).await.is_ok_and(|object| object["metadata"]["finalizers"][0].is_string())
+        })
+        .await;
+        client.delete(path).await.unwrap();
+    }
+    eventually("the volume is gone", async || is_gone(client, &volume).await).await;
+    assert!(client.get(&claim).await.is_ok(), "a claim that is used stays");
+    let at_once = json!({ "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0 });
+    client.delete_with(&format!("{PLACE}/pods/user"), &at_once).await.unwrap();
+    eventually("the claim is gone", async || is_gone(client, &claim).await).await;
+}
+
+async fn certificates(place: &Place<'_>, client: &Client) {
+    // Somebody approves this one.
+    let key = request(client, "jane", "people", "kubernetes.io/kube-apiserver-client").await;
+    let mut approved = client.get(&format!("{REQUESTS}/jane")).await.unwrap();
+    approved["status"]["conditions"] =
+        json!([{ "type": "Approved", "status": "True", "reason": "Tested", "message": "by a test" }]);
+    client.update(&format!("{REQUESTS}/jane/approval"), &approved).await.unwrap();
+    let identity = (certificate(client, "jane").await, key);
+    assert_eq!(who(&place.client(None, Some(identity))).await, "jane");
+    // And nobody needs to approve this one.
+    let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
+    let key = request(client, "system:node:some", "system:nodes", kubelet).await;
+    let identity = (certificate(client, "system:node:some").await, key);
+    assert_eq!(who(&place.client(None, Some(identity))).await, "system:node:some");
+    let request = client.get(&format!("{REQUESTS}/system:node:some")).await.unwrap();
+    assert_eq!(request["status"]["conditions"][0]["reason"], "AutoApproved");
+}
+
+/// Asks for a certificate, and returns the key that it is for.
+async fn request(client: &Client, name: &str, group: &str, signer: &str) -> String {
+    let key = KeyPair::generate().unwrap();
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::OrganizationName, group);
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    let pem = parameters.serialize_request(&key).unwrap().pem().unwrap();
+    let request = json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": { "name": name },
+        "spec": {
+            "request": STANDARD.encode(pem), "signerName": signer, "usages": ["digital signature", "client auth"],
+        },
+    });
+    client.create(REQUESTS, &request).await.unwrap();
+    key.serialize_pem()
+}
+
+async fn certificate(client: &Client, name: &str) -> String {
+    let path = format!("{REQUESTS}/{name}");
+    let mut encoded = String::new();
+    eventually("there is a certificate", async || {
+        let request = client.get(&path).await.unwrap();
+        encoded = request["status"]["certificate"].as_str().unwrap_or_default().to_string();
+        !encoded.is_empty()
+    })
+    .await;
+    String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap()
+}
+
+async fn tokens_in_secrets(place: &Place<'_>, client: &Client) {
+    let annotations = json!({ "kubernetes.io/service-account.name": "default" });
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token", "annotations": annotations },
+        "type": "kubernetes.io/service-account-token",
+    });
+    client.create(&format!("{PLACE}/secrets"), &secret).await.unwrap();
+    let path = format!("{PLACE}/secrets/token");
+    let mut token = String::new();
+    eventually("there is a token", async || {
+        let secret = client.get(&path).await.unwrap();
+        token = secret["data"]["token"].as_str().unwrap_or_default().to_string();
+        !token.is_empty()
+    })
+    .await;
+    let token = String::from_utf8(STANDARD.decode(token).unwrap()).unwrap();
+    assert_eq!(who(&place.client(Some(&token), None)).await, "system:serviceaccount:lively:default");
+}
+
+/// Whom the server takes a client for.
+async fn who(client: &Client) -> String {
+    let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let mut name = String::new();
+    // A server may hear of what a token speaks of a moment later.
+    eventually("the server knows who it is", async || {
+        let review = client.create(path, &review).await;
+        let found = review.map(|review| review["status"]["userInfo"]["username"].as_str().map(String::from));
+        name = found.ok().flatten().unwrap_or_default();
+        !name.is_empty()
+    })
+    .await;
+    name
+}
+
+async fn namespaces(client: &Client) {
+    let held = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "held", "finalizers": ["example.com/held"] },
+    });
+    client.create(&format!("{PLACE}/configmaps"), &held).await.unwrap();
+    client.delete(PLACE).await.unwrap();
+    let expected = [
+        ("NamespaceDeletionDiscoveryFailure", "False", "All resources successfully discovered"),
+        ("NamespaceDeletionGroupVersionParsingFailure", "False", "All legacy kube types successfully parsed"),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            "True",
+            "Some resources are remaining: configmaps. has 1 resource instances",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "True",
+            "Some content in the namespace has finalizers remaining: example.com/held in 1 resource instances",
+        ),
+    ];
+    eventually("its conditions say what is left", async || {
+        let namespace = client.get(PLACE).await.unwrap();
+        let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let said = conditions.iter().map(|own| (&own["type"], &own["status"], &own["message"]));
+        conditions.len() == expected.len()
+            && said.zip(expected).all(|(said, (kind, status, message))| {
+                said.0 == kind && said.1 == status && said.2 == message
+            })
+    })
+    .await;
+    let released = json!({ "metadata": { "finalizers": null } });
+    client.patch(&format!("{PLACE}/configmaps/held"), PatchType::Merge, &released).await.unwrap();
+    eventually("the namespace is gone", async || is_gone(client, PLACE).await).await;
+}
+
+async fn is_gone(client: &Client, path: &str) -> bool {
+    client.get(path).await.is_err_and(|status| status.code() == 404)
+}

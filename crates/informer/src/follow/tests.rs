@@ -1,0 +1,117 @@
+use std::sync::{Arc, Mutex};
+
+use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+use crate::{Informers, Key, resources};
+
+/// Answers with a code and a body, by how many requests there were before.
+struct Server {
+    asked: Mutex<Vec<String>>,
+    answer: fn(usize, &str) -> (u16, String),
+}
+
+impl Transport for Server {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        let path = request.uri().to_string();
+        let mut asked = self.asked.lock().unwrap();
+        let (code, body) = (self.answer)(asked.len(), &path);
+        asked.push(path);
+        let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
+        Box::pin(async move { Ok(Response::builder().status(code).body(body)?) })
+    }
+}
+
+impl Server {
+    fn new(answer: fn(usize, &str) -> (u16, String)) -> Arc<Server> {
+        Arc::new(Server { asked: Mutex::default(), answer })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+fn refused(code: u16) -> (u16, String) {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code});
+    (code, status.to_string())
+}
+
+fn job(name: &str, revision: u32) -> Value {
+    json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": revision.to_string()}})
+}
+
+fn listed(items: &[Value], revision: u32) -> (u16, String) {
+    (200, json!({"metadata": {"resourceVersion": revision.to_string()}, "items": items}).to_string())
+}
+
+fn happened(kind: &str, object: &Value) -> (u16, String) {
+    (200, format!("{}\n", json!({"type": kind, "object": object})))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_served_is_rarely_asked_for_and_found_when_it_is() {
+    // Nothing for the first forty requests, which are many minutes.
+    let server = Server::new(|before, path| match (before < 40, path.contains("watch=true")) {
+        (true, _) => refused(404),
+        (false, false) => listed(&[job("a", 3)], 5),
+        (false, true) => (200, String::new()),
+    });
+    let informers = Informers::new(World::one(Client::new(server.clone())));
+    let jobs = informers.of(&resources::JOBS);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(server.asked() < 20, "{} requests in five minutes", server.asked());
+    let began = Instant::now();
+    jobs.synced().await;
+    assert!(began.elapsed() > Duration::from_secs(600), "after {:?}", began.elapsed());
+    assert!(jobs.get(&Key::new("", "n", "a")).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_go_on_where_the_last_one_ended() {
+    let server = Server::new(|before, _| match before {
+        0 => listed(&[job("a", 3)], 5),
+        1 => happened("ADDED", &job("b", 7)),
+        2 => refused(503),
+        3 => happened("DELETED", &job("a", 8)),
+        // The past is gone: begin again.
+        4 => refused(410),
+        5 => listed(&[job("c", 9)], 10),
+        _ => (200, String::new()),
+    });
+    let seen: Mutex<Vec<String>> = Mutex::default();
+    let world = World::one(Client::new(server.clone()));
+    let look = Look::everywhere(&resources::JOBS).selecting("status.phase=Active");
+    let following = follow(&world, look, |sight| {
+        seen.lock().unwrap().push(match sight {
+            Sight::There(object) => format!("+{}", object::name(&object)),
+            Sight::Gone(object) => format!("-{}", object::name(&object)),
+            Sight::All(present, revision) => format!("{} at {revision}", present.len()),
+        });
+    });
+    let _ = tokio::time::timeout(Duration::from_secs(5), following).await;
+    assert_eq!(*seen.lock().unwrap(), ["+a", "1 at 5", "+b", "-a", "+c", "1 at 10"]);
+    let asked = server.asked.lock().unwrap();
+    let revisions: Vec<&str> =
+        asked[1..5].iter().filter_map(|path| path.split("resourceVersion=").nth(1)).collect();
+    assert_eq!(revisions, ["5", "7", "7", "8"]);
+    let selected = |path: &String| path.contains("?fieldSelector=status.phase%3DActive&");
+    assert!(asked.iter().all(selected), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ends_everything_at_once_is_not_hurried() {
+    let server = Server::new(|_, path| match path.contains("watch=true") {
+        true => refused(410),
+        false => listed(&[], 1),
+    });
+    let world = World::one(Client::new(server.clone()));
+    let following = follow(&world, Look::everywhere(&resources::JOBS), |_| {});
+    let _ = tokio::time::timeout(Duration::from_secs(10), following).await;
+    assert!(server.asked() <= 210, "{} requests in ten seconds", server.asked());
+}
