@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use atoll_authn::authority::write_private;
 use atoll_registry::Profile;
+use atoll_sim::Furniture;
 use tokio::task::JoinSet;
 
 use self::layout::ClusterShape;
@@ -98,7 +99,7 @@ async fn start(
         let nodes = cluster.nodes.clone();
         starting.spawn(async move {
             let started = Plane::start(settings).await.map(|mut plane| {
-                populate(&mut plane, &simulation, nodes, true);
+                populate(&mut plane, &simulation, nodes, Furniture::ALL, true);
                 plane
             });
             (position + 1, started)

@@ -8,7 +8,7 @@ mod escalation;
 mod eviction;
 mod gate;
 mod get;
-mod list;
+pub(crate) mod list;
 mod patch;
 mod review;
 mod scale;
@@ -29,7 +29,7 @@ use crate::chain::Call;
 use crate::connect::{self, Open};
 use crate::negotiate::{Form, Include, Output};
 use crate::request::RequestInfo;
-use crate::respond;
+use crate::{respond, usage};
 pub use gate::Gate;
 pub use patch::Warnings;
 
@@ -43,6 +43,9 @@ pub async fn dispatch(
     let info = &*info;
     if call.method == Method::HEAD && info.subresource != "proxy" {
         return Err(Status::method_not_supported_generic());
+    }
+    if let Some(measured) = server.measured(info) {
+        return Ok(respond::compress(usage::answer(server, &measured, &call)?, &call.headers));
     }
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
@@ -115,7 +118,7 @@ async fn act(
 }
 
 /// Whether this row is served under such a path and with this verb.
-fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
+pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
         false => info.in_namespace,
