@@ -59,7 +59,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
     let mut plane = Plane::start(settings).await?;
     let furniture = Furniture { storage: options.storage, metrics: options.metrics_api };
     let nodes = options.nodes.settings(&options.name);
-    populate(&mut plane, &simulation, nodes, furniture, options.scheduler);
+    populate(&mut plane, &simulation, nodes, furniture, options.scheduler).await;
     println!(
         "Cluster {} is ready at https://{}. Try: kubectl --kubeconfig {} get nodes",
         options.name,
@@ -72,7 +72,7 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
 }
 
 /// Gives a plane its nodes, what else there is in a cluster, and somebody who assigns Pods to them.
-pub fn populate(
+pub async fn populate(
     plane: &mut Plane,
     simulation: &Simulation,
     nodes: atoll_sim::Settings,
@@ -81,8 +81,8 @@ pub fn populate(
 ) {
     let client = plane.client("system:node-simulator");
     let door = plane.door.take();
-    let furnishing = client.clone();
-    plane.run(async move { atoll_sim::furnish(&furnishing, furniture).await });
+    // Whoever finds the cluster ready finds it furnished.
+    atoll_sim::furnish(&client, furniture).await;
     if furniture.storage {
         plane.run(atoll_sim::storage::run(plane.informers.clone(), plane.clock()));
     }

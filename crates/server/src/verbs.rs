@@ -19,6 +19,7 @@ mod watch;
 use std::sync::Arc;
 
 use atoll_meta::{FieldError, FieldPath, Status, names};
+use atoll_registry::catalog::METRICS;
 use atoll_registry::{Place, Row};
 use http::{HeaderValue, Method, Response, header};
 use serde_json::Value;
@@ -50,7 +51,8 @@ pub async fn dispatch(
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
         // A group that is served at all answers for all that is not in it.
-        return match server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
+        let is_measured = server.usage.is_some() && info.group == METRICS;
+        return match is_measured || server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),
         };

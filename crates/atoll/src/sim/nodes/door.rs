@@ -79,3 +79,56 @@ async fn may(client: &Client, shown: &[CertificateDer<'static>]) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Full};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A server that lets in only who is called so, and remembers whom it was asked about.
+    struct Doorkeeper {
+        admitted: &'static str,
+        asked: Mutex<Vec<Value>>,
+    }
+
+    impl Transport for Doorkeeper {
+        fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            Box::pin(async move {
+                let review: Value = serde_json::from_slice(request.body())?;
+                let allowed = review["spec"]["user"] == self.admitted;
+                self.asked.lock().unwrap().push(review["spec"].clone());
+                let answer = Full::from(json!({"status": {"allowed": allowed}}).to_string());
+                Ok(Response::new(answer.map_err(BoxError::from).boxed_unsync()))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn only_who_may_use_nodes_comes_in() {
+        let (directory, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let now = OffsetDateTime::now_utc();
+        let authority = Authority::open(server.path(), now).unwrap();
+        let keeper = Arc::new(Doorkeeper { admitted: "server", asked: Mutex::default() });
+        let client = Client::new(keeper.clone());
+        let door = open(directory.path(), authority.certificate_pem.as_bytes(), client).await.unwrap();
+        let admits = door.admits.unwrap();
+        for (name, expected) in [("server", true), ("stranger", false)] {
+            let shown = authority.client(name, "some", now, LIFETIME).unwrap();
+            assert_eq!(admits(vec![shown.certificate_der().unwrap()]).await, expected, "{name}");
+        }
+        assert!(!admits(Vec::new()).await, "nobody");
+        assert!(!admits(vec![CertificateDer::from(vec![1, 2, 3])]).await, "nonsense");
+        let asked = keeper.asked.lock().unwrap();
+        let expected =
+            json!({"verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy"});
+        assert_eq!((asked.len(), &asked[0]["resourceAttributes"]), (2, &expected));
+        assert!(asked[0]["groups"].to_string().contains("some"));
+    }
+}
