@@ -41,7 +41,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::certificates::{self, Certificates};
 use crate::encryption;
 use crate::kubelets::KubeletSettings;
-use crate::sim::{Gated, Simulation, kubelets};
+use crate::sim::{Gated, Meter, Simulation, kubelets};
 
 /// What planes of one profile have in common.
 pub struct Common {
@@ -99,6 +99,8 @@ pub struct Settings {
     pub other_kubeconfig: Option<PathBuf>,
     /// What it suffers, if it is there to suffer.
     pub simulation: Option<Arc<Simulation>>,
+    /// Whether a simulated one says what its nodes and Pods use.
+    pub measures: bool,
 }
 
 impl Settings {
@@ -129,6 +131,7 @@ impl Settings {
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
+            measures: true,
         })
     }
 }
@@ -223,6 +226,9 @@ impl Plane {
         server.tokens = Some(tokens.clone());
         if let Some(simulation) = &settings.simulation {
             server.pages.push(simulation.clone());
+        }
+        if let Some(door) = door.as_ref().filter(|_| settings.measures) {
+            server.usage = Some(Arc::new(Meter::new(door.measurements.clone())));
         }
         let server = Arc::new(server);
         let identity = certificates.write_kubeconfig(now)?;

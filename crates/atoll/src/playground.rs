@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use atoll_authn::authority::write_private;
 use atoll_registry::Profile;
+use atoll_sim::Furniture;
 use tokio::task::JoinSet;
 
 use self::layout::ClusterShape;
@@ -97,10 +98,10 @@ async fn start(
         };
         let nodes = cluster.nodes.clone();
         starting.spawn(async move {
-            let started = Plane::start(settings).await.map(|mut plane| {
-                populate(&mut plane, &simulation, nodes, true);
-                plane
-            });
+            let mut started = Plane::start(settings).await;
+            if let Ok(plane) = &mut started {
+                populate(plane, &simulation, nodes, Furniture::ALL, true).await;
+            }
             (position + 1, started)
         });
     }

@@ -2,14 +2,18 @@
 
 mod fault;
 pub mod kubelets;
+mod meter;
 mod nodes;
 mod simulation;
 
+use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use atoll_registry::Profile;
+use atoll_sim::Furniture;
 
+pub use self::meter::Meter;
 pub use self::simulation::{Gated, Simulation};
 use crate::command::{SimCommand, SimLine, SimOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
@@ -20,8 +24,16 @@ pub fn run(line: SimLine) -> Result<(), String> {
     match line.command {
         None => process::run(&line.options.log, serve(&line.options)),
         Some(SimCommand::Fault(command)) => process::ask(fault::run(command)),
-        Some(SimCommand::Nodes { nodes, name, scheduler, log, connection }) => {
-            process::run(&log, nodes::run(nodes.settings(&name), scheduler, &connection))
+        Some(SimCommand::Nodes { nodes, name, scheduler, kubelet_client_ca, log, connection }) => {
+            let mut settings = nodes.settings(&name);
+            // Servers call a node by its name first, and nobody there would know this one.
+            settings.host = Ipv4Addr::LOCALHOST.to_string();
+            if !name.is_empty() {
+                // Others may simulate nodes of the same server.
+                settings.mark = name;
+            }
+            let options = nodes::Options { scheduler, client_authority: kubelet_client_ca };
+            process::run(&log, nodes::run(settings, options, &connection))
         }
     }
 }
@@ -37,13 +49,17 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         controllers: options.controllers.clone(),
         patience: atoll_controllers::settings::Settings {
             node_monitor_grace_period: options.node_monitor_grace_period,
+            horizontal_pod_autoscaler_sync_period: options.horizontal_pod_autoscaler_sync_period,
             ..Default::default()
         },
         simulation: Some(simulation.clone()),
+        measures: options.metrics_api,
         ..Settings::new(&options.name, &place.directory, Common::new(Profile::Full))?
     };
     let mut plane = Plane::start(settings).await?;
-    populate(&mut plane, &simulation, options.nodes.settings(&options.name), options.scheduler);
+    let furniture = Furniture { storage: options.storage, metrics: options.metrics_api };
+    let nodes = options.nodes.settings(&options.name);
+    populate(&mut plane, &simulation, nodes, furniture, options.scheduler).await;
     println!(
         "Cluster {} is ready at https://{}. Try: kubectl --kubeconfig {} get nodes",
         options.name,
@@ -55,10 +71,21 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
     plane.stop().await
 }
 
-/// Gives a plane its nodes, and somebody who assigns Pods to them.
-pub fn populate(plane: &mut Plane, simulation: &Simulation, nodes: atoll_sim::Settings, scheduler: bool) {
+/// Gives a plane its nodes, what else there is in a cluster, and somebody who assigns Pods to them.
+pub async fn populate(
+    plane: &mut Plane,
+    simulation: &Simulation,
+    nodes: atoll_sim::Settings,
+    furniture: Furniture,
+    scheduler: bool,
+) {
     let client = plane.client("system:node-simulator");
     let door = plane.door.take();
+    // Whoever finds the cluster ready finds it furnished.
+    atoll_sim::furnish(&client, furniture).await;
+    if furniture.storage {
+        plane.run(atoll_sim::storage::run(plane.informers.clone(), plane.clock()));
+    }
     plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), door));
     if scheduler {
         let options = atoll_podscheduler::Options::default();

@@ -14,6 +14,8 @@ use crate::views;
 
 /// Group of Atoll's own kinds.
 pub const ATOLL: &str = "atoll.dev";
+/// Group of what nodes and Pods use, where somebody measures that.
+pub const METRICS: &str = "metrics.k8s.io";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Profile {
@@ -166,4 +168,30 @@ fn workspaces() -> Row {
         managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
         custom: None,
     }
+}
+
+/// What is measured: `nodes` and `pods` of the group for that, which nobody keeps.
+pub fn measured() -> [Row; 2] {
+    let row = |resource: &str, kind: &str, namespaced: bool| Row {
+        group: METRICS.into(),
+        version: "v1beta1".into(),
+        resource: resource.into(),
+        singular: String::new(),
+        kind: kind.into(),
+        namespaced,
+        verbs: vec!["get".into(), "list".into()],
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: String::new(),
+        subresources: Vec::new(),
+        type_id: None,
+        view: None,
+        strategy: strategy::builtin(METRICS, resource),
+        defaults: atoll_defaults::of(METRICS, "v1beta1", kind),
+        checks: atoll_validation::of(METRICS, resource),
+        warnings: warnings::of(METRICS, resource),
+        managed: Kind::new(format!("{METRICS}/v1beta1"), kind, None),
+        custom: None,
+    };
+    [row("nodes", "NodeMetrics", false), row("pods", "PodMetrics", true)]
 }

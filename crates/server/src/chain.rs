@@ -135,11 +135,12 @@ where
     if info.is_malformed {
         let known = info.is_resource
             && !info.path.starts_with("//")
-            && server.registry.catalog.has_group_version(&info.group, &info.version);
+            && (server.registry.catalog.has_group_version(&info.group, &info.version)
+                || server.measured(info).is_some());
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
     let _place = server.inflight.enter(info, &user)?;
-    let shelves = server.shelves.seen(conditions.as_deref());
+    let shelves = server.shelves.seen(conditions.as_deref(), server.usage.is_some());
     let is_hidden = conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version));
     if info.is_resource && is_hidden {
         return match shelves.has_group(&info.group) {

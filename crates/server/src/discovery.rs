@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_meta::Status;
+use atoll_registry::catalog::METRICS;
 use atoll_registry::definitions::{self, Definition, compare_versions};
 use atoll_registry::{Row, SharedRow};
 use aws_lc_rs::digest;
@@ -176,8 +177,10 @@ fn groups(rows: &[SharedRow]) -> Vec<Group<'_>> {
         }
     }
     let is_custom = |group: &Group<'_>| group.versions.iter().any(|version| version.rows[0].custom.is_some());
+    // What somebody else serves comes last.
+    let origin = |group: &Group<'_>| (group.name == METRICS, is_custom(group));
     groups.sort_by(|one, other| {
-        let by_origin = is_custom(one).cmp(&is_custom(other));
+        let by_origin = origin(one).cmp(&origin(other));
         by_origin.then_with(|| if is_custom(one) { one.name.cmp(other.name) } else { Ordering::Equal })
     });
     for group in groups.iter_mut().filter(|group| is_custom(group)) {

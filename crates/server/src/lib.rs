@@ -37,6 +37,7 @@ mod respond;
 mod shelves;
 mod snapshot;
 pub mod trace;
+pub mod usage;
 mod verbs;
 mod version;
 pub mod weather;
@@ -63,6 +64,7 @@ pub use workspace::resolve;
 use crate::connect::kubelets::Kubelets;
 use crate::inflight::InFlight;
 use crate::metrics::Metrics;
+use crate::usage::Usage;
 
 /// Largest request body, as upstream.
 pub const MAX_BODY: usize = 3 << 20;
@@ -112,6 +114,8 @@ pub struct Server {
     pub advertised: String,
     /// What the program around it serves besides.
     pub pages: Vec<Arc<dyn Page>>,
+    /// Who knows what nodes and Pods use, if anybody does.
+    pub usage: Option<Arc<dyn Usage>>,
     inflight: InFlight,
     shelves: Arc<Shelves>,
     /// Turns true when the server is about to stop.
@@ -140,6 +144,7 @@ impl Server {
         Server {
             shelves,
             pages: Vec::new(),
+            usage: None,
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             tokens: None,

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use atoll_registry::catalog::{self, METRICS};
 use atoll_registry::{Catalog, SharedRow};
 
 use crate::weather::{Conditions, GroupVersion};
@@ -14,11 +15,20 @@ const SELECTIONS: usize = 16;
 pub struct Shelves {
     rows: Vec<SharedRow>,
     whole: Arc<Shelf>,
+    /// What there is besides where somebody measures what is used.
+    measured: [SharedRow; 2],
     /// By what is left out, lately used ones last.
     parts: Mutex<Vec<Part>>,
 }
 
-type Part = (Arc<[GroupVersion]>, Arc<Shelf>);
+type Part = (Selected, Arc<Shelf>);
+
+/// Which part of all there is.
+#[derive(Clone, PartialEq, Eq)]
+struct Selected {
+    hidden: Arc<[GroupVersion]>,
+    is_measured: bool,
+}
 
 /// What discovery and OpenAPI say.
 pub(crate) struct Shelf {
@@ -30,20 +40,27 @@ pub(crate) struct Shelf {
 impl Shelves {
     pub fn new(catalog: &Catalog) -> Self {
         let rows = catalog.rows().to_vec();
-        Shelves { whole: Arc::new(Shelf::new(&rows, &[])), rows, parts: Mutex::default() }
+        let measured = catalog::measured().map(Arc::new);
+        Shelves { whole: Arc::new(Shelf::new(&rows, &[])), rows, measured, parts: Mutex::default() }
     }
 
-    /// What is there for somebody in such weather.
-    pub(crate) fn seen(&self, conditions: Option<&Conditions>) -> Arc<Shelf> {
-        let Some(conditions) = conditions.filter(|conditions| !conditions.hidden.is_empty()) else {
+    /// What is there for somebody in such weather, where usage is measured or is not.
+    pub(crate) fn seen(&self, conditions: Option<&Conditions>, is_measured: bool) -> Arc<Shelf> {
+        let hidden = conditions.map(|conditions| conditions.hidden.clone()).unwrap_or_default();
+        if hidden.is_empty() && !is_measured {
             return self.whole.clone();
-        };
-        let hidden = &conditions.hidden;
+        }
+        let selected = Selected { hidden, is_measured };
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = parts.iter().position(|(known, _)| known == hidden);
+        let known = parts.iter().position(|(known, _)| *known == selected);
         let found = match known {
             Some(position) => parts.remove(position),
-            None => (hidden.clone(), Arc::new(Shelf::new(&self.rows, hidden))),
+            None => {
+                let measured = self.measured.iter().filter(|_| is_measured);
+                let rows: Vec<SharedRow> = self.rows.iter().chain(measured).cloned().collect();
+                let shelf = Arc::new(Shelf::new(&rows, &selected.hidden));
+                (selected, shelf)
+            }
         };
         if parts.len() == SELECTIONS {
             parts.remove(0);
@@ -60,9 +77,11 @@ impl Shelf {
             !hidden.iter().any(|(group, version)| *group == row.group && *version == row.version)
         };
         let rows: Vec<SharedRow> = rows.iter().filter(shown).cloned().collect();
+        // Of what is measured the server itself has no description, as others have it from elsewhere.
+        let documented = rows.iter().filter(|row| row.group != METRICS).cloned().collect();
         Shelf {
             discovery: discovery::Shelf::new(rows.clone(), hidden),
-            openapi: openapi::Shelf::new(rows.clone(), hidden),
+            openapi: openapi::Shelf::new(documented, hidden),
             rows,
         }
     }

@@ -8,7 +8,7 @@ mod escalation;
 mod eviction;
 mod gate;
 mod get;
-mod list;
+pub(crate) mod list;
 pub(crate) mod patch;
 mod review;
 mod scale;
@@ -19,6 +19,7 @@ mod watch;
 use std::sync::Arc;
 
 use atoll_meta::{FieldError, FieldPath, Status, names};
+use atoll_registry::catalog::METRICS;
 use atoll_registry::{Place, Row};
 use http::{HeaderValue, Method, Response, header};
 use serde_json::Value;
@@ -29,7 +30,7 @@ use crate::chain::Call;
 use crate::connect::{self, Open};
 use crate::negotiate::{Form, Include, Output};
 use crate::request::RequestInfo;
-use crate::respond;
+use crate::{respond, usage};
 pub use gate::Gate;
 pub use patch::Warnings;
 
@@ -44,10 +45,14 @@ pub async fn dispatch(
     if call.method == Method::HEAD && info.subresource != "proxy" {
         return Err(Status::method_not_supported_generic());
     }
+    if let Some(measured) = server.measured(info) {
+        return Ok(respond::compress(usage::answer(server, &measured, &call)?, &call.headers));
+    }
     let workspace = call.workspace.scope();
     let Some(row) = server.registry.find(workspace, &info.group, &info.version, &info.resource) else {
         // A group that is served at all answers for all that is not in it.
-        return match server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
+        let is_measured = server.usage.is_some() && info.group == METRICS;
+        return match is_measured || server.registry.catalog.rows().iter().any(|row| row.group == info.group) {
             true => Err(Status::not_found_generic()),
             false => Ok(respond::not_found_page()),
         };
@@ -115,7 +120,7 @@ async fn act(
 }
 
 /// Whether this row is served under such a path and with this verb.
-fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
+pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Result<(), Status> {
     let misplaced = match row.namespaced {
         true => info.namespace.is_empty() && !info.name.is_empty(),
         false => info.in_namespace,

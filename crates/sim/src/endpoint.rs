@@ -2,6 +2,7 @@
 
 mod exec;
 mod logs;
+mod statistics;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use atoll_streams::port_forward;
 use atoll_streams::remote_command::{self, Options, Session};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -23,7 +25,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
+use self::statistics::{Statistics, asked_node};
+use crate::Admits;
 use crate::kubelet::{Kubelet, Running};
 
 /// Connections at once.
@@ -68,8 +73,8 @@ impl Asked {
     }
 }
 
-/// Answers at `listener` for as long as it is polled. Who may connect, `tls` decides.
-pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAcceptor) {
+/// Answers at `listener` for as long as it is polled. Who may connect, `tls` decides, and `admits` if there is one.
+pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAcceptor, admits: Option<Admits>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     // Its connections end with it.
     let mut connections = JoinSet::new();
@@ -77,9 +82,10 @@ pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccepto
         let Ok(place) = places.clone().acquire_owned().await else { return };
         while connections.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { continue };
-        let (kubelet, tls) = (kubelet.clone(), tls.clone());
+        let (kubelet, tls, admits) = (kubelet.clone(), tls.clone(), admits.clone());
         connections.spawn(async move {
-            if let Ok(Ok(stream)) = tokio::time::timeout(OPENING, tls.accept(stream)).await {
+            let opening = tokio::time::timeout(OPENING, opened(stream, &tls, admits.as_ref()));
+            if let Ok(Some(stream)) = opening.await {
                 let service = service_fn(|request| answer(kubelet.clone(), request));
                 let serving = http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -91,6 +97,23 @@ pub async fn serve(kubelet: Arc<Kubelet>, listener: TcpListener, tls: TlsAccepto
             drop(place);
         });
     }
+}
+
+/// A connection of somebody who may have one.
+async fn opened(
+    stream: TcpStream,
+    tls: &TlsAcceptor,
+    admits: Option<&Admits>,
+) -> Option<TlsStream<TcpStream>> {
+    let stream = tls.accept(stream).await.ok()?;
+    if let Some(admits) = admits {
+        let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let shown: Vec<_> = shown.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        if !admits(shown).await {
+            return None;
+        }
+    }
+    Some(stream)
 }
 
 /// The node of a pod does not answer: neither does this.
@@ -115,6 +138,20 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let (what, namespace, name, container) = match parts.as_slice() {
         ["healthz"] => return Ok(text(StatusCode::OK, "ok")),
+        ["stats", "summary"] | ["metrics", "resource"] => {
+            let uri = request.headers().get("x-forwarded-uri").and_then(|uri| uri.to_str().ok());
+            let Some(node) = uri.and_then(asked_node) else {
+                return Ok(text(
+                    StatusCode::NOT_FOUND,
+                    "ask through /api/v1/nodes/NAME/proxy of the server\n",
+                ));
+            };
+            let statistics = Statistics::of(&kubelet, node).ok_or(Silence)?;
+            return Ok(match parts[0] {
+                "stats" => typed(statistics.summary().to_string(), "application/json"),
+                _ => typed(statistics.resources(), "text/plain; version=0.0.4; charset=utf-8"),
+            });
+        }
         [what, namespace, name] => (*what, *namespace, *name, ""),
         // The uid of the pod may come before the container.
         [what, namespace, name, container] | [what, namespace, name, _, container] => {
@@ -210,6 +247,12 @@ fn pairs(query: &str) -> Vec<(String, String)> {
 fn text(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(Body::Whole(Some(Bytes::copy_from_slice(text.as_bytes()))));
     *response.status_mut() = status;
+    response
+}
+
+fn typed(text: String, content_type: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(Bytes::from(text))));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 

@@ -177,6 +177,16 @@ impl Faults {
         Ok(*last)
     }
 
+    /// There are these and no others; too many are as many as there may be.
+    pub fn replace(&self, mut faults: Vec<(u64, Fault)>) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.truncate(MOST);
+        *last = faults.iter().map(|(number, _)| *number).fold(*last, u64::max);
+        if self.now().faults != faults {
+            self.current.send_replace(Arc::new(FaultSet { faults }));
+        }
+    }
+
     /// Ends one; says whether there was such a one.
     pub fn remove(&self, number: u64) -> bool {
         let _alone = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::cluster::Cluster;
-use crate::node::{self, Health, LEASE_SECONDS, SIMULATED};
+use crate::node::{self, Health, LEASE_SECONDS};
 
 /// Nodes that are made or looked after together.
 const AT_ONCE: usize = 32;
@@ -24,11 +24,11 @@ pub async fn run(cluster: Arc<Cluster>) {
     nodes.synced().await;
     let known: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
     let (hearing, changed) = (known.clone(), Arc::new(tokio::sync::Notify::new()));
-    let calling = changed.clone();
+    let (calling, settings) = (changed.clone(), cluster.settings.clone());
     nodes.listen(move |change| {
         let mut known = hearing.lock().unwrap_or_else(PoisonError::into_inner);
         match &change.new {
-            Some(node) if object::annotation(node, SIMULATED).is_some() => {
+            Some(node) if settings.simulates(node) => {
                 let due = known.entry(change.key.name.to_string()).or_insert(0);
                 // Somebody says that it is not well, or its size has changed.
                 if !is_ready(node) {

@@ -14,7 +14,6 @@ use crate::addresses::{Addresses, loopback};
 use crate::cluster::Cluster;
 use crate::echo;
 use crate::faults::FaultSet;
-use crate::node::SIMULATED;
 use crate::pod::{Moment, Pod, Step, Surroundings};
 
 /// Pods whose status is written together.
@@ -29,13 +28,17 @@ pub struct Kubelet {
     nodes: Arc<Cache>,
     addresses: Mutex<Addresses>,
     running: Mutex<HashMap<Key, Arc<Running>>>,
+    /// What pods that are gone had used of the processors of their nodes.
+    spent: Mutex<HashMap<String, u64>>,
 }
 
 /// A pod that runs, or is about to.
 pub struct Running {
     pub key: Key,
     pub node: String,
-    uid: String,
+    pub uid: String,
+    /// When it came, in seconds since 1970.
+    pub came: i64,
     pub address: Option<Ipv4Addr>,
     pub pod: Mutex<Pod>,
     servers: Mutex<Servers>,
@@ -98,7 +101,7 @@ impl Kubelet {
     pub fn new(cluster: Arc<Cluster>) -> Kubelet {
         let (pods, nodes) = (cluster.informers.of(&resources::PODS), cluster.informers.of(&resources::NODES));
         let addresses = Mutex::new(Addresses::new(&cluster.settings.name));
-        Kubelet { cluster, pods, nodes, addresses, running: Mutex::default() }
+        Kubelet { cluster, pods, nodes, addresses, running: Mutex::default(), spent: Mutex::default() }
     }
 
     /// The pod of a name, if it runs here.
@@ -109,6 +112,29 @@ impl Kubelet {
     /// Whether a pod that was found still runs here.
     pub fn has(&self, running: &Arc<Running>) -> bool {
         self.all().get(&running.key).is_some_and(|known| Arc::ptr_eq(known, running))
+    }
+
+    /// All pods of a node, or of all nodes, in no order.
+    pub fn pods_of(&self, node: Option<&str>) -> Vec<Arc<Running>> {
+        let all = self.all();
+        all.values().filter(|running| node.is_none_or(|node| running.node == node)).cloned().collect()
+    }
+
+    /// The nodes that are simulated and answer.
+    pub fn nodes(&self) -> Vec<Arc<Value>> {
+        let mut nodes = self.nodes.all();
+        nodes.retain(|node| self.cluster.settings.simulates(node) && !self.is_cut_off(object::name(node)));
+        nodes
+    }
+
+    /// One of them.
+    pub fn node(&self, name: &str) -> Option<Arc<Value>> {
+        self.nodes.get(&Key::new("", "", name)).filter(|_| self.is_ours(name) && !self.is_cut_off(name))
+    }
+
+    /// What pods that are gone had used of the processors of a node.
+    pub fn spent(&self, node: &str) -> u64 {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).get(node).copied().unwrap_or(0)
     }
 
     /// Whether a node can neither hear nor be heard.
@@ -162,7 +188,11 @@ impl Kubelet {
         let faults = self.cluster.faults.now();
         let running = self.running(&key, &object, node);
         if faults.is_dead(node) {
-            running.pod().lose_power(self.cluster.now());
+            let now = self.cluster.now();
+            let mut pod = running.pod();
+            pod.lose_power(now);
+            pod.measure(&object, now);
+            drop(pod);
             running.stop_serving();
             return Ok(Next::Done);
         }
@@ -187,8 +217,10 @@ impl Kubelet {
             refuses: faults.is_full(node).then_some(FULL),
             crashes: &|image| faults.crashes(image),
         };
-        let mut pod = running.pod();
-        (pod.step(object, self.cluster.now(), &around), pod.is_serving())
+        let (mut pod, now) = (running.pod(), self.cluster.now());
+        let step = pod.step(object, now, &around);
+        pod.measure(object, now);
+        (step, pod.is_serving())
     }
 
     /// Writes what has become of a pod.
@@ -217,7 +249,7 @@ impl Kubelet {
 
     fn is_ours(&self, node: &str) -> bool {
         let node = self.nodes.get(&Key::new("", "", node));
-        node.is_some_and(|node| object::annotation(&node, SIMULATED).is_some())
+        node.is_some_and(|node| self.cluster.settings.simulates(&node))
     }
 
     /// The pod as it runs here; one of the same name that went before is let go.
@@ -230,6 +262,7 @@ impl Kubelet {
             key: key.clone(),
             node: node.into(),
             uid: object::uid(object).into(),
+            came: self.cluster.now().seconds,
             address: self.address(object),
             pod: Mutex::new(Pod::new(object, self.cluster.now())),
             servers: Mutex::default(),
@@ -249,6 +282,9 @@ impl Kubelet {
     fn forget(&self, key: &Key) {
         let Some(gone) = self.all().remove(key) else { return };
         gone.stop_serving();
+        let spent: u64 = gone.pod().spent(self.cluster.now());
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner).entry(gone.node.clone()).or_default() +=
+            spent;
         if let Some(address) = gone.address {
             self.cluster.ports.remove(address);
             self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(address);

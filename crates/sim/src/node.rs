@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Settings;
 use crate::pod::Moment;
 
-/// Nodes with this annotation are simulated, whoever made them.
+/// The annotation of nodes that are simulated, whoever made them: by whom.
 pub const SIMULATED: &str = "sim.atoll.dev/node";
 /// As long as a node is well without a word from it.
 pub const LEASE_SECONDS: i64 = 40;
@@ -34,7 +34,7 @@ pub fn object(settings: &Settings, position: usize) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: "true"}},
+        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: settings.mark}},
         "spec": {"providerID": format!("sim://{name}")},
     })
 }
@@ -67,8 +67,9 @@ pub fn status(node: &Value, settings: &Settings, health: Health, now: Moment) ->
     if new["allocatable"].get("cpu").is_none() {
         new["allocatable"] = new["capacity"].clone();
     }
+    let host = if settings.host.is_empty() { name } else { &settings.host };
     new["addresses"] =
-        json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
+        json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": host}]);
     if let Some(port) = health.kubelet_port {
         new["daemonEndpoints"] = json!({"kubeletEndpoint": {"Port": port}});
     }

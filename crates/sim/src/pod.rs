@@ -15,6 +15,7 @@ pub use self::container::Findings;
 use self::container::{Container, State};
 pub use self::log::Log;
 use crate::program::milliseconds;
+use crate::usage::Meter;
 
 /// Annotations of a pod that say what its probes find (`fail`) and how long its containers take to stop.
 const PROBES: [&str; 3] =
@@ -101,6 +102,31 @@ impl Pod {
 
     pub fn is_serving(&self) -> bool {
         self.containers.iter().any(Container::is_running)
+    }
+
+    /// Looks at what its containers use.
+    pub fn measure(&mut self, pod: &Value, now: Moment) {
+        for (containers, field) in [(&mut self.inits, "initContainers"), (&mut self.containers, "containers")]
+        {
+            let specs = pod["spec"][field].as_array().into_iter().flatten();
+            for (container, spec) in containers.iter_mut().zip(specs) {
+                container.measure(spec, pod, now);
+            }
+        }
+    }
+
+    /// What each container uses that runs: its name, since when, and what.
+    pub fn usage(&self) -> impl Iterator<Item = (&str, i64, &Meter)> {
+        self.inits.iter().chain(&self.containers).filter_map(|container| match container.state {
+            State::Running { at, .. } => Some((container.name.as_str(), at, &container.meter)),
+            _ => None,
+        })
+    }
+
+    /// What all of them have used of processors, in billionths of seconds.
+    pub fn spent(&self, now: Moment) -> u64 {
+        let all = self.inits.iter().chain(&self.containers);
+        all.map(|container| container.meter.spent(now.millis)).fold(0, u64::saturating_add)
     }
 
     /// The node has stopped and everything on it with it.

@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::node::SIMULATED;
+
+/// What nodes say that whoever simulates the cluster simulates.
+pub const MARK: &str = "true";
+
 /// The nodes of a cluster. All are alike but for their names and zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -20,9 +28,18 @@ pub struct Settings {
     pub zones: Vec<String>,
     /// How long a Pod takes to start.
     pub pod_start_delay: Duration,
+    /// What all of them are called by those who call them; if it is empty, each by its name, which only their own server understands.
+    pub host: String,
+    /// What the annotation of nodes says that are simulated here: several may be at work on one server.
+    pub mark: String,
 }
 
 impl Settings {
+    /// Whether a node is simulated here, whoever made it.
+    pub fn simulates(&self, node: &Value) -> bool {
+        object::annotation(node, SIMULATED) == Some(&self.mark)
+    }
+
     /// The name of the node at `position`, from 0.
     pub fn node(&self, position: usize) -> String {
         match self.name.as_str() {
@@ -48,6 +65,8 @@ impl Default for Settings {
             region: String::new(),
             zones: Vec::new(),
             pod_start_delay: Duration::from_millis(100),
+            host: String::new(),
+            mark: MARK.into(),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::fmt;
 pub use decode::decode;
 pub use encode::{Encoder, encode};
 pub use envelope::{Envelope, MAGIC, frame, open, seal, write_sealed};
-pub use varint::write_message;
+pub use varint::{write_bytes, write_message, write_number};
 
 /// Why bytes are not a message of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]

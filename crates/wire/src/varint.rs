@@ -109,6 +109,13 @@ pub fn write_tag(number: u32, wire: u64, out: &mut Vec<u8>) {
     write_varint(u64::from(number) << 3 | wire, out);
 }
 
+/// Writes a field that is a number.
+pub fn write_number(number: u32, value: u64, out: &mut Vec<u8>) {
+    write_tag(number, VARINT, out);
+    write_varint(value, out);
+}
+
+/// Writes a field that is bytes or text.
 pub fn write_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     write_tag(number, BYTES, out);
     write_varint(bytes.len() as u64, out);

@@ -51,6 +51,18 @@ pub struct SimOptions {
     #[arg(long, default_value = "50s", value_parser = duration, value_name = "DURATION")]
     pub node_monitor_grace_period: Duration,
 
+    /// How often autoscalers look at their metrics
+    #[arg(long, default_value = "15s", value_parser = duration, value_name = "DURATION")]
+    pub horizontal_pod_autoscaler_sync_period: Duration,
+
+    /// Say what nodes and Pods use, as a metrics server does; false where there shall be none
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
+    pub metrics_api: bool,
+
+    /// Make volumes for claims, by the class standard and others of the provisioner sim.atoll.dev; false where nobody shall
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
+    pub storage: bool,
+
     /// Assign Pods to nodes here; false where another scheduler does it
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOLEAN")]
     pub scheduler: bool,
@@ -102,6 +114,7 @@ impl NodeOptions {
             region: self.region.clone(),
             zones: self.zones.clone(),
             pod_start_delay: self.pod_start_delay,
+            ..atoll_sim::Settings::default()
         }
     }
 }
@@ -121,13 +134,17 @@ pub enum SimCommand {
         #[arg(long)]
         scheduler: bool,
 
+        /// Authority that has signed what the server shows to kubelets; without it, the one that the kubeconfig names
+        #[arg(long, value_name = "FILE")]
+        kubelet_client_ca: Option<PathBuf>,
+
         #[command(flatten)]
         log: LogOptions,
 
         #[command(flatten)]
         connection: Connection,
     },
-    /// Let something go wrong with a simulated cluster that runs, or end it
+    /// Let something go wrong with a simulated cluster that runs, or with simulated nodes, or end it
     #[command(subcommand)]
     Fault(FaultCommand),
 }

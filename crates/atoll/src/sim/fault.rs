@@ -1,14 +1,20 @@
 //! `atoll sim fault …`, at a cluster that runs.
 
+use atoll_meta::Status;
+use atoll_sim::Fault;
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::simulation::PATH;
+use super::nodes::ledger;
+use super::simulation::{PATH, shown};
 use crate::advice::Failure;
 use crate::client::{Client, Problem};
 use crate::command::{Connection, FaultCommand};
 use crate::kubeconfig::Kubeconfig;
 use crate::output::{self, Format};
+
+/// How often something is written that others are faster than.
+const ATTEMPTS: usize = 5;
 
 pub async fn run(command: FaultCommand) -> Result<(), String> {
     match command {
@@ -58,11 +64,63 @@ async fn call(
         context.server = control;
     }
     let client = Client::new(&context)?;
-    client.call(method, path, body).await.map_err(|problem| match problem {
-        Problem::Elsewhere(_) => {
-            let what = format!("{} is no simulated cluster", client.origin);
-            Failure::new(what, "choose one with --context").into()
+    match client.call(method.clone(), path, body).await {
+        Err(Problem::Elsewhere(_)) => {
+            let number = path.strip_prefix(PATH).unwrap_or_default().trim_matches('/');
+            at_nodes(&client, &method, number, body).await
         }
-        problem => problem.into(),
-    })
+        answer => answer.map_err(Into::into),
+    }
+}
+
+/// The same where only nodes are simulated: their server keeps what goes wrong for them.
+async fn at_nodes(
+    client: &Client,
+    method: &Method,
+    number: &str,
+    body: Option<&Value>,
+) -> Result<Value, String> {
+    let collection = format!("{}{}", client.base, ledger::COLLECTION);
+    let place = format!("{collection}/{}", ledger::NAME);
+    for _ in 0..ATTEMPTS {
+        let mut kept = match client.call(Method::GET, &place, None).await {
+            Err(Problem::Refused(status)) if status.reason() == "NotFound" => {
+                let what = format!("{} is no simulated cluster and has no simulated nodes", client.origin);
+                return Err(Failure::new(what, "choose one with --context").into());
+            }
+            answer => answer.map_err(String::from)?,
+        };
+        let mut faults = ledger::read(&kept);
+        let answer = match (method, body) {
+            (&Method::GET, _) => {
+                let all = faults.iter().map(|(number, fault)| shown(*number, fault));
+                return Ok(json!({ "faults": all.collect::<Vec<_>>() }));
+            }
+            (_, Some(body)) => {
+                let fault = Fault::from_json(body)?;
+                if let Some(objection) = ledger::objection(&fault) {
+                    return Err(objection);
+                }
+                let next = faults.last().map_or(1, |(last, _)| last + 1);
+                faults.push((next, fault.clone()));
+                shown(next, &fault)
+            }
+            (_, None) => {
+                let before = faults.len();
+                faults.retain(|(known, _)| !number.is_empty() && known.to_string() != number);
+                if !number.is_empty() && faults.len() == before {
+                    return Err(Problem::Refused(Status::not_found("", "faults", number)).into());
+                }
+                json!({ "removed": before - faults.len() })
+            }
+        };
+        ledger::write(&mut kept, &faults);
+        match client.call(Method::PUT, &place, Some(&kept)).await {
+            Ok(_) => return Ok(answer),
+            // Somebody was faster.
+            Err(Problem::Refused(status)) if status.reason() == "Conflict" => {}
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Err("others change what goes wrong all the time; try again".into())
 }

@@ -38,8 +38,10 @@ pub async fn connected(authority: &Authority, now: OffsetDateTime) -> Result<(Ku
     let mut kubelets = Kubelets::new(Some(identity), Some(trusted)).map_err(|error| words(&error))?;
     kubelets.address_types = vec!["InternalIP".into()];
     let ports = Arc::<Ports>::default();
-    kubelets.dialer = Box::new(Here { pods: ports.clone() });
     let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let listener = TcpListener::bind(SocketAddr::new(home, 0)).await.map_err(|error| words(&error))?;
+    let kubelet = listener.local_addr().map_err(|error| words(&error))?;
+    kubelets.dialer = Box::new(Here { kubelet, pods: ports.clone() });
     let serving = authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let only = OnlyServer { certificate, provider: provider.clone() };
@@ -52,19 +54,21 @@ pub async fn connected(authority: &Authority, now: OffsetDateTime) -> Result<(Ku
             serving.key_der().map_err(|error| words(&error))?,
         )
         .map_err(|error| words(&error))?;
-    let listener = TcpListener::bind(SocketAddr::new(home, 0)).await.map_err(|error| words(&error))?;
-    Ok((kubelets, Door { listener, tls: TlsAcceptor::from(Arc::new(config)), ports }))
+    let (tls, measurements) = (TlsAcceptor::from(Arc::new(config)), Arc::default());
+    Ok((kubelets, Door { listener, tls, admits: None, ports, measurements }))
 }
 
 /// Nodes and Pods are on this machine, and nothing else is meant.
 struct Here {
+    kubelet: SocketAddr,
     pods: Arc<Ports>,
 }
 
 impl Here {
     fn place(&self, host: &str, port: u16) -> Option<SocketAddr> {
         match host.parse().ok()? {
-            Ipv4Addr::LOCALHOST => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+            // Whatever else listens on this machine is no part of the cluster.
+            Ipv4Addr::LOCALHOST => Some(self.kubelet).filter(|kubelet| kubelet.port() == port),
             pod => self.pods.find(pod, port),
         }
     }
@@ -79,11 +83,12 @@ impl Dialer for Here {
         })
     }
 
-    /// Pods have addresses of a network of their own.
+    /// Pods have addresses of a network of their own, and nodes have this machine's.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let is_pod = host.parse::<Ipv4Addr>().is_ok_and(|address| address.octets()[0] == 10);
-            if is_pod { Ok(()) } else { Err("address not allowed".into()) }
+            let host = host.parse::<Ipv4Addr>();
+            let is_ours = host.is_ok_and(|host| host.octets()[0] == 10 || host == Ipv4Addr::LOCALHOST);
+            if is_ours { Ok(()) } else { Err("address not allowed".into()) }
         })
     }
 }

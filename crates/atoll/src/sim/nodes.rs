@@ -1,16 +1,41 @@
 //! `atoll sim nodes`: simulated nodes for any cluster or workspace.
+//!
+//! ```text
+//!   API server ─┬─ watch: what goes wrong (ledger) ──► Faults ──► nodes, and the way to the server (trouble)
+//!               └─ logs, exec, port-forward ──► Door: who is it (certificate), may it (SubjectAccessReview)
+//! ```
 
+mod door;
+pub mod ledger;
+mod trouble;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
-use atoll_informer::{Clock, Informers, SystemClock, World};
+use atoll_informer::{Clock, Informers, World};
+use atoll_sim::Faults;
 
+use self::trouble::{Troubled, TroubledClock};
+use super::Place;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::process::{quoted_path, stop_signal};
 
-pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Connection) -> Result<(), String> {
+/// What is asked for besides the nodes.
+pub struct Options {
+    /// Whether Pods are assigned to them here.
+    pub scheduler: bool,
+    /// Who must have signed what API servers show to kubelets, if it is not who the kubeconfig names.
+    pub client_authority: Option<PathBuf>,
+}
+
+pub async fn run(
+    nodes: atoll_sim::Settings,
+    options: Options,
+    connection: &Connection,
+) -> Result<(), String> {
     let config = Kubeconfig::load(connection)?;
     let context = config.context()?;
     let endpoint = Endpoint {
@@ -22,6 +47,13 @@ pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Conne
     };
     let client = Client::new(Arc::new(Https::new(&endpoint)?));
     client.get("/version").await.map_err(|status| status.message().to_string())?;
+    let faults = Arc::<Faults>::default();
+    let place = Place::new(None)?;
+    let trusted = match &options.client_authority {
+        Some(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        None => endpoint.authority_pem.clone(),
+    };
+    let door = door::open(&place.directory, &trusted, client.clone()).await?;
     println!(
         "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
         nodes.nodes,
@@ -29,9 +61,11 @@ pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Conne
         quoted_path(config.path()),
         config.context_name()
     );
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    // Only what nodes do suffers; who tells them what goes wrong does not.
+    let suffering = Client::new(Arc::new(Troubled::new(Https::new(&endpoint)?, faults.clone())));
+    let clock: Arc<dyn Clock> = Arc::new(TroubledClock { faults: faults.clone() });
     let scheduling = async {
-        match scheduler {
+        match options.scheduler {
             true => {
                 let informers = Informers::new(World::one(client.clone()));
                 atoll_podscheduler::run(informers, clock.clone(), atoll_podscheduler::Options::default())
@@ -40,11 +74,11 @@ pub async fn run(nodes: atoll_sim::Settings, scheduler: bool, connection: &Conne
             false => std::future::pending().await,
         }
     };
-    // Nobody there could reach kubelets here, so they do not listen.
-    let simulated = atoll_sim::run(client.clone(), nodes, Arc::default(), clock.clone(), None);
+    let simulated = atoll_sim::run(suffering, nodes, faults.clone(), clock.clone(), Some(door));
     tokio::select! {
         () = simulated => Err("the server is gone".into()),
         () = scheduling => Err("the server is gone".into()),
+        () = ledger::follow(&client, &faults) => Err("the server is gone".into()),
         stopped = stop_signal() => stopped,
     }
 }

@@ -129,7 +129,8 @@ impl Simulation {
     }
 }
 
-fn shown(id: u64, fault: &Fault) -> Value {
+/// A fault as it is answered.
+pub fn shown(id: u64, fault: &Fault) -> Value {
     let mut shown = fault.to_json();
     shown["id"] = id.into();
     shown["description"] = fault.to_string().into();

@@ -3,11 +3,14 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
+mod elsewhere;
 mod faults;
 mod grain;
 mod network;
 mod nodes;
 mod playground;
 mod running;
+mod storage;
 #[path = "../support/support.rs"]
 mod support;
+mod usage;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Moment;
 use super::probe::Probe;
 use crate::program::{self, Program};
+use crate::usage::{Meter, Usage};
 
 const FIRST_BACKOFF: u64 = 10_000;
 const LAST_BACKOFF: u64 = 300_000;
@@ -50,6 +51,8 @@ pub struct Container {
     liveness: Option<Probe>,
     /// What it has said, with times.
     pub log: super::log::Log,
+    /// What it uses.
+    pub meter: Meter,
 }
 
 /// What the probes of a pod find just now.
@@ -75,6 +78,15 @@ impl Container {
             readiness: None,
             liveness: None,
             log: super::log::Log::default(),
+            meter: Meter::default(),
+        }
+    }
+
+    /// Looks at what it uses: nothing unless it runs.
+    pub fn measure(&mut self, spec: &Value, pod: &Value, now: Moment) {
+        let usage = if self.is_running() { Usage::of_container(spec, pod) } else { Usage::default() };
+        if usage != self.meter.usage {
+            self.meter.set(usage, now.millis);
         }
     }
 

@@ -1,0 +1,134 @@
+//! Where the kubelets of nodes listen that belong to a server elsewhere. Whoever calls shows a certificate, and the server is asked
+//! whether its holder may: as real kubelets do.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_authn::authority::Authority;
+use atoll_authn::certificate;
+use atoll_client::Client;
+use atoll_sim::Door;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::json;
+use time::OffsetDateTime;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+/// Nobody renews the certificate; it is new with every start.
+const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
+
+/// `trusted` has signed what callers show.
+pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<Door, String> {
+    let words = |error: &dyn std::fmt::Display| format!("kubelets cannot be called: {error}");
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(trusted) {
+        roots.add(certificate.map_err(|error| words(&error))?).map_err(|error| words(&error))?;
+    }
+    let (now, home) = (OffsetDateTime::now_utc(), Ipv4Addr::LOCALHOST.into());
+    let authority = Authority::open(directory, now).map_err(|error| words(&error))?;
+    let serving = authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| words(&error))?
+        .with_client_cert_verifier(verifier.build().map_err(|error| words(&error))?)
+        .with_single_cert(
+            vec![serving.certificate_der().map_err(|error| words(&error))?],
+            serving.key_der().map_err(|error| words(&error))?,
+        )
+        .map_err(|error| words(&error))?;
+    let listener = TcpListener::bind((home, 0)).await.map_err(|error| words(&error))?;
+    Ok(Door {
+        listener,
+        tls: TlsAcceptor::from(Arc::new(config)),
+        admits: Some(Arc::new(move |shown| {
+            let client = client.clone();
+            Box::pin(async move { may(&client, &shown).await })
+        })),
+        ports: Arc::default(),
+        measurements: Arc::default(),
+    })
+}
+
+/// Whether the holder of a certificate may do with nodes what only their server does.
+async fn may(client: &Client, shown: &[CertificateDer<'static>]) -> bool {
+    let holder = shown.first().and_then(|first| certificate::holder(first).ok().flatten());
+    let Some(holder) = holder else { return false };
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": holder.user.name,
+            "groups": holder.user.groups,
+            "resourceAttributes": {"verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy"},
+        },
+    });
+    match client.create(REVIEWS, &review).await {
+        Ok(answer) => answer["status"]["allowed"] == true,
+        Err(status) => {
+            tracing::warn!(%status, user = holder.user.name, "nobody says whether somebody may call kubelets");
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Full};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A server that lets in only who is called so, and remembers whom it was asked about.
+    struct Doorkeeper {
+        admitted: &'static str,
+        asked: Mutex<Vec<Value>>,
+    }
+
+    impl Transport for Doorkeeper {
+        fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            Box::pin(async move {
+                let review: Value = serde_json::from_slice(request.body())?;
+                let allowed = review["spec"]["user"] == self.admitted;
+                self.asked.lock().unwrap().push(review["spec"].clone());
+                let answer = Full::from(json!({"status": {"allowed": allowed}}).to_string());
+                Ok(Response::new(answer.map_err(BoxError::from).boxed_unsync()))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn only_who_may_use_nodes_comes_in() {
+        let (directory, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let now = OffsetDateTime::now_utc();
+        let authority = Authority::open(server.path(), now).unwrap();
+        let keeper = Arc::new(Doorkeeper { admitted: "server", asked: Mutex::default() });
+        let client = Client::new(keeper.clone());
+        let door = open(directory.path(), authority.certificate_pem.as_bytes(), client).await.unwrap();
+        let admits = door.admits.unwrap();
+        for (name, expected) in [("server", true), ("stranger", false)] {
+            let shown = authority.client(name, "some", now, LIFETIME).unwrap();
+            assert_eq!(admits(vec![shown.certificate_der().unwrap()]).await, expected, "{name}");
+        }
+        assert!(!admits(Vec::new()).await, "nobody");
+        assert!(!admits(vec![CertificateDer::from(vec![1, 2, 3])]).await, "nonsense");
+        let asked = keeper.asked.lock().unwrap();
+        let expected =
+            json!({"verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy"});
+        assert_eq!((asked.len(), &asked[0]["resourceAttributes"]), (2, &expected));
+        assert!(asked[0]["groups"].to_string().contains("some"));
+    }
+}

@@ -1,0 +1,103 @@
+//! What goes wrong with simulated nodes of a server that is none of ours: kept there in a ConfigMap, so that whoever may write it can
+//! let things go wrong from anywhere, and end them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_client::{Client, WatchEvent};
+use atoll_meta::object;
+use atoll_sim::{Fault, Faults};
+use serde_json::{Map, Value, json};
+
+pub const COLLECTION: &str = "/api/v1/namespaces/kube-system/configmaps";
+pub const NAME: &str = "atoll-sim-faults";
+/// How soon the server is asked again after it did not answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// An empty one.
+pub fn empty() -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": NAME }, "data": {} })
+}
+
+/// The faults in it by their numbers, in order; what cannot be read is none.
+pub fn read(ledger: &Value) -> Vec<(u64, Fault)> {
+    let read = |(number, text): (&String, &Value)| {
+        let fault = serde_json::from_str(text.as_str()?).ok()?;
+        Some((number.parse().ok()?, Fault::from_json(&fault).ok()?))
+    };
+    let mut faults: Vec<(u64, Fault)> =
+        ledger["data"].as_object().into_iter().flatten().filter_map(read).collect();
+    faults.sort_by_key(|(number, _)| *number);
+    faults
+}
+
+/// Writes faults into it.
+pub fn write(ledger: &mut Value, faults: &[(u64, Fault)]) {
+    let lines = faults.iter().map(|(number, fault)| (number.to_string(), fault.to_json().to_string().into()));
+    ledger["data"] = Value::Object(lines.collect::<Map<String, Value>>());
+}
+
+/// Why nodes alone cannot suffer something.
+pub fn objection(fault: &Fault) -> Option<String> {
+    match fault {
+        Fault::PartitionClients | Fault::MissingApi { .. } => Some(format!(
+            "{fault}: only a whole simulated cluster can suffer that, and this server is another's; simulated nodes know slow, \
+             lossy, partition --nodes, crash-loop, full-node, dead-node, dead-cluster and clock-skew"
+        )),
+        _ => None,
+    }
+}
+
+/// Lets happen what it says, for as long as it is polled.
+pub async fn follow(client: &Client, faults: &Arc<Faults>) {
+    loop {
+        match client.get(&format!("{COLLECTION}/{NAME}")).await {
+            Ok(ledger) => {
+                faults.replace(read(&ledger));
+                watch(client, faults, object::resource_version(&ledger)).await;
+            }
+            Err(status) if status.reason() == "NotFound" => {
+                faults.clear();
+                // It shows that there is somebody who reads it.
+                if client.create(COLLECTION, &empty()).await.is_ok() {
+                    continue;
+                }
+            }
+            Err(status) => tracing::debug!(%status, "nobody says what goes wrong; asking again"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn watch(client: &Client, faults: &Arc<Faults>, since: &str) {
+    let path = format!(
+        "{COLLECTION}?watch=true&fieldSelector=metadata.name%3D{NAME}&resourceVersion={since}&allowWatchBookmarks=true"
+    );
+    let Ok(mut events) = client.watch(&path).await else { return };
+    while let Some(event) = events.next().await {
+        match event {
+            WatchEvent::Added(ledger) | WatchEvent::Modified(ledger) => faults.replace(read(&ledger)),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Deleted(_) | WatchEvent::Error(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let faults =
+            vec![(2, Fault::DeadNode { node: "n".into() }), (10, Fault::CrashLoop { image: "bad:*".into() })];
+        let mut ledger = empty();
+        write(&mut ledger, &faults);
+        assert_eq!(read(&ledger), faults);
+        ledger["data"]["x"] = "{}".into();
+        ledger["data"]["3"] = "nonsense".into();
+        assert_eq!(read(&ledger), faults, "what others have written is left out");
+        assert!(objection(&faults[0].1).is_none());
+        assert!(objection(&Fault::PartitionClients).is_some());
+    }
+}

@@ -1,0 +1,111 @@
+//! Claims get volumes as they do in a cloud.
+
+use serde_json::{Value, json};
+
+use crate::running::Cluster;
+use crate::support::access::Access;
+use crate::support::eventually;
+
+const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+
+fn claim(name: &str, class: Option<&str>) -> Value {
+    let mut claim = json!({
+        "metadata": { "name": name },
+        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+    });
+    if let Some(class) = class {
+        claim["spec"]["storageClassName"] = class.into();
+    }
+    claim
+}
+
+async fn phase(admin: &Access, name: &str) -> String {
+    let found = admin.get(&format!("{CLAIMS}/{name}")).await.json();
+    found["status"]["phase"].as_str().unwrap_or_default().into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stateful_set_gets_its_volumes_and_they_go_with_their_claims() {
+    let cluster = Cluster::start(&["--nodes=2", "--zones=a,b"]);
+    let admin = cluster.admin();
+    eventually("there is a class", async || admin.get(&format!("{CLASSES}/standard")).await.status == 200)
+        .await;
+    let labels = json!({ "app": "db" });
+    let set = json!({
+        "metadata": { "name": "db" },
+        "spec": {
+            "replicas": 2, "serviceName": "db", "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": {
+                "containers": [{
+                    "name": "db", "image": "db:1", "volumeMounts": [{ "name": "data", "mountPath": "/data" }],
+                }],
+            } },
+            "volumeClaimTemplates": [claim("data", None)],
+        },
+    });
+    admin.post(SETS, set).await.expect(201);
+    eventually("both are ready", async || {
+        admin.get(&format!("{SETS}/db")).await.expect(200)["status"]["readyReplicas"] == 2
+    })
+    .await;
+    for name in ["data-db-0", "data-db-1"] {
+        let claim = admin.get(&format!("{CLAIMS}/{name}")).await.expect(200);
+        assert_eq!(
+            (&claim["status"]["phase"], &claim["spec"]["storageClassName"]),
+            (&json!("Bound"), &json!("standard"))
+        );
+        let annotations = &claim["metadata"]["annotations"];
+        assert_eq!(annotations["volume.kubernetes.io/storage-provisioner"], "sim.atoll.dev");
+        let volume = claim["spec"]["volumeName"].as_str().unwrap();
+        assert_eq!(volume, format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap()));
+        let volume = admin.get(&format!("{VOLUMES}/{volume}")).await.expect(200);
+        assert_eq!(volume["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"], "sim.atoll.dev");
+        let node = annotations["volume.kubernetes.io/selected-node"].as_str().unwrap();
+        let node = admin.get(&format!("/api/v1/nodes/{node}")).await.expect(200);
+        let zone = &node["metadata"]["labels"]["topology.kubernetes.io/zone"];
+        let terms = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
+        assert_eq!(terms[0]["matchExpressions"][0]["values"], json!([zone]));
+    }
+    admin.delete(&format!("{SETS}/db")).await.expect(200);
+    for name in ["data-db-0", "data-db-1"] {
+        admin.delete(&format!("{CLAIMS}/{name}")).await.expect(200);
+    }
+    eventually("no volume is left", async || admin.get(VOLUMES).await.expect(200)["items"] == json!([]))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn classes_say_when_a_volume_is_made_and_what_becomes_of_it() {
+    let cluster = Cluster::start(&["--nodes=1"]);
+    let admin = cluster.admin();
+    let class = json!({
+        "metadata": { "name": "soon" }, "provisioner": "sim.atoll.dev",
+        "volumeBindingMode": "Immediate", "reclaimPolicy": "Retain",
+    });
+    admin.post(CLASSES, class).await.expect(201);
+    eventually("there is a class", async || admin.get(&format!("{CLASSES}/standard")).await.status == 200)
+        .await;
+    admin.post(CLAIMS, claim("later", Some("standard"))).await.expect(201);
+    admin.post(CLAIMS, claim("now", Some("soon"))).await.expect(201);
+    eventually("one is bound", async || phase(&admin, "now").await == "Bound").await;
+    eventually("the other waits", async || phase(&admin, "later").await == "Pending").await;
+    let pod = json!({
+        "metadata": { "name": "first" },
+        "spec": {
+            "containers": [{ "name": "main", "image": "one:1" }],
+            "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "later" } }],
+        },
+    });
+    admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
+    eventually("somebody needs it", async || phase(&admin, "later").await == "Bound").await;
+    let volume = admin.get(&format!("{CLAIMS}/now")).await.expect(200)["spec"]["volumeName"].clone();
+    admin.delete(&format!("{CLAIMS}/now")).await.expect(200);
+    eventually("it is kept", async || {
+        let volume = admin.get(&format!("{VOLUMES}/{}", volume.as_str().unwrap())).await.expect(200);
+        volume["status"]["phase"] == "Released"
+    })
+    .await;
+}

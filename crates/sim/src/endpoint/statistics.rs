@@ -1,0 +1,244 @@
+//! What a node and its pods use, as kubelets tell it: to programs, and to those who collect figures.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use atoll_meta::quantity::Quantity;
+use atoll_meta::time;
+use serde_json::{Value, json};
+
+use crate::kubelet::{Kubelet, Running};
+use crate::pod::Moment;
+use crate::usage::Usage;
+
+/// What somebody uses now, and has used of processors.
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    usage: Usage,
+    spent: u64,
+}
+
+/// A container that runs.
+struct Part {
+    name: String,
+    began: i64,
+    figures: Figures,
+}
+
+/// One pod, with those of its containers that run.
+struct Whole {
+    running: Arc<Running>,
+    parts: Vec<Part>,
+    figures: Figures,
+}
+
+/// A node that answers, and what is on it, in order.
+pub struct Statistics {
+    name: String,
+    node: Arc<Value>,
+    pods: Vec<Whole>,
+    figures: Figures,
+    now: Moment,
+}
+
+impl Statistics {
+    pub fn of(kubelet: &Kubelet, name: &str) -> Option<Statistics> {
+        let (node, now) = (kubelet.node(name)?, kubelet.now());
+        let mut figures = Figures { usage: Usage::of_node(&node), spent: kubelet.spent(name) };
+        let mut pods = Vec::new();
+        for running in kubelet.pods_of(Some(name)) {
+            let mut sum = Figures::default();
+            let pod = running.pod();
+            let parts: Vec<Part> = pod
+                .usage()
+                .map(|(name, began, meter)| {
+                    sum.usage += meter.usage;
+                    let figures = Figures { usage: meter.usage, spent: meter.spent(now.millis) };
+                    Part { name: name.into(), began, figures }
+                })
+                .collect();
+            sum.spent = pod.spent(now);
+            drop(pod);
+            figures.usage += sum.usage;
+            figures.spent = figures.spent.saturating_add(sum.spent);
+            if !parts.is_empty() {
+                pods.push(Whole { running, parts, figures: sum });
+            }
+        }
+        pods.sort_by(|one, other| one.running.key.cmp(&other.running.key));
+        Some(Statistics { name: name.into(), node, pods, figures, now })
+    }
+
+    /// As at `/stats/summary`.
+    pub fn summary(&self) -> Value {
+        let at = time::format(self.now.seconds);
+        let filled = |figures: Figures, room: Option<u64>| {
+            let Usage { nanocores, bytes } = figures.usage;
+            let processors = json!({
+                "time": at, "usageNanoCores": nanocores, "usageCoreNanoSeconds": figures.spent,
+            });
+            let mut memory = json!({
+                "time": at, "usageBytes": bytes, "workingSetBytes": bytes, "rssBytes": bytes,
+                "pageFaults": 0, "majorPageFaults": 0,
+            });
+            if let Some(room) = room {
+                memory["availableBytes"] = room.saturating_sub(bytes).into();
+            }
+            (processors, memory)
+        };
+        let containers = |whole: &Whole| -> Vec<Value> {
+            let each = whole.parts.iter().map(|part| {
+                let (cpu, memory) = filled(part.figures, None);
+                json!({
+                    "name": part.name, "startTime": time::format(part.began), "cpu": cpu, "memory": memory,
+                })
+            });
+            each.collect()
+        };
+        let pods = self.pods.iter().map(|whole| {
+            let (cpu, memory) = filled(whole.figures, None);
+            let Running { key, uid, came, .. } = &*whole.running;
+            json!({
+                "podRef": {"name": &*key.name, "namespace": &*key.namespace, "uid": uid},
+                "startTime": time::format(*came),
+                "containers": containers(whole),
+                "cpu": cpu,
+                "memory": memory,
+            })
+        });
+        let pods: Vec<Value> = pods.collect();
+        let room = self.node["status"]["capacity"]["memory"].as_str();
+        let room =
+            room.and_then(|text| Quantity::parse(text).ok()).map(|room| room.units().max(0).cast_unsigned());
+        let (cpu, memory) = filled(self.figures, room);
+        let began = &self.node["metadata"]["creationTimestamp"];
+        json!({
+            "node": {"nodeName": self.name, "startTime": began, "cpu": cpu, "memory": memory},
+            "pods": pods,
+        })
+    }
+
+    /// As at `/metrics/resource`.
+    pub fn resources(&self) -> String {
+        let mut out = String::new();
+        let at = self.now.seconds.saturating_mul(1000);
+        let seconds = |figures: Figures| figures.spent as f64 / 1e9;
+        let bytes = |figures: Figures| figures.usage.bytes as f64;
+        let of_pod = |whole: &Whole| {
+            format!("namespace=\"{}\",pod=\"{}\"", whole.running.key.namespace, whole.running.key.name)
+        };
+        let parts = || {
+            let each = self.pods.iter().flat_map(|whole| whole.parts.iter().map(move |part| (whole, part)));
+            each.map(|(whole, part)| (format!("container=\"{}\",{}", part.name, of_pod(whole)), part))
+        };
+        let pods = || self.pods.iter().map(|whole| (of_pod(whole), whole.figures));
+        let node = || std::iter::once((String::new(), self.figures));
+        let mut family =
+            |name: &str, kind: &str, help: &str, samples: Vec<(String, f64)>, at: Option<i64>| {
+                if samples.is_empty() {
+                    return;
+                }
+                // Nothing that is written to a string fails.
+                let _ = writeln!(out, "# HELP {name} [STABLE] {help}\n# TYPE {name} {kind}");
+                for (labels, value) in samples {
+                    let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+                    let at = at.map(|at| format!(" {at}")).unwrap_or_default();
+                    let _ = writeln!(out, "{name}{labels} {value}{at}");
+                }
+            };
+        for (name, kind, help, samples, at) in [
+            (
+                "container_cpu_usage_seconds_total",
+                "counter",
+                "Cumulative cpu time consumed by the container in core-seconds",
+                parts().map(|(labels, part)| (labels, seconds(part.figures))).collect(),
+                Some(at),
+            ),
+            (
+                "container_memory_working_set_bytes",
+                "gauge",
+                "Current working set of the container in bytes",
+                parts().map(|(labels, part)| (labels, bytes(part.figures))).collect(),
+                Some(at),
+            ),
+            (
+                "container_start_time_seconds",
+                "gauge",
+                "Start time of the container since unix epoch in seconds",
+                parts().map(|(labels, part)| (labels, part.began as f64)).collect(),
+                None,
+            ),
+            (
+                "node_cpu_usage_seconds_total",
+                "counter",
+                "Cumulative cpu time consumed by the node in core-seconds",
+                node().map(|(labels, figures)| (labels, seconds(figures))).collect(),
+                Some(at),
+            ),
+            (
+                "node_memory_working_set_bytes",
+                "gauge",
+                "Current working set of the node in bytes",
+                node().map(|(labels, figures)| (labels, bytes(figures))).collect(),
+                Some(at),
+            ),
+            (
+                "pod_cpu_usage_seconds_total",
+                "counter",
+                "Cumulative cpu time consumed by the pod in core-seconds",
+                pods().map(|(labels, figures)| (labels, seconds(figures))).collect(),
+                Some(at),
+            ),
+            (
+                "pod_memory_working_set_bytes",
+                "gauge",
+                "Current working set of the pod in bytes",
+                pods().map(|(labels, figures)| (labels, bytes(figures))).collect(),
+                Some(at),
+            ),
+            (
+                "resource_scrape_error",
+                "gauge",
+                "1 if there was an error while getting container metrics, 0 otherwise",
+                vec![(String::new(), 0.0)],
+                None,
+            ),
+        ] {
+            family(name, kind, help, samples, at);
+        }
+        out
+    }
+}
+
+/// Which node is asked, where all listen in one place: API servers say what they were asked themselves, as in
+/// `/api/v1/nodes/NAME/proxy/stats/summary`.
+pub fn asked_node(uri: &str) -> Option<&str> {
+    let mut segments = uri.split('/').skip_while(|segment| *segment != "nodes").skip(1);
+    let name = segments.next()?;
+    // A scheme and a port may be around it.
+    let plain = match name.split(':').collect::<Vec<_>>()[..] {
+        [name] | [name, _] | [_, name, _] => name,
+        _ => return None,
+    };
+    (segments.next() == Some("proxy")).then_some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_says_which_node_is_asked() {
+        for (uri, expected) in [
+            ("/api/v1/nodes/east-node-1/proxy/stats/summary", Some("east-node-1")),
+            ("/clusters/root/api/v1/nodes/n/proxy/metrics/resource", Some("n")),
+            ("/api/v1/nodes/https:n:10250/proxy/stats/summary", Some("n")),
+            ("/api/v1/nodes/n:10250/proxy/", Some("n")),
+            ("/api/v1/nodes/n", None),
+            ("/stats/summary", None),
+            ("", None),
+        ] {
+            assert_eq!(asked_node(uri), expected, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Which claims want a volume of this provisioner, and what such a volume is.
+
+use atoll_meta::object;
+use serde_json::{Value, json};
+
+/// What classes call this provisioner.
+pub const PROVISIONER: &str = "sim.atoll.dev";
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+const WANTED_OF: &str = "volume.kubernetes.io/storage-provisioner";
+const MADE_BY: &str = "pv.kubernetes.io/provisioned-by";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// What a claim wants.
+#[derive(Debug, PartialEq)]
+pub enum Wish<'a> {
+    /// It has a volume, or waits for somebody or something else.
+    Nothing,
+    /// One of a class.
+    Anywhere(&'a Value),
+    /// One that this node can use.
+    At(&'a Value, &'a str),
+}
+
+/// Looks at a claim and its class.
+pub fn wish<'a>(claim: &'a Value, class: Option<&'a Value>) -> Wish<'a> {
+    let is_ours = object::annotation(claim, WANTED_OF) == Some(PROVISIONER);
+    let has_volume = claim["spec"]["volumeName"].as_str().is_some_and(|name| !name.is_empty());
+    let class = class.filter(|class| class["provisioner"] == PROVISIONER);
+    let Some(class) = class.filter(|_| is_ours && !has_volume && !object::is_being_deleted(claim)) else {
+        return Wish::Nothing;
+    };
+    match (class["volumeBindingMode"] == "WaitForFirstConsumer", object::annotation(claim, SELECTED_NODE)) {
+        (true, None) => Wish::Nothing,
+        (true, Some(node)) => Wish::At(class, node),
+        (false, _) => Wish::Anywhere(class),
+    }
+}
+
+/// The volume for a claim. Like a disk of a cloud it can be used in the zone of the node that it was made for.
+pub fn made(claim: &Value, class: &Value, node: Option<&Value>) -> Value {
+    let uid = object::uid(claim);
+    let mut spec = json!({
+        "accessModes": claim["spec"]["accessModes"],
+        "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
+        "claimRef": {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": object::namespace(claim),
+            "name": object::name(claim),
+            "uid": uid,
+            "resourceVersion": object::resource_version(claim),
+        },
+        "csi": {
+            "driver": PROVISIONER,
+            "volumeHandle": format!("pvc-{uid}"),
+            "volumeAttributes": {"storage.kubernetes.io/csiProvisionerIdentity": PROVISIONER},
+        },
+        "persistentVolumeReclaimPolicy": class["reclaimPolicy"].as_str().unwrap_or("Delete"),
+        "storageClassName": object::name(class),
+        "volumeMode": claim["spec"]["volumeMode"].as_str().unwrap_or("Filesystem"),
+    });
+    if let Some(options) = class.get("mountOptions") {
+        spec["mountOptions"] = options.clone();
+    }
+    if let Some(zone) = node.and_then(|node| object::label(node, ZONE)) {
+        let term = json!({"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]});
+        spec["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [term]}});
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": format!("pvc-{uid}"), "annotations": {MADE_BY: PROVISIONER}},
+        "spec": spec,
+    })
+}
+
+/// Whether nobody needs a volume any longer that was made here.
+pub fn is_done_with(volume: &Value) -> bool {
+    object::annotation(volume, MADE_BY) == Some(PROVISIONER)
+        && volume["status"]["phase"] == "Released"
+        && volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+        && !object::is_being_deleted(volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(annotations: Value) -> Value {
+        json!({
+            "metadata": {
+                "name": "data", "namespace": "default", "uid": "u", "resourceVersion": "7",
+                "annotations": annotations,
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+                "storageClassName": "standard",
+            },
+        })
+    }
+
+    fn class(mode: &str) -> Value {
+        json!({"metadata": {"name": "standard"}, "provisioner": PROVISIONER, "volumeBindingMode": mode})
+    }
+
+    #[test]
+    fn claims_wait_until_all_is_said() {
+        let (later, now) = (class("WaitForFirstConsumer"), class("Immediate"));
+        let asked = json!({WANTED_OF: PROVISIONER});
+        let placed = json!({WANTED_OF: PROVISIONER, SELECTED_NODE: "n"});
+        for (annotations, class, expected) in [
+            (json!({}), Some(&now), Wish::Nothing),
+            (json!({WANTED_OF: "other"}), Some(&now), Wish::Nothing),
+            (asked.clone(), None, Wish::Nothing),
+            (asked.clone(), Some(&now), Wish::Anywhere(&now)),
+            (asked, Some(&later), Wish::Nothing),
+            (placed, Some(&later), Wish::At(&later, "n")),
+        ] {
+            assert_eq!(wish(&claim(annotations.clone()), class), expected, "{annotations}");
+        }
+        let mut bound = claim(json!({WANTED_OF: PROVISIONER}));
+        bound["spec"]["volumeName"] = "v".into();
+        assert_eq!(wish(&bound, Some(&now)), Wish::Nothing);
+    }
+
+    #[test]
+    fn a_volume_belongs_to_its_claim_and_its_zone() {
+        let node = json!({"metadata": {"name": "n", "labels": {ZONE: "a"}}});
+        let mut volume = made(&claim(json!({})), &class("Immediate"), Some(&node));
+        assert_eq!(object::name(&volume), "pvc-u");
+        assert_eq!(volume["spec"]["claimRef"]["uid"], "u");
+        assert_eq!(volume["spec"]["capacity"], json!({"storage": "1Gi"}));
+        assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+        assert!(volume["spec"]["nodeAffinity"].to_string().contains(r#""values":["a"]"#));
+        assert!(!is_done_with(&volume));
+        volume["status"] = json!({"phase": "Released"});
+        assert!(is_done_with(&volume));
+        volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain".into();
+        assert!(!is_done_with(&volume));
+    }
+}

@@ -1,0 +1,161 @@
+//! What containers use: as annotations of their pod say, or else a share of what they ask for.
+
+use std::ops::AddAssign;
+
+use atoll_meta::object;
+use atoll_meta::quantity::Quantity;
+use serde_json::Value;
+
+/// Says what each container of a pod uses, or a node besides its pods: `cpu=250m,memory=64Mi`. `cpu=80%` is a share of what is
+/// asked for, and `proxy/cpu=10m` is meant for one container only.
+const USAGE: &str = "sim.atoll.dev/usage";
+/// The same as KWOK has it.
+const OF_KWOK: [&str; 2] = ["kwok.x-k8s.io/usage-cpu", "kwok.x-k8s.io/usage-memory"];
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
+/// What is used of what is asked for, in hundredths, unless something else is said.
+const SHARE: u64 = 50;
+/// What a container uses that asks for nothing, as amounts of the resources.
+const LEAST: [u64; 2] = [1_000_000, 1 << 20];
+
+/// Of processors, in billionths, and of memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub nanocores: u64,
+    pub bytes: u64,
+}
+
+impl Usage {
+    /// What a container that runs uses.
+    pub fn of_container(container: &Value, pod: &Value) -> Usage {
+        let name = container["name"].as_str().unwrap_or_default();
+        let own = object::annotation(pod, USAGE).unwrap_or_default();
+        let [nanocores, bytes] = [0, 1].map(|place| {
+            let resource = RESOURCES[place];
+            let asked = amount(resource, container["resources"]["requests"][resource].as_str());
+            let read = |text: &str| match text.strip_suffix('%') {
+                Some(share) => share.trim().parse().ok().map(|share| part(asked.unwrap_or(0), share)),
+                None => amount(resource, Some(text)),
+            };
+            said(own, name, resource)
+                .and_then(read)
+                .or_else(|| object::annotation(pod, OF_KWOK[place]).and_then(read))
+                .or_else(|| asked.map(|asked| part(asked, SHARE)))
+                .unwrap_or(LEAST[place])
+        });
+        Usage { nanocores, bytes }
+    }
+
+    /// What a node uses besides its pods.
+    pub fn of_node(node: &Value) -> Usage {
+        let own = object::annotation(node, USAGE).unwrap_or_default();
+        let of = |resource: &str| amount(resource, said(own, "", resource)).unwrap_or(0);
+        Usage { nanocores: of("cpu"), bytes: of("memory") }
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.nanocores = self.nanocores.saturating_add(other.nanocores);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// What a text says of a resource: for the container if it does, for all otherwise.
+fn said<'a>(text: &'a str, container: &str, resource: &str) -> Option<&'a str> {
+    let mut for_all = None;
+    for (whose, amount) in text.split(',').filter_map(|entry| entry.split_once('=')) {
+        match whose.trim().split_once('/') {
+            Some((name, of)) if name == container && of == resource => return Some(amount.trim()),
+            None if whose.trim() == resource => for_all = Some(amount.trim()),
+            _ => {}
+        }
+    }
+    for_all
+}
+
+/// A quantity as an amount of its resource.
+fn amount(resource: &str, text: Option<&str>) -> Option<u64> {
+    let quantity = Quantity::parse(text?).ok()?;
+    match resource {
+        "cpu" => u64::try_from(quantity.millis()).ok()?.checked_mul(1_000_000),
+        _ => u64::try_from(quantity.units()).ok(),
+    }
+}
+
+fn part(whole: u64, hundredths: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(hundredths) / 100).unwrap_or(u64::MAX)
+}
+
+/// What is used now, and what has been used up to now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meter {
+    pub usage: Usage,
+    /// Since when, in milliseconds.
+    since: u64,
+    /// Billionths of seconds of one processor, until then.
+    spent: u64,
+}
+
+impl Meter {
+    /// From now on so much is used.
+    pub fn set(&mut self, usage: Usage, now: u64) {
+        self.spent = self.spent(now);
+        self.since = now;
+        self.usage = usage;
+    }
+
+    /// How many billionths of seconds of one processor have been used.
+    pub fn spent(&self, now: u64) -> u64 {
+        let lately = u128::from(self.usage.nanocores) * u128::from(now.saturating_sub(self.since)) / 1000;
+        self.spent.saturating_add(u64::try_from(lately).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const MEBI: u64 = 1 << 20;
+
+    #[test]
+    fn annotations_say_what_containers_use() {
+        let container = json!({"name": "main", "resources": {"requests": {"cpu": "200m", "memory": "64Mi"}}});
+        let (millis, kwok) = (1_000_000, ("kwok.x-k8s.io/usage-cpu", "kwok.x-k8s.io/usage-memory"));
+        for (annotations, cpu, memory) in [
+            (json!({}), 100 * millis, 32 * MEBI),
+            (json!({USAGE: "cpu=250m,memory=1Gi"}), 250 * millis, 1024 * MEBI),
+            (json!({USAGE: "cpu = 150%"}), 300 * millis, 32 * MEBI),
+            (json!({USAGE: "cpu=1,main/cpu=2,other/cpu=3"}), 2000 * millis, 32 * MEBI),
+            (json!({USAGE: "other/cpu=3"}), 100 * millis, 32 * MEBI),
+            (json!({USAGE: "cpu=much,memory"}), 100 * millis, 32 * MEBI),
+            (json!({USAGE: "cpu=-1"}), 100 * millis, 32 * MEBI),
+            (json!({USAGE: "cpu=0,memory=0"}), 0, 0),
+            (json!({kwok.0: "1", kwok.1: "5Mi"}), 1000 * millis, 5 * MEBI),
+            (json!({kwok.0: "1", USAGE: "cpu=2"}), 2000 * millis, 32 * MEBI),
+        ] {
+            let pod = json!({"metadata": {"annotations": annotations}});
+            let found = Usage::of_container(&container, &pod);
+            assert_eq!(found, Usage { nanocores: cpu, bytes: memory }, "{annotations}");
+        }
+        let modest = Usage::of_container(&json!({"name": "main"}), &json!({}));
+        assert_eq!(modest, Usage { nanocores: millis, bytes: MEBI });
+        let node = json!({"metadata": {"annotations": {USAGE: "cpu=50m,memory=300Mi"}}});
+        assert_eq!(Usage::of_node(&node), Usage { nanocores: 50 * millis, bytes: 300 * MEBI });
+        assert_eq!(Usage::of_node(&json!({})), Usage::default());
+    }
+
+    #[test]
+    fn what_was_used_adds_up_and_never_falls() {
+        let cores = |count: u64| Usage { nanocores: count * 1_000_000_000, bytes: 0 };
+        let mut meter = Meter::default();
+        meter.set(cores(2), 1000);
+        assert_eq!(meter.spent(2500), 3_000_000_000);
+        meter.set(cores(0), 2500);
+        assert_eq!(meter.spent(60_000), 3_000_000_000);
+        meter.set(cores(1), 60_000);
+        assert_eq!(meter.spent(61_000), 4_000_000_000);
+        assert_eq!(meter.spent(0), 3_000_000_000, "whoever looks too early");
+    }
+}
