@@ -14,11 +14,12 @@ use crate::process::Process;
 /// A token of user `admin` in `system:masters`, the same that `upstream/serve` accepts.
 pub const TOKEN: &str = "admin-token";
 
-/// A running `atoll start`. Dropping it stops it and removes its data.
+/// A running `atoll start` or `atoll sim`. Dropping it stops it and removes its data.
 pub struct Atoll {
     // Before the directory: dropped first, so nothing writes there any more when it is removed.
     process: Process,
     directory: TempDir,
+    command: &'static str,
     arguments: Vec<OsString>,
     url: String,
 }
@@ -31,13 +32,22 @@ impl Atoll {
 
     /// With more arguments of `atoll start`.
     pub fn start_with<A: Into<OsString> + Clone>(arguments: &[A]) -> Atoll {
+        Atoll::run("start", arguments)
+    }
+
+    /// A simulated cluster, with more arguments of `atoll sim`.
+    pub fn simulate<A: Into<OsString> + Clone>(arguments: &[A]) -> Atoll {
+        Atoll::run("sim", arguments)
+    }
+
+    fn run<A: Into<OsString> + Clone>(command: &'static str, arguments: &[A]) -> Atoll {
         let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary directory: {error}"));
         let tokens = directory.path().join("tokens.csv");
         let line = format!("{TOKEN},admin,admin,system:masters\n");
         std::fs::write(&tokens, line).unwrap_or_else(|error| panic!("{}: {error}", tokens.display()));
-        let arguments = arguments.iter().cloned().map(Into::into).collect();
-        let (process, url) = launch(directory.path(), "127.0.0.1:0", &arguments);
-        Atoll { process, directory, arguments, url }
+        let arguments: Vec<OsString> = arguments.iter().cloned().map(Into::into).collect();
+        let (process, url) = launch(command, directory.path(), "127.0.0.1:0", &arguments);
+        Atoll { process, directory, command, arguments, url }
     }
 
     /// `https://127.0.0.1:PORT`. Stays the same when the server is restarted.
@@ -84,15 +94,15 @@ impl Atoll {
     pub fn restart(&mut self) {
         self.stop();
         let address = self.url.trim_start_matches("https://").to_string();
-        let (process, url) = launch(self.directory.path(), &address, &self.arguments);
+        let (process, url) = launch(self.command, self.directory.path(), &address, &self.arguments);
         (self.process, self.url) = (process, url);
     }
 }
 
 /// Runs the binary in `directory` until it says that it is ready.
-fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> (Process, String) {
+fn launch(name: &str, directory: &Path, listen: &str, arguments: &[OsString]) -> (Process, String) {
     let mut command = Command::new(binary());
-    command.arg("start").arg("--data-dir").arg(directory.join("data"));
+    command.arg(name).arg("--data-dir").arg(directory.join("data"));
     command.arg("--token-auth-file").arg(directory.join("tokens.csv"));
     command.args(["--listen", listen]).args(arguments);
     match Process::start(&mut command) {
@@ -102,6 +112,23 @@ fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> (Process
             (process, url)
         }
         Err(end) => panic!("atoll did not start ({}): {}", end.status, end.complaint),
+    }
+}
+
+/// A running `atoll sim nodes`: simulated nodes at a server or in a workspace. Dropping it stops it.
+pub struct SimulatedNodes {
+    _process: Process,
+}
+
+impl SimulatedNodes {
+    /// Where the current context of a kubeconfig says, with more arguments.
+    pub fn start(kubeconfig: &Path, arguments: &[&str]) -> SimulatedNodes {
+        let mut command = Command::new(binary());
+        command.args(["sim", "nodes", "--kubeconfig"]).arg(kubeconfig).args(arguments);
+        match Process::start(&mut command) {
+            Ok((process, _)) => SimulatedNodes { _process: process },
+            Err(end) => panic!("atoll sim nodes did not start ({}): {}", end.status, end.complaint),
+        }
     }
 }
 
