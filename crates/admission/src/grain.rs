@@ -1,18 +1,24 @@
-//! Where the pods of an object are made is settled when it is created, by its namespace: here, one by one, or where the
-//! object is placed, as a whole. Afterwards nothing changes that.
+//! Where the pods of an object are made is settled when it is created: here, one by one, or where the object is placed, as a
+//! whole. What a controller makes for another object goes with that one; else its namespace decides, or its workspace, or
+//! how the server was started. Afterwards nothing changes that.
 
-use atoll_meta::{Status, object};
+use atoll_meta::{FieldError, FieldPath, Status, object};
+use atoll_registry::catalog::ATOLL;
+use atoll_store::Key;
 use serde_json::Value;
 
+use crate::request::Found;
 use crate::{Operation, Plugin, Request};
 
 /// The label of a namespace, and the annotation of what was created in it.
 const GRAIN: &str = "atoll.dev/grain";
 const POD: &str = "pod";
+const GRAINS: [&str; 2] = ["object", POD];
 
 /// What makes pods, and what is about pods.
-const CONCERNED: [(&str, &str); 11] = [
+const CONCERNED: [(&str, &str); 12] = [
     ("", "persistentvolumeclaims"),
+    ("", "persistentvolumes"),
     ("", "replicationcontrollers"),
     ("", "services"),
     ("apps", "daemonsets"),
@@ -25,7 +31,14 @@ const CONCERNED: [(&str, &str); 11] = [
     ("policy", "poddisruptionbudgets"),
 ];
 
-/// Knows what a namespace means that says nothing.
+/// Whose controllers make some of these: group, kind and resource.
+const OWNERS: [(&str, &str, &str); 3] = [
+    ("apps", "Deployment", "deployments"),
+    ("apps", "StatefulSet", "statefulsets"),
+    ("batch", "CronJob", "cronjobs"),
+];
+
+/// Knows what is meant where nobody says anything.
 pub struct Grain {
     pub pods_by_default: bool,
 }
@@ -34,16 +47,24 @@ impl Plugin for Grain {
     fn handles(&self, request: &Request<'_>) -> bool {
         matches!(request.operation, Operation::Create | Operation::Update)
             && request.subresource.is_empty()
-            && CONCERNED.contains(&(&*request.row.group, &*request.row.resource))
+            && (CONCERNED.contains(&(&*request.row.group, &*request.row.resource)) || is_namespace(request))
     }
 
     fn mutate(&self, request: &Request<'_>, object: &mut Value) -> Result<(), Status> {
+        if is_namespace(request) {
+            return Ok(());
+        }
         let is_pod = match request.old {
             Some(old) => object::annotation(old, GRAIN) == Some(POD),
             None => {
-                let namespace = request.namespace_object();
-                let said = namespace.as_ref().and_then(|namespace| namespace.label(GRAIN));
-                said.map_or(self.pods_by_default, |said| said == POD)
+                let namespace = (!request.namespace.is_empty()).then(|| request.namespace_object()).flatten();
+                let workspace = workspace(request);
+                let said = Said {
+                    owner: owner(request, object)?,
+                    namespace: namespace.as_ref().and_then(|namespace| namespace.label(GRAIN)),
+                    workspace: workspace.as_ref().and_then(|workspace| workspace.field("spec.grain")),
+                };
+                said.is_pod(self.pods_by_default)
             }
         };
         match is_pod {
@@ -52,5 +73,83 @@ impl Plugin for Grain {
             false => {}
         }
         Ok(())
+    }
+
+    /// A namespace that says something says what is understood.
+    fn validate(&self, request: &Request<'_>, object: &Value) -> Result<(), Status> {
+        let said = object::label(object, GRAIN).filter(|_| is_namespace(request));
+        let before = request.old.and_then(|old| object::label(old, GRAIN));
+        match said.filter(|said| !GRAINS.contains(said) && before != Some(said)) {
+            None => Ok(()),
+            Some(said) => {
+                let path = FieldPath::new("metadata").child("labels").key(GRAIN);
+                let error = FieldError::not_supported(&path, said, &GRAINS);
+                Err(Status::invalid("", "Namespace", request.called(object), vec![error]))
+            }
+        }
+    }
+}
+
+fn is_namespace(request: &Request<'_>) -> bool {
+    request.is_about("", "namespaces", "")
+}
+
+/// The Workspace that the request is in. The root is none.
+fn workspace(request: &Request<'_>) -> Option<Found> {
+    let step = request.step?;
+    request.snapshot.get(&Key::object(ATOLL, "workspaces", &step.parent, "", &step.name)).map(Found)
+}
+
+/// What was settled for the object whose controller makes this one.
+fn owner(request: &Request<'_>, object: &Value) -> Result<Option<bool>, Status> {
+    let Some(owner) = object::controller_of(object) else { return Ok(None) };
+    let group = object::split_api_version(owner.api_version).map_or("", |(group, _)| group);
+    // Whoever makes a Pod here has it made here.
+    if (group, owner.kind) == ("", "Pod") {
+        return Ok(Some(true));
+    }
+    let resource = OWNERS.iter().find(|(of, kind, _)| (*of, *kind) == (group, owner.kind));
+    let Some((_, _, resource)) = resource else { return Ok(None) };
+    let Some(found) = request.find(group, resource, request.namespace, owner.name) else { return Ok(None) };
+    let found = found.parse()?;
+    let is_it = object::uid(&found) == owner.uid;
+    Ok(is_it.then(|| object::annotation(&found, GRAIN) == Some(POD)))
+}
+
+/// Who has a say.
+#[derive(Default)]
+struct Said<'a> {
+    owner: Option<bool>,
+    namespace: Option<&'a str>,
+    workspace: Option<&'a str>,
+}
+
+impl Said<'_> {
+    fn is_pod(&self, by_default: bool) -> bool {
+        let said = self.namespace.or(self.workspace).map(|said| said == POD);
+        self.owner.or(said).unwrap_or(by_default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_decides() {
+        let (object, pod) = (Some("object"), Some(POD));
+        for (owner, namespace, workspace, by_default, expected) in [
+            (None, None, None, false, false),
+            (None, None, None, true, true),
+            (None, None, pod, false, true),
+            (None, None, object, true, false),
+            (None, object, pod, true, false),
+            (None, pod, object, false, true),
+            (Some(true), object, object, false, true),
+            (Some(false), pod, pod, true, false),
+        ] {
+            let said = Said { owner, namespace, workspace };
+            assert_eq!(said.is_pod(by_default), expected, "{owner:?} {namespace:?} {workspace:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What is about to happen, as plugins see it.
 
 use atoll_authn::User;
-use atoll_authz::Target;
+use atoll_authz::{Step, Target};
 use atoll_meta::{Status, json, object};
 use atoll_registry::{DeleteOptions, Registry, Row};
 use atoll_store::Key;
@@ -35,6 +35,8 @@ pub struct Request<'a> {
     pub subresource: &'a str,
     /// Id of the workspace.
     pub workspace: &'a str,
+    /// From the one above into this workspace. Into the root there is none.
+    pub step: Option<&'a Step>,
     pub namespace: &'a str,
     /// Empty if it is yet to be generated.
     pub name: &'a str,
@@ -116,6 +118,11 @@ impl Found {
 
     pub fn label(&self, key: &str) -> Option<&str> {
         self.0.facts.label(key)
+    }
+
+    /// A selectable field that is not empty.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        Some(self.0.field(name)).filter(|value| !value.is_empty())
     }
 
     /// Whether the text occurs anywhere: quicker than parsing what has nothing of interest.

@@ -132,8 +132,8 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_DISABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAMES")]
     pub disable_admission_plugins: Vec<String>,
 
-    /// Where pods are made in namespaces without the label atoll.dev/grain: in clusters, of objects that are placed there,
-    /// or here, one by one
+    /// Where pods are made in namespaces without the label atoll.dev/grain, in workspaces that do not say: in clusters, of
+    /// objects that are placed there, or here, one by one
     #[arg(long, env = "ATOLL_GRAIN", default_value = "object")]
     pub grain: Grain,
     #[command(flatten)]
@@ -201,6 +201,16 @@ pub enum Grain {
     Pod,
 }
 
+impl Grain {
+    /// As objects say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Grain::Object => "object",
+            Grain::Pod => "pod",
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ProfileName {
     Full,
@@ -234,6 +244,10 @@ pub enum WorkspaceCommand {
         /// Switch to it at once
         #[arg(long)]
         r#use: bool,
+        /// Where pods are made of what is created in it: in clusters, of objects that are placed there, or right there, one
+        /// by one
+        #[arg(long)]
+        grain: Option<Grain>,
         #[command(flatten)]
         shown: Shown,
         #[command(flatten)]

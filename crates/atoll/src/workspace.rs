@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use self::session::{ROOT, Session, WORKSPACES, encoded};
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
-use crate::command::{Connection, WorkspaceCommand};
+use crate::command::{Connection, Grain, WorkspaceCommand};
 use crate::output::{self, Format, Shown};
 use crate::process;
 use crate::style::Paint;
@@ -23,8 +23,8 @@ pub fn run(command: WorkspaceCommand) -> Result<(), String> {
     process::ask(async {
         let outcome: Result<(), Failure> = async {
             match command {
-                WorkspaceCommand::Create { name, r#use, shown, connection } => {
-                    create(&name, r#use, shown, &connection).await
+                WorkspaceCommand::Create { name, r#use, grain, shown, connection } => {
+                    create(&name, grain, r#use, shown, &connection).await
                 }
                 WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
                 WorkspaceCommand::List { shown, connection } => list(shown, &connection).await,
@@ -41,10 +41,19 @@ pub fn run(command: WorkspaceCommand) -> Result<(), String> {
     })
 }
 
-async fn create(name: &str, enter: bool, shown: Shown, connection: &Connection) -> Result<(), Failure> {
+async fn create(
+    name: &str,
+    grain: Option<Grain>,
+    enter: bool,
+    shown: Shown,
+    connection: &Connection,
+) -> Result<(), Failure> {
     let mut session = Session::open(connection)?;
-    let workspace =
+    let mut workspace =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
+    if let Some(grain) = grain {
+        workspace["spec"] = json!({ "grain": grain.name() });
+    }
     let created = match session.call(Method::POST, &session.current, WORKSPACES, Some(&workspace)).await {
         Ok(created) => created,
         Err(problem) => return Err(not_created(&session, name, problem).await),

@@ -7,6 +7,7 @@
 mod fill;
 mod hints;
 mod reconcile;
+mod topology;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::context::{Acts, Context};
 use crate::service_pods::{self, Triggers};
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME};
 use reconcile::{MANAGER, Observed};
+use topology::{Topologies, ZONE};
 
 /// Services that are worked on together.
 const AT_ONCE: usize = 5;
@@ -31,6 +33,7 @@ pub async fn run(context: Context) {
         slices: informers.of(&resources::ENDPOINT_SLICES),
         by_service: informers.of(&resources::ENDPOINT_SLICES).index(by_service),
         triggers: Triggers::default(),
+        topologies: Topologies::default(),
         recorder: context.events.recorder("endpoint-slice-controller"),
         context: context.clone(),
     });
@@ -50,6 +53,17 @@ pub async fn run(context: Context) {
     controller.slices.listen({
         let queue = queue.clone();
         move |change| services_of(change).into_iter().for_each(|key| queue.add(key))
+    });
+    controller.nodes.listen({
+        let (queue, controller) = (queue.clone(), controller.clone());
+        move |change| {
+            if is_elsewhere(change) {
+                let workspace = &change.key.workspace;
+                let overloaded =
+                    controller.topologies.overloaded(workspace, || controller.nodes.list(workspace, ""));
+                overloaded.into_iter().for_each(|key| queue.add(key));
+            }
+        }
     });
     queue
         .work("endpoint slices", AT_ONCE, move |key| {
@@ -80,6 +94,12 @@ fn services_of(change: &Change) -> Vec<Key> {
     names.into_iter().filter(|name| !name.is_empty()).map(|name| change.key.beside(name)).collect()
 }
 
+/// Whether zones may have more or fewer processors than before.
+fn is_elsewhere(change: &Change) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return true };
+    topology::is_ready(old) != topology::is_ready(new) || object::label(old, ZONE) != object::label(new, ZONE)
+}
+
 struct Controller {
     services: Arc<Cache>,
     pods: Arc<Cache>,
@@ -87,6 +107,7 @@ struct Controller {
     slices: Arc<Cache>,
     by_service: usize,
     triggers: Triggers,
+    topologies: Topologies,
     recorder: Recorder,
     context: Context,
 }
@@ -95,6 +116,7 @@ impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
         let Some(service) = self.services.get(key) else {
             self.triggers.forget(key);
+            self.topologies.forget(key);
             return Ok(Next::Done);
         };
         if !service_pods::has_selector(&service) || !self.context.acts_on(&service) {
@@ -110,9 +132,20 @@ impl Controller {
             node: &|name| self.nodes.get(&key.in_workspace(name)),
             // Pods that are placed one by one run on nodes of clusters far away.
             knows_nodes: self.context.acts == Acts::Everywhere,
+            shares: &|| topology::shares(&self.nodes.list(&key.workspace, "")),
             trigger: self.triggers.since_last(key, &service, &pods).as_deref(),
         });
-        let complaint = match slices::write(&self.context, &self.slices, key, "Service", &plan.writes).await {
+        let written = slices::write(&self.context, &self.slices, key, "Service", &plan.writes).await;
+        for (family, outcome) in plan.topologies {
+            if let Some(remark) = self.topologies.note(key, &family, outcome) {
+                let kind = &resources::SERVICES;
+                match remark.warning {
+                    true => self.recorder.warning(kind, &service, remark.reason, remark.message),
+                    false => self.recorder.normal(kind, &service, remark.reason, remark.message),
+                }
+            }
+        }
+        let complaint = match written {
             Ok(()) => match reconcile::complaint(&plan.homeless, &service) {
                 None => return Ok(Next::Done),
                 Some(complaint) => Status::plain_internal(complaint),

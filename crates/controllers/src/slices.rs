@@ -37,7 +37,6 @@ impl Writes {
 
 /// A new slice under the name of an old one.
 pub fn in_place_of(old: &Value, mut slice: Value) -> Value {
-    object::remove_metadata(&mut slice, "generateName");
     object::set_name(&mut slice, object::name(old));
     object::set_resource_version(&mut slice, object::resource_version(old));
     if let Some(workspace) = object::annotation(old, WORKSPACE) {

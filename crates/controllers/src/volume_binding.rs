@@ -8,6 +8,9 @@
 //! ```
 //!
 //! Volumes are made, and deleted, by provisioners; here they are only asked to, by annotations on claims.
+//!
+//! A volume has no namespace. Where only some namespaces have their pods made here, it is looked after from when one of their
+//! claims could use it; those that are nobody's here are left to whoever places them.
 
 mod claims;
 mod fitting;
@@ -84,13 +87,17 @@ fn unbound(claim: &Value) -> Vec<String> {
 
 /// An index of pods by the claims they use.
 fn by_claim(pod: &Value) -> Vec<String> {
+    claims_of(pod).iter().map(Key::to_string).collect()
+}
+
+fn claims_of(pod: &Value) -> Vec<Key> {
     let key = Key::of(pod);
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let claims = volumes.filter_map(|volume| match volume.get("ephemeral") {
         Some(_) => Some(format!("{}-{}", key.name, volume["name"].as_str()?)),
         None => volume["persistentVolumeClaim"]["claimName"].as_str().map(String::from),
     });
-    claims.map(|claim| key.beside(&claim).to_string()).collect()
+    claims.map(|claim| key.beside(&claim)).collect()
 }
 
 struct Controller {
@@ -127,6 +134,14 @@ impl Controller {
         });
         let on_class = self.clone();
         self.classes.listen(move |change| on_class.wake(&change.key.workspace));
+        if self.context.acts == Acts::OnPodGrain {
+            let on_pod = self.clone();
+            self.pods.listen(move |change| {
+                if change.old.is_none() {
+                    claims_of(change.object()).into_iter().for_each(|claim| on_pod.claim_queue.add(claim));
+                }
+            });
+        }
     }
 
     fn wake(&self, workspace: &str) {
@@ -135,10 +150,25 @@ impl Controller {
         }
     }
 
+    /// Volumes that nobody has looked after may be wanted now.
+    fn offer(&self, workspace: &str) {
+        if self.context.acts == Acts::OnPodGrain {
+            let free = |volume: &&Arc<Value>| {
+                volume["spec"]["claimRef"].is_null() && volume["status"]["phase"] != "Available"
+            };
+            for volume in self.volumes.list(workspace, "").iter().filter(free) {
+                self.volume_queue.add(Key::of(volume));
+            }
+        }
+    }
+
     async fn sync_claim(&self, key: &Key) -> Result<Next, Status> {
-        let Some(claim) = self.claims.get(key).filter(|claim| self.context.acts_on(claim)) else {
+        let Some(claim) = self.claims.get(key).filter(|claim| self.serves(claim)) else {
             return Ok(Next::Done);
         };
+        if !unbound(&claim).is_empty() {
+            self.offer(&key.workspace);
+        }
         let waiting = self.pods.found(self.by_claim, &key.to_string());
         let waiting = waiting.iter().filter(|pod| {
             !pods::is_terminal(pod) && pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
@@ -218,7 +248,7 @@ impl Controller {
     async fn sync_volume(&self, key: &Key) -> Result<Next, Status> {
         let Some(volume) = self.volumes.get(key) else { return Ok(Next::Done) };
         let claim = self.claim_of(key, &volume).await?;
-        if !self.acts_on(&volume, claim.as_deref()) {
+        if !self.looks_after(&volume, claim.as_deref()) {
             return Ok(Next::Done);
         }
         match volumes::fate(&volume, claim.as_ref()) {
@@ -296,12 +326,30 @@ impl Controller {
         }
     }
 
-    /// Volumes are looked after for their claims.
-    fn acts_on(&self, volume: &Value, claim: Option<&Value>) -> bool {
+    /// Pods that were made here get their volumes here, whatever their namespace says.
+    fn serves(&self, claim: &Value) -> bool {
+        let is_used = || {
+            let pods = self.pods.found(self.by_claim, &Key::of(claim).to_string());
+            pods.iter().any(|pod| !pods::is_terminal(pod))
+        };
+        self.context.acts_on(claim) || is_used()
+    }
+
+    /// Volumes are looked after for their claims, and free ones for claims that wait.
+    fn looks_after(&self, volume: &Value, claim: Option<&Value>) -> bool {
         self.context.acts == Acts::Everywhere
-            || self.context.acts_on(volume)
-            || claim.is_some_and(|claim| self.context.acts_on(claim))
             || object::annotation(volume, BOUND_BY_CONTROLLER).is_some()
+            || match claim {
+                Some(claim) => self.serves(claim),
+                // Only who binds here knows the uid of the claim.
+                None if volume["spec"]["claimRef"]["uid"].is_string() => true,
+                None => self.context.acts_on(volume) || self.is_wanted(volume),
+            }
+    }
+
+    fn is_wanted(&self, volume: &Value) -> bool {
+        let waiting = || self.claims.found(self.unbound, &Key::of(volume).workspace);
+        volume["spec"]["claimRef"].is_null() && waiting().iter().any(|claim| self.serves(claim))
     }
 
     fn note(&self, claim: &Value, note: Note) {

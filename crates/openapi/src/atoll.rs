@@ -25,8 +25,18 @@ pub fn kinds() -> Vec<Kind> {
                 "allOf": [metadata],
             },
             "spec": {
-                "description": "What the workspace should be like. There is nothing to choose yet.",
+                "description": "What the workspace should be like.",
                 "type": "object",
+                "properties": {
+                    "grain": {
+                        "description": "Where pods are made of what is created in the workspace from now on: \"pod\" is here, \
+                            one by one, by Atoll's controllers; \"object\" is where the object is placed as a whole. A \
+                            namespace with the label atoll.dev/grain decides for itself. Without either it is as the \
+                            server was started.",
+                        "type": "string",
+                        "enum": ["object", "pod"],
+                    },
+                },
             },
             "status": {
                 "description": "What the workspace is. Set by Atoll, never by users.",

@@ -66,6 +66,14 @@ impl Workspace {
         }
     }
 
+    /// The last step into it.
+    pub fn step(&self) -> Option<&Step> {
+        match self {
+            Workspace::One { steps, .. } => steps.last(),
+            Workspace::All => None,
+        }
+    }
+
     pub fn is_root(&self) -> bool {
         matches!(self, Workspace::One { steps, .. } if steps.is_empty())
     }

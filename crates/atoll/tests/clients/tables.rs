@@ -287,5 +287,5 @@ fn workspaces_have_columns_of_their_own() {
     let seen = kubectl.seen(&["get", "workspaces"]);
     assert_eq!(seen, [["NAME", "PHASE", "AGE"], ["team", "Ready", "<seconds>"]]);
     let wide = kubectl.seen(&["get", "workspaces", "-o", "wide"]);
-    assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID"]);
+    assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID", "GRAIN"]);
 }

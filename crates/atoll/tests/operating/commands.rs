@@ -189,8 +189,8 @@ async fn what_is_shown_can_be_had_in_other_forms() {
     let (plain, wide) = (cells("list"), cells("list -o wide"));
     assert_eq!(plain[0], ["NAME", "PHASE", "AGE"]);
     assert_eq!(plain[2][..2], ["web", "Ready"]);
-    assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID", "PATH"]);
-    assert_eq!((wide[2][3].as_str(), wide[2][4].as_str()), (id, "root:web"));
+    assert_eq!(wide[0], ["NAME", "PHASE", "AGE", "ID", "GRAIN", "PATH"]);
+    assert_eq!(wide[2][3..], [id, "<default>", "root:web"]);
     assert_eq!(cells("tree -o wide")[4], ["└──", "web", "Ready", "root:web", id]);
 
     // Both documents say the same, and it is what the server says.

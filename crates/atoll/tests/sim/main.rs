@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod faults;
+mod grain;
 mod network;
 mod nodes;
 mod playground;

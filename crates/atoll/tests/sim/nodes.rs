@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::running::{Cluster, Running};
 use crate::support::access::Access;
 use crate::support::eventually;
-use crate::support::process::Atoll;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -131,36 +130,5 @@ async fn nodes_can_be_added_to_any_server() {
         admin.get(&format!("{PODS}/one")).await.expect(200)["status"]["phase"] == "Running"
     })
     .await;
-    running.stop();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn pods_are_made_where_a_namespace_says_so() {
-    let atoll = Atoll::start();
-    let kubeconfig = atoll.admin_kubeconfig();
-    let line = ["sim", "nodes", "--kubeconfig", kubeconfig.to_str().unwrap(), "--nodes", "2", "--scheduler"];
-    let running = Running::start(&line, "Simulating 2 nodes at https://").unwrap();
-    let admin = atoll.admin();
-    let namespace = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
-    admin.post("/api/v1/namespaces", namespace).await.expect(201);
-    let deployments = "/apis/apps/v1/namespaces/here/deployments";
-    admin.post(DEPLOYMENTS, deployment("whole", "whole:1", 2)).await.expect(201);
-    admin.post(deployments, deployment("web", "web:1", 2)).await.expect(201);
-    eventually("all replicas are available", async || {
-        admin.get(&format!("{deployments}/web")).await.expect(200)["status"]["availableReplicas"] == 2
-    })
-    .await;
-    // It was settled when they were created, and stays so.
-    let relabelled = json!({ "metadata": { "labels": { "atoll.dev/grain": "object" } } });
-    admin.merge("/api/v1/namespaces/here", relabelled).await.expect(200);
-    let scaled = json!({ "metadata": { "annotations": null }, "spec": { "replicas": 3 } });
-    admin.merge(&format!("{deployments}/web"), scaled).await.expect(200);
-    eventually("another is available", async || {
-        admin.get(&format!("{deployments}/web")).await.expect(200)["status"]["availableReplicas"] == 3
-    })
-    .await;
-    let whole = admin.get(&format!("{DEPLOYMENTS}/whole")).await.expect(200);
-    assert_eq!(whole["status"], json!({}), "it is left to whoever places it");
-    assert_eq!(admin.get(PODS).await.expect(200)["items"], json!([]));
     running.stop();
 }

@@ -167,4 +167,10 @@ static WORKSPACE: Printer = Printer::new(&[
     Column::new("Phase", Cell::Text("status.phase"), "Whether it can be used."),
     AGE,
     Column::new("ID", Cell::Text("status.id"), "What its keys are made of.").wide(),
+    Column::new(
+        "Grain",
+        Cell::TextOr("spec.grain", "<default>"),
+        "Where pods are made of what is created in it.",
+    )
+    .wide(),
 ]);

@@ -277,6 +277,8 @@ fn cells_of_other_kinds() {
         ),
         ("rbac.authorization.k8s.io", "Role", json!({}), 1, "0001-01-01T00:00:00Z"),
         ("atoll.dev", "Workspace", json!({ "status": { "phase": "Ready" } }), 1, "Ready"),
+        ("atoll.dev", "Workspace", json!({ "spec": { "grain": "pod" } }), 4, "pod"),
+        ("atoll.dev", "Workspace", json!({ "spec": {} }), 4, "<default>"),
     ];
     for (group, kind, object, place, expected) in cases {
         assert_eq!(shown(group, kind, &object, &[place]), [expected], "{kind} {object}");

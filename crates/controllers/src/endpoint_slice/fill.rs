@@ -90,7 +90,9 @@ pub fn fill(
             filled.delete.push(slice.clone());
         } else if changed || !has_labels_of(slice, service) {
             let mut copy = slice.as_ref().clone();
-            copy["endpoints"] = kept.into();
+            if changed {
+                copy["endpoints"] = kept.into();
+            }
             object::metadata_mut(&mut copy).insert("labels".into(), right_labels.clone().into());
             filled.update.push(copy);
         } else {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::fill::{self, Endpoints};
 use super::hints::{self, Hints};
+use super::topology::{self, Outcome, Shares};
 use crate::pods;
 use crate::service_pods::{self, HEADLESS, LAST_CHANGE};
 use crate::slices::{self, MANAGED_BY, SERVICE_NAME, Writes};
@@ -23,6 +24,8 @@ pub struct Observed<'a> {
     pub node: &'a dyn Fn(&str) -> Option<Arc<Value>>,
     /// Whether a node that cannot be found is not there.
     pub knows_nodes: bool,
+    /// How the processors of nodes are spread over zones, for who asks.
+    pub shares: &'a dyn Fn() -> Option<Shares>,
     /// When what has changed did so.
     pub trigger: Option<&'a str>,
 }
@@ -32,6 +35,8 @@ pub struct Plan {
     pub writes: Writes,
     /// Pods whose nodes are not there, with these: they are left out, and to be looked at again.
     pub homeless: Vec<(String, String)>,
+    /// What came of hints that follow the nodes, by family.
+    pub topologies: Vec<(String, Outcome)>,
 }
 
 pub fn reconcile(observed: &Observed<'_>) -> Plan {
@@ -42,12 +47,17 @@ pub fn reconcile(observed: &Observed<'_>) -> Plan {
         plan.writes.create.append(&mut part.writes.create);
         plan.writes.update.append(&mut part.writes.update);
         plan.writes.delete.append(&mut part.writes.delete);
+        plan.topologies.append(&mut part.topologies);
         // The same pods are missed in all families.
         plan.homeless = part.homeless;
     }
     let strangers =
         observed.slices.iter().filter(|slice| !families.iter().any(|own| slice["addressType"] == **own));
-    plan.writes.delete.extend(strangers.cloned());
+    for slice in strangers {
+        let family = slice["addressType"].as_str().unwrap_or_default();
+        plan.topologies.push((family.into(), Outcome::NotAskedFor));
+        plan.writes.delete.push(slice.clone());
+    }
     // What belongs to something that goes is not made anew.
     if object::is_being_deleted(observed.service) {
         plan.writes.create.clear();
@@ -144,7 +154,15 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
         .filter(|slice| !plan.update.iter().any(|other| object::name(other) == object::name(slice)))
         .filter(|slice| !plan.delete.iter().any(|other| object::name(other) == object::name(slice)))
         .collect();
-    hints::give(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
+    let topology = if topology::is_asked_for(service) {
+        match topology::give((observed.shares)().as_ref(), &mut plan.create, &mut plan.update, &kept) {
+            Ok(counts) => Outcome::Given(counts),
+            Err(reason) => Outcome::Refused(reason),
+        }
+    } else {
+        hints::give(Hints::of(service), &mut plan.create, &mut plan.update, &kept);
+        Outcome::NotAskedFor
+    };
     plan.reuse(|old| is_owned(old, service));
     for slice in plan.create.iter_mut().chain(&mut plan.update) {
         match observed.trigger {
@@ -152,7 +170,7 @@ fn of_family(observed: &Observed<'_>, family: &str) -> Plan {
             None => object::remove_annotation(slice, LAST_CHANGE),
         }
     }
-    Plan { writes: plan, homeless }
+    Plan { writes: plan, homeless, topologies: vec![(family.into(), topology)] }
 }
 
 fn group(groups: &mut BTreeMap<String, Group>, mut ports: Vec<Value>) -> &mut Group {
@@ -201,7 +219,7 @@ fn endpoint(pod: &Value, node: Option<&Value>, service: &Value, family: &str) ->
             "uid": object::uid(pod),
         },
     });
-    let zone = node.and_then(|node| object::label(node, "topology.kubernetes.io/zone"));
+    let zone = node.and_then(|node| object::label(node, topology::ZONE));
     for (field, value) in [
         ("nodeName", pod["spec"]["nodeName"].as_str()),
         ("zone", zone),

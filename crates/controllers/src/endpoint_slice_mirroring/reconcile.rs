@@ -77,7 +77,12 @@ pub fn reconcile(endpoints: &Value, existing: &[Arc<Value>]) -> Plan {
         match first {
             None => plan.writes.create.push(slice()),
             Some(first) if is_right(&first, endpoints, &group.wanted) => {}
-            Some(first) => plan.writes.update.push(slices::in_place_of(&first, slice())),
+            Some(first) => {
+                let mut slice = slices::in_place_of(&first, slice());
+                // Nobody generates the name of what has one.
+                object::remove_metadata(&mut slice, "generateName");
+                plan.writes.update.push(slice);
+            }
         }
     }
     plan.writes.reuse(|_| true);

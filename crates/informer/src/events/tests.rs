@@ -61,11 +61,19 @@ async fn one_object_does_not_fill_the_list_of_events() {
         recorder.normal(&resources::NODES, &node("a"), "Ready", format!("{number}"));
     }
     recorder.normal(&resources::NODES, &node("b"), "Ready", "it is");
-    for _ in 0..25 {
-        assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "a");
+    for number in 0..25 {
+        let (line, event) = asked.recv().await.unwrap();
+        // From the tenth on they are one event.
+        assert_eq!(line.starts_with("PATCH"), number > 9, "{number}: {line}");
+        let combined = if number < 9 { "" } else { "(combined from similar events): " };
+        assert_eq!(event["message"], format!("{combined}{number}"));
     }
     assert_eq!(asked.recv().await.unwrap().1["involvedObject"]["name"], "b");
-    tokio::time::advance(REFILL).await;
-    recorder.normal(&resources::NODES, &node("a"), "Ready", "at last");
-    assert_eq!(asked.recv().await.unwrap().1["message"], "at last");
+}
+
+#[test]
+fn names_can_be_those_of_events() {
+    for (about, expected) in [("web", "web.64"), ("system:node", "uid.64"), (&"x".repeat(252), "uid.64")] {
+        assert_eq!(name(about, "uid", Timestamp::new(0, 100)), expected);
+    }
 }

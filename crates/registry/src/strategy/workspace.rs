@@ -10,8 +10,9 @@ pub static STRATEGY: Strategy = Strategy {
     generation: true,
     is_counted: spec_differs,
     returns_deleted: true,
-    fields: &[field("status.id"), field("status.phase")],
+    fields: &[field("status.id"), field("status.phase"), field("spec.grain")],
     prepare_create,
+    validate,
     validate_update,
     begin_delete,
     ..Strategy::GENERIC
@@ -36,6 +37,20 @@ fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
     }
 }
 
+/// Where the pods are made of what is created in it from now on. What is there already keeps its ways.
+const GRAINS: [&str; 2] = ["object", "pod"];
+
+fn validate(workspace: &Value) -> Vec<FieldError> {
+    match workspace["spec"].get("grain") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(grain) if GRAINS.iter().any(|known| grain == known) => Vec::new(),
+        Some(grain) => {
+            let path = FieldPath::new("spec").child("grain");
+            vec![FieldError::not_supported(&path, grain.clone(), &GRAINS)]
+        }
+    }
+}
+
 /// The id is what the workspace's keys are made of: to change it would be to enter another one.
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     if text(new, "status.id") == text(old, "status.id") {
@@ -56,4 +71,30 @@ fn id(random: &[u8; 16]) -> String {
         char::from(ALPHABET[usize::from(*byte) % choices])
     };
     random.iter().take(15).enumerate().map(|(position, byte)| letter(position, byte)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grains_are_known_ones() {
+        let refused = |grain: &str| {
+            let supported = "supported values: \"object\", \"pod\"";
+            vec![format!("spec.grain: Unsupported value: {grain}: {supported}")]
+        };
+        for (spec, expected) in [
+            (json!({}), vec![]),
+            (json!({ "grain": null }), vec![]),
+            (json!({ "grain": "object" }), vec![]),
+            (json!({ "grain": "pod" }), vec![]),
+            (json!({ "grain": "" }), refused("\"\"")),
+            (json!({ "grain": "Pod" }), refused("\"Pod\"")),
+            (json!({ "grain": 1 }), refused("1")),
+        ] {
+            let errors = validate(&json!({ "spec": spec }));
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(errors, expected, "{spec}");
+        }
+    }
 }

@@ -79,6 +79,7 @@ impl<'a> Gate<'a> {
             row: self.row,
             subresource: self.subresource,
             workspace: self.place.workspace,
+            step: self.workspace.step(),
             namespace: self.place.namespace,
             name,
             user: self.user,

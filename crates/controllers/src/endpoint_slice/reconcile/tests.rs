@@ -52,7 +52,7 @@ fn whole_plan(service: &Value, pods: &[Arc<Value>], slices: &[Arc<Value>]) -> Pl
         Arc::new(json!({"metadata": {"name": "node", "labels": {"topology.kubernetes.io/zone": "z"}}}));
     let trigger = Some("2026-01-01T00:00:00Z");
     let find = |name: &str| (name == "node").then(|| node.clone());
-    reconcile(&Observed { service, pods, slices, node: &find, knows_nodes: true, trigger })
+    reconcile(&Observed { service, pods, slices, node: &find, knows_nodes: true, shares: &|| None, trigger })
 }
 
 /// Slices as the server would have them after the plan.

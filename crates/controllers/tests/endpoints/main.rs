@@ -1,0 +1,254 @@
+//! The same Services and pods to the real kube-controller-manager and to ours: the Endpoints, EndpointSlices and events must be
+//! the same, made from nothing as well as after changes.
+//!
+//! ```text
+//!   kube-controller-manager, from nothing ─► recorded
+//!   ours, from nothing ─────────────────────► the same?   then everything changes ─► recorded
+//!   kube-controller-manager, from nothing ─► the same?    then everything changes back ─► as at first?
+//! ```
+//!
+//! `ENDPOINTS_PODS` is how many pods the largest Service has; with more than 1,000 its Endpoints are cut.
+
+mod cluster;
+mod snapshot;
+
+use std::collections::BTreeSet;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use atoll_client::https::{Endpoint, Https};
+use atoll_controllers::context::{Acts, Context};
+use atoll_informer::{SystemClock, World};
+use atoll_testkit::wait::Waiting;
+use atoll_testkit::{Client, TOKEN, Upstream};
+use serde_json::{Value, json};
+use snapshot::{ENDPOINTS, EVENTS, SLICES, Seen, Snapshot, difference, events, list};
+use tokio::task::JoinHandle;
+
+const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
+/// How long nothing has to change for it to be all. It is only looked for once everything is there that has to be.
+const QUIET: Duration = Duration::from_secs(2);
+/// How long the two may differ, and how often.
+const PATIENCE: Duration = Duration::from_secs(30);
+const TRIES: usize = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_are_those_of_kube_controller_manager() {
+    let further = std::env::var("ENDPOINTS_PODS").map_or(120, |text| text.parse().expect("a number"));
+    let arguments = [
+        "--",
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--service-cluster-ip-range=10.0.0.0/16,fd00:10::/112",
+    ];
+    let Some(upstream) = Upstream::start(&arguments) else { return };
+    let Some(program) = controller_manager() else { return };
+    let client = upstream.client();
+    make(&client, further).await;
+    let mut disagreements = Vec::new();
+    while let Err(disagreement) = compare(&upstream, &client, &program).await {
+        disagreements.push(disagreement);
+        assert!(disagreements.len() < TRIES, "{}", disagreements.join("\n\n"));
+        change(&client, false).await;
+    }
+}
+
+async fn compare(upstream: &Upstream, client: &Client, program: &str) -> Result<(), String> {
+    let begin = Instant::now();
+    let said = |what: &str| println!("{what} after {:?}", begin.elapsed());
+    clear(client).await;
+    let theirs = Theirs::start(upstream, program);
+    let (first, told) = settled(client).await;
+    drop(theirs);
+    said("recorded theirs");
+    clear(client).await;
+    let ours = Ours(tokio::spawn(ours(upstream)));
+    same(client, "ours, from nothing", &first, &told, Seen::whole).await?;
+    said("compared ours");
+    change(client, true).await;
+    let (second, _) = settled(client).await;
+    drop(ours);
+    said("recorded ours");
+    clear(client).await;
+    let theirs = Theirs::start(upstream, program);
+    same(client, "theirs, from nothing", &second, &BTreeSet::new(), Seen::lasting).await?;
+    said("compared theirs");
+    change(client, false).await;
+    let outcome = same(client, "theirs, changed", &first, &BTreeSet::new(), Seen::lasting).await;
+    drop(theirs);
+    said("compared theirs again");
+    outcome
+}
+
+/// Where `upstream/build` has put it; `None`, with a line that says so, where Go is absent.
+fn controller_manager() -> Option<String> {
+    const NAME: &str = "kube-controller-manager";
+    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
+    let output = command.arg(NAME).output().expect("upstream/build runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "{NAME} is required here: {complaint}");
+        eprintln!("skipped: no {NAME} to compare with: {}", complaint.trim());
+        return None;
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(format!("{}/{NAME}", text.lines().last().expect("a directory")))
+}
+
+/// A running kube-controller-manager.
+struct Theirs(Child);
+
+impl Theirs {
+    fn start(upstream: &Upstream, program: &str) -> Theirs {
+        let kubeconfig = upstream.kubeconfig().display().to_string();
+        let log = std::fs::File::create(upstream.directory().join("endpoints.log")).expect("a log");
+        // Where there is setpriv (not on every system) a test that is killed leaves nothing behind.
+        let mut command = match Command::new("setpriv").arg("--version").output() {
+            Ok(_) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--pdeathsig", "KILL"]).arg(program);
+                command
+            }
+            Err(_) => Command::new(program),
+        };
+        command.args(["--kubeconfig", &kubeconfig, "--controllers", CONTROLLERS]);
+        command.args([
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+        ]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        Theirs(child.expect("kube-controller-manager starts"))
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Our controllers, while they run.
+struct Ours(JoinHandle<()>);
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn ours(upstream: &Upstream) -> impl Future<Output = ()> + use<> {
+    let endpoint = Endpoint {
+        server: upstream.url().to_string(),
+        authority_pem: std::fs::read(upstream.authority()).expect("the authority"),
+        certificate_pem: None,
+        key_pem: None,
+        token: Some(TOKEN.to_string()),
+    };
+    let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
+    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
+    let choice = CONTROLLERS.parse().expect("controllers");
+    async move { atoll_controllers::run_chosen(context, &choice).await }
+}
+
+async fn make(client: &Client, further: usize) {
+    for made in cluster::made(further) {
+        let answer = client.post(&made.path, &made.object).await.expect("an answer");
+        assert_eq!(answer.status, 201, "{}: {}\n{:#}", made.path, answer.text(), made.object);
+        if let Some(status) = made.status {
+            let name = made.object["metadata"]["name"].as_str().expect("a name");
+            patch(client, &format!("{}/{name}/status", made.path), &json!({"status": status})).await;
+        }
+    }
+    for name in cluster::GOING {
+        let answer = client.delete(&format!("/api/v1/namespaces/test/pods/{name}")).await.expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+async fn patch(client: &Client, path: &str, body: &Value) {
+    let answer = client.patch(path, "merge", body).await.expect("an answer");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+}
+
+async fn change(client: &Client, there: bool) {
+    for change in cluster::changes() {
+        patch(client, &change.path, if there { &change.there } else { &change.back }).await;
+    }
+}
+
+/// Deletes what controllers have written.
+async fn clear(client: &Client) {
+    let managed = [
+        (ENDPOINTS, "endpoints.kubernetes.io/managed-by"),
+        (SLICES, "endpointslice.kubernetes.io/managed-by"),
+        (EVENTS, ""),
+    ];
+    for (path, label) in managed {
+        let path = if label.is_empty() { path.to_string() } else { format!("{path}?labelSelector={label}") };
+        let answer = client.delete(&path).await.expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+/// What there is once everything is there and nothing changes any more.
+async fn settled(client: &Client) -> (Seen, BTreeSet<String>) {
+    let services = list(client, "/api/v1/namespaces/test/services").await;
+    let selecting = services.iter().filter(|service| {
+        service["spec"]["selector"].is_object() && service["spec"]["type"] != "ExternalName"
+    });
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for service in selecting {
+        let name = service["metadata"]["name"].as_str().expect("a name");
+        wanted.insert(format!("Endpoints {name}"));
+        for family in service["spec"]["ipFamilies"].as_array().expect("families") {
+            wanted.insert(format!("EndpointSlices {name} {}", family.as_str().expect("a family")));
+        }
+    }
+    let is_there = |snapshot: &Snapshot, wanted: &str| {
+        snapshot.keys().any(|about| about == wanted || about.starts_with(&format!("{wanted} ")))
+    };
+    let waiting = Waiting::until("all endpoints are there");
+    let (mut since, mut last) = (Instant::now(), (Snapshot::new(), BTreeSet::new()));
+    loop {
+        let (seen, told) = (snapshot::take(client).await, events(client).await);
+        let now = (seen.whole(), told);
+        if now != last || !wanted.iter().all(|wanted| is_there(&now.0, wanted)) {
+            (since, last) = (Instant::now(), now);
+        } else if since.elapsed() > QUIET {
+            return (seen, last.1);
+        }
+        waiting.again().await;
+    }
+}
+
+/// Waits for what is there to be what was recorded.
+async fn same(
+    client: &Client,
+    what: &str,
+    recorded: &Seen,
+    told: &BTreeSet<String>,
+    form: fn(&Seen) -> Snapshot,
+) -> Result<(), String> {
+    let begin = Instant::now();
+    let waiting = Waiting::until("both agree");
+    let recorded = form(recorded);
+    loop {
+        let (found, heard) = (form(&snapshot::take(client).await), events(client).await);
+        let mut differences = difference(&recorded, &found);
+        if !told.is_empty() {
+            differences.extend(told.difference(&heard).map(|event| format!("not told: {event}")));
+            differences.extend(heard.difference(told).map(|event| format!("told: {event}")));
+        }
+        if differences.is_empty() {
+            return Ok(());
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(format!("{what}: {} differ\n{}", differences.len(), differences.join("\n")));
+        }
+        waiting.again().await;
+    }
+}

@@ -1,0 +1,199 @@
+//! What becomes of an event, given those before it: the same said again is counted, much of a kind is told as one, and who
+//! says too much about one object is not heard for a while.
+//!
+//! ```text
+//!   event ─► group: ten messages that differ ─► "(combined from similar events): …"
+//!         ─► seen: the same again ─► name and count of the first
+//!         ─► source: more than its share ─► nothing
+//! ```
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+
+use atoll_meta::object;
+use atoll_meta::time::Timestamp;
+use serde_json::{Value, json};
+
+/// Messages of one kind that are told one by one are fewer than this.
+const TOLD_ALONE: usize = 10;
+/// Kinds that have not been heard of for so many seconds begin anew.
+const GROUPED_FOR: f64 = 600.0;
+/// As many as this from one source about one object in a row, then one in so many seconds.
+const BURST: f64 = 25.0;
+const REFILL: f64 = 300.0;
+/// What is remembered of each sort.
+const REMEMBERED: usize = 4096;
+
+pub struct Correlator {
+    groups: Recent<Group>,
+    seen: Recent<Seen>,
+    sources: Recent<Bucket>,
+    /// Texts are remembered by their hashes.
+    hasher: RandomState,
+}
+
+/// Events that differ by their messages only.
+#[derive(Default)]
+struct Group {
+    messages: VecDeque<u64>,
+    last: Option<Timestamp>,
+}
+
+/// An event that was told.
+#[derive(Default)]
+struct Seen {
+    name: String,
+    first: Value,
+    count: i64,
+}
+
+struct Bucket {
+    tokens: f64,
+    last: Timestamp,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Correlator {
+            groups: Recent::new(REMEMBERED),
+            seen: Recent::new(REMEMBERED),
+            sources: Recent::new(REMEMBERED),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl Correlator {
+    /// The event as it is to be written: anew if its count is 1, else in the place of the one whose name it has. `None` if it
+    /// is not to be told. `workspace` is where it is about something.
+    pub fn correlate(&mut self, workspace: &str, event: Value, now: Timestamp) -> Option<Value> {
+        let (source, kind, same) = self.keys(workspace, &event);
+        let (mut event, key) = match self.is_one_of_many(kind, &event, now) {
+            true => (combined(event, now), kind),
+            false => (event, same),
+        };
+        let seen = self.seen.entry(key, Seen::default);
+        match seen.count {
+            0 => {
+                *seen = Seen {
+                    name: object::name(&event).into(),
+                    first: event["firstTimestamp"].clone(),
+                    count: 1,
+                };
+            }
+            _ => {
+                seen.count += 1;
+                object::set_name(&mut event, &seen.name);
+                event["firstTimestamp"] = seen.first.clone();
+                event["count"] = seen.count.into();
+            }
+        }
+        self.has_room(source, now).then_some(event)
+    }
+
+    /// What tells sources, what tells kinds, and what tells events from each other.
+    fn keys(&self, workspace: &str, event: &Value) -> (u64, u64, u64) {
+        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let about = ["kind", "namespace", "name", "uid", "apiVersion"];
+        let about = about.map(|field| event["involvedObject"][field].as_str().unwrap_or_default());
+        let source = (workspace, text("/source/component"), about, text("/type"));
+        let reporting = [text("/reportingComponent"), text("/reportingInstance")];
+        let said = (text("/involvedObject/fieldPath"), text("/message"));
+        (
+            self.hasher.hash_one(source),
+            self.hasher.hash_one((source, text("/reason"), reporting)),
+            self.hasher.hash_one((source, text("/reason"), said)),
+        )
+    }
+
+    /// Whether too many of the kind have been told one by one.
+    fn is_one_of_many(&mut self, kind: u64, event: &Value, now: Timestamp) -> bool {
+        let message = self.hasher.hash_one(event["message"].as_str().unwrap_or_default());
+        let group = self.groups.entry(kind, Group::default);
+        if group.last.is_none_or(|last| seconds_between(last, now) > GROUPED_FOR) {
+            group.messages.clear();
+        }
+        group.last = Some(now);
+        if !group.messages.contains(&message) {
+            group.messages.push_back(message);
+        }
+        let are_many = group.messages.len() >= TOLD_ALONE;
+        if are_many {
+            group.messages.pop_front();
+        }
+        are_many
+    }
+
+    fn has_room(&mut self, source: u64, now: Timestamp) -> bool {
+        let bucket = self.sources.entry(source, || Bucket { tokens: BURST, last: now });
+        let gained = seconds_between(bucket.last, now).max(0.0) / REFILL;
+        bucket.tokens = (bucket.tokens + gained).min(BURST);
+        bucket.last = now;
+        let has_room = bucket.tokens >= 1.0;
+        if has_room {
+            bucket.tokens -= 1.0;
+        }
+        has_room
+    }
+}
+
+/// One event for many, with what the latest says.
+fn combined(event: Value, now: Timestamp) -> Value {
+    let time = now.to_time();
+    let message = event["message"].as_str().unwrap_or_default();
+    let (name, uid) = (&event["involvedObject"]["name"], &event["involvedObject"]["uid"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": super::name(&text(name), &text(uid), now), "namespace": event["metadata"]["namespace"]},
+        "involvedObject": event["involvedObject"],
+        "reason": event["reason"],
+        "message": format!("(combined from similar events): {message}"),
+        "source": event["source"],
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "type": event["type"],
+        "eventTime": null,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    })
+}
+
+fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
+    (later.seconds - earlier.seconds) as f64 + (f64::from(later.nanos) - f64::from(earlier.nanos)) / 1e9
+}
+
+/// What was lately asked for, so much and no more.
+struct Recent<V> {
+    most: usize,
+    values: HashMap<u64, (u64, V)>,
+    /// Keys by when they were last asked for.
+    order: BTreeMap<u64, u64>,
+    asked: u64,
+}
+
+impl<V> Recent<V> {
+    fn new(most: usize) -> Recent<V> {
+        Recent { most, values: HashMap::new(), order: BTreeMap::new(), asked: 0 }
+    }
+
+    fn entry(&mut self, key: u64, new: impl FnOnce() -> V) -> &mut V {
+        if !self.values.contains_key(&key)
+            && self.values.len() >= self.most
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.values.remove(&oldest);
+        }
+        self.asked += 1;
+        let (asked, value) = self.values.entry(key).or_insert_with(|| (self.asked, new()));
+        self.order.remove(asked);
+        *asked = self.asked;
+        self.order.insert(self.asked, key);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests;

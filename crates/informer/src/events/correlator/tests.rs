@@ -1,0 +1,132 @@
+use super::*;
+
+fn event(object: &str, r#type: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    json!({
+        "metadata": {"name": super::super::name(object, "", now), "namespace": "n"},
+        "involvedObject": {"kind": "Pod", "namespace": "n", "name": object, "uid": object, "apiVersion": "v1"},
+        "reason": reason, "message": message, "type": r#type, "count": 1,
+        "source": {"component": "tester"}, "reportingComponent": "tester", "reportingInstance": "",
+        "firstTimestamp": now.to_time(), "lastTimestamp": now.to_time(),
+    })
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::new(seconds, 0)
+}
+
+/// Says things one after the other and notes what becomes of them: count, seconds of the first time, and message.
+struct Teller {
+    correlator: Correlator,
+    workspace: &'static str,
+}
+
+impl Teller {
+    fn new() -> Teller {
+        Teller { correlator: Correlator::default(), workspace: "w" }
+    }
+
+    fn tell(
+        &mut self,
+        object: &str,
+        r#type: &str,
+        reason: &str,
+        message: &str,
+        seconds: i64,
+    ) -> Option<Value> {
+        let now = at(seconds);
+        self.correlator.correlate(self.workspace, event(object, r#type, reason, message, now), now)
+    }
+}
+
+fn short(event: Option<&Value>) -> String {
+    let Some(event) = event else { return "nothing".into() };
+    format!("{} {} {}", object::name(event), event["count"], event["message"].as_str().unwrap_or_default())
+}
+
+#[test]
+fn the_same_again_is_counted() {
+    let mut teller = Teller::new();
+    for (seconds, object, r#type, reason, message, expected) in [
+        (1, "a", "Normal", "R", "x", "a.3b9aca00 1 x"),
+        (2, "a", "Normal", "R", "x", "a.3b9aca00 2 x"),
+        (3, "a", "Warning", "R", "x", "a.b2d05e00 1 x"),
+        (4, "a", "Normal", "S", "x", "a.ee6b2800 1 x"),
+        (5, "a", "Normal", "R", "y", "a.12a05f200 1 y"),
+        (6, "b", "Normal", "R", "x", "b.165a0bc00 1 x"),
+        (7, "a", "Normal", "R", "x", "a.3b9aca00 3 x"),
+    ] {
+        let told = teller.tell(object, r#type, reason, message, seconds);
+        assert_eq!(short(told.as_ref()), expected, "at {seconds}");
+    }
+    teller.workspace = "v";
+    let told = teller.tell("a", "Normal", "R", "x", 8);
+    assert_eq!(short(told.as_ref()), "a.1dcd65000 1 x", "another workspace");
+    teller.workspace = "w";
+    let told = teller.tell("a", "Normal", "R", "x", 9).unwrap();
+    assert_eq!(
+        (&told["firstTimestamp"], &told["lastTimestamp"]),
+        (&json!(at(1).to_time()), &json!(at(9).to_time()))
+    );
+}
+
+#[test]
+fn many_of_a_kind_are_told_as_one() {
+    let mut teller = Teller::new();
+    for number in 1..=9 {
+        let told = teller.tell("a", "Normal", "R", &format!("m{number}"), number).unwrap();
+        assert_eq!((&told["count"], &told["message"]), (&json!(1), &json!(format!("m{number}"))));
+    }
+    let tenth = teller.tell("a", "Normal", "R", "m10", 10).unwrap();
+    assert_eq!(short(Some(&tenth)), "a.2540be400 1 (combined from similar events): m10");
+    assert_eq!(
+        (&tenth["reportingComponent"], &tenth["source"]),
+        (&json!(""), &json!({"component": "tester"}))
+    );
+    for (seconds, reason, message, expected) in [
+        (11, "R", "m11", "a.2540be400 2 (combined from similar events): m11"),
+        (12, "R", "m12", "a.2540be400 3 (combined from similar events): m12"),
+        (13, "R", "m12", "a.306dc4200 1 m12"),
+        (14, "S", "m13", "a.342770c00 1 m13"),
+        // Long after, it begins anew, and what was said counts on.
+        (700, "R", "m14", "a.a2fb405800 1 m14"),
+        (701, "R", "m1", "a.3b9aca00 2 m1"),
+    ] {
+        let told = teller.tell("a", "Normal", reason, message, seconds);
+        assert_eq!(short(told.as_ref()), expected, "at {seconds}");
+    }
+}
+
+#[test]
+fn who_says_too_much_is_not_heard() {
+    let mut teller = Teller::new();
+    for number in 1..=25 {
+        let told = teller.tell("a", "Normal", "R", "x", 0);
+        assert_eq!(told.map(|told| told["count"].clone()), Some(json!(number)));
+    }
+    for (seconds, object, r#type, expected) in [
+        (0, "a", "Normal", "nothing"),
+        (0, "a", "Warning", "a.0 1 x"),
+        (0, "b", "Normal", "b.0 1 x"),
+        (299, "a", "Normal", "nothing"),
+        // What was not heard was counted.
+        (300, "a", "Normal", "a.0 28 x"),
+        (301, "a", "Normal", "nothing"),
+        // A clock that goes back takes nothing away.
+        (0, "a", "Normal", "nothing"),
+        (10_000, "a", "Normal", "a.0 31 x"),
+    ] {
+        let told = teller.tell(object, r#type, "R", "x", seconds);
+        assert_eq!(short(told.as_ref()), expected, "at {seconds} {object} {type}");
+    }
+}
+
+#[test]
+fn what_was_not_asked_for_lately_is_forgotten() {
+    let mut recent: Recent<u64> = Recent::new(3);
+    for (key, expected) in [(1, 1), (2, 2), (3, 3), (1, 1), (4, 5), (1, 1), (2, 7), (3, 8), (1, 1)] {
+        // A new value is how often anything was asked for by then.
+        let asked = recent.asked + 1;
+        assert_eq!(*recent.entry(key, || asked), expected, "{key}");
+        assert!(recent.values.len() <= 3 && recent.order.len() == recent.values.len());
+    }
+}
