@@ -1,11 +1,12 @@
 //! What people do: with kubectl, or where there is none with the requests that kubectl would send.
 
 use std::path::Path;
+use std::time::Instant;
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use crate::player::{Done, Player, items};
+use crate::player::{Done, PATIENCE, PAUSE, Player, items};
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/workloads/manifests");
 const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
@@ -141,6 +142,17 @@ impl Player {
         }
         self.merge(&format!("/api/v1/nodes/{node}"), json!({"spec": {"unschedulable": true}})).await?;
         let there = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
+        for pod in self.items(&there).await? {
+            let name = object::name(&pod);
+            let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+            let (deadline, mut looks) = (Instant::now() + PATIENCE, tokio::time::interval(PAUSE));
+            while let Err(problem) = self.create(&format!("pods/{name}/eviction"), eviction.clone()).await {
+                if Instant::now() > deadline || !problem.contains(": 429 ") {
+                    return Err(problem);
+                }
+                looks.tick().await;
+            }
+        }
         self.until("an empty node", &there, |list| items(list).next().is_none()).await.map(drop)
     }
 }

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod autoscaler;
+mod broken;
 mod cluster;
 mod cron_job;
 mod daemon_set;
@@ -50,7 +51,7 @@ use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 
 /// How long clusters may take to agree once all has been done.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -88,6 +89,7 @@ fn the_same_manifests_end_in_the_same_objects() {
         wrong.extend(runtime.block_on(compare(chosen, &played)));
     }
     for Played { cluster, recorder, .. } in &played {
+        runtime.block_on(recorder.catch_up(cluster));
         let history = recorder.history();
         for scenario in chosen {
             let broken = (scenario.rules)(&history.of(scenario.name), cluster.is_real());

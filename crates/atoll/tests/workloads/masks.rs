@@ -13,6 +13,8 @@ const PARTS: &[(&[&str], &str)] = &[
     (&["node-simulator", "kwok"], "<kubelets>"),
 ];
 
+const TIMES: &[&str] = &["f:lastTransitionTime", "f:lastUpdateTime", "f:lastProbeTime"];
+
 /// Objects with their resources, as listed.
 type Listed = Vec<(&'static str, Value)>;
 
@@ -120,7 +122,7 @@ fn metadata(object: &mut Value) {
             entry["manager"] = (*part).into();
         }
         without_grain(entry);
-        addresses_in_keys(entry);
+        without_times(entry);
     }
     // They are in the order of their times, which are only known to the second.
     managers.sort_by_cached_key(Value::to_string);
@@ -141,21 +143,18 @@ fn without_grain(entry: &mut Value) {
     }
 }
 
-/// Items of `podIPs` have their addresses for keys.
-fn addresses_in_keys(entry: &mut Value) {
-    for list in ["podIPs", "hostIPs"] {
-        let Some(items) = entry.pointer_mut(&format!("/fieldsV1/f:status/f:{list}")) else { continue };
-        let Some(fields) = items.as_object_mut() else { continue };
-        let mut masked = serde_json::Map::new();
-        for (key, value) in std::mem::take(fields) {
-            let is_address = key.starts_with("k:{\"ip\"");
-            masked.insert(if is_address { "k:<address>".into() } else { key }, value);
-        }
-        *fields = masked;
-    }
+/// Who was the last to write a time depends on whether a second had passed.
+fn without_times(fields: &mut Value) {
+    let Some(fields) = fields.as_object_mut() else { return };
+    fields.retain(|name, _| !TIMES.contains(&name.as_str()));
+    fields.values_mut().for_each(without_times);
 }
 
 fn pod(pod: &mut Value) {
+    // Of what is said of it before it is bound, and who says it, the scheduler's luck decides.
+    if let Some(managers) = pod["metadata"]["managedFields"].as_array_mut() {
+        managers.retain(|entry| entry.get("subresource").is_none());
+    }
     // Of equally good nodes schedulers draw one by lot. Those of a DaemonSet are bound to one.
     if object::controller_of(pod).is_none_or(|owner| owner.kind != "DaemonSet") {
         mask(pod, "/spec/nodeName");
@@ -188,6 +187,9 @@ fn replica_set(set: &mut Value) {
 /// Machines are described by whoever plays them, in words of their own.
 fn node(node: &mut Value) {
     node.as_object_mut().unwrap().remove("status");
+    object::remove_metadata(node, "managedFields");
+    // For how long kubelets may keep what they have read; simulated ones read nothing.
+    object::remove_annotation(node, "node.alpha.kubernetes.io/ttl");
 }
 
 fn addresses(object: &mut Value) {

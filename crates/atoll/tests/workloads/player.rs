@@ -10,9 +10,9 @@ use crate::cluster::Cluster;
 use crate::pods::is_true;
 
 /// How long a cluster may take for one thing.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks: many look at once.
-const PAUSE: Duration = Duration::from_millis(200);
+pub const PAUSE: Duration = Duration::from_millis(200);
 
 pub struct Player {
     pub cluster: Arc<Cluster>,

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use atoll_meta::object;
+use atoll_testkit::wait::eventually;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::cluster::Cluster;
 use crate::history::{Event, History};
+use crate::player::items;
 
 /// Whatever rules ask about.
 const WATCHED: &[(&str, &str)] = &[
@@ -74,6 +76,24 @@ impl Recorder {
             }));
         }
         recorder
+    }
+
+    /// Waits until it has seen what everybody sees who asks now.
+    pub async fn catch_up(&self, cluster: &Cluster) {
+        let client = cluster.client();
+        for &(prefix, resource) in WATCHED {
+            let list = client.get(&cluster.path(&format!("{prefix}/{resource}"))).await.unwrap().json();
+            for item in items(&list) {
+                let now = event(resource, "ADDED", item.clone());
+                let is_it = |event: &Event| {
+                    event.resource == resource
+                        && event.revision >= now.revision
+                        && object::uid(&event.object) == object::uid(&now.object)
+                };
+                let has_seen = async || self.seen.lock().unwrap().events.iter().rev().any(is_it);
+                eventually(&format!("{resource} as they are have been seen"), has_seen).await;
+            }
+        }
     }
 
     /// Everything so far.
