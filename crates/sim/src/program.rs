@@ -40,15 +40,32 @@ pub fn of(container: &Value, pod: &Value) -> Program {
             Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) }
         }
         None => Program::default(),
-        Some((command, rest)) => run(command, rest),
+        Some((command, rest)) => run(command, rest, &|name| variable(container, pod, name)),
     }
 }
 
-fn run(command: &str, rest: &[&str]) -> Program {
+/// What a container is told by a name: a value, or a field of its pod.
+fn variable(container: &Value, pod: &Value, name: &str) -> Option<String> {
+    let entry = container["env"].as_array()?.iter().find(|entry| entry["name"] == name)?;
+    if let Some(value) = entry["value"].as_str() {
+        return Some(value.into());
+    }
+    let path = entry["valueFrom"]["fieldRef"]["fieldPath"].as_str()?;
+    let value = match path.trim_end_matches("']").split_once("['") {
+        Some(("metadata.labels", key)) => object::label(pod, key),
+        Some(("metadata.annotations", key)) => object::annotation(pod, key),
+        _ => pod.pointer(&format!("/{}", path.replace('.', "/"))).and_then(Value::as_str),
+    };
+    value.map(str::to_string)
+}
+
+type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+fn run(command: &str, rest: &[&str], variables: &Variables<'_>) -> Program {
     let name = command.rsplit('/').next().unwrap_or(command);
     match (name, rest) {
         ("sh" | "bash" | "ash", [flag, script, ..]) if flag.starts_with('-') && flag.ends_with('c') => {
-            shell(script)
+            shell(script, variables)
         }
         _ => {
             let mut words = vec![name];
@@ -60,12 +77,13 @@ fn run(command: &str, rest: &[&str]) -> Program {
     }
 }
 
-/// A script of simple commands, one after the other.
-fn shell(script: &str) -> Program {
+/// A script of simple commands, one after the other. A word may be a variable.
+fn shell(script: &str, variables: &Variables<'_>) -> Program {
     let mut program = Program { says: Vec::new(), ends: Some(End { after: 0, code: 0 }) };
     let joined = script.replace("&&", ";");
     for line in joined.split([';', '\n']) {
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let words: Vec<String> = line.split_whitespace().map(|word| expanded(word, variables)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
         if words.is_empty() {
             continue;
         }
@@ -74,6 +92,12 @@ fn shell(script: &str) -> Program {
         }
     }
     program
+}
+
+fn expanded(word: &str, variables: &Variables<'_>) -> String {
+    let plain = word.trim_matches('"');
+    let name = plain.strip_prefix('$').map(|name| name.trim_start_matches('{').trim_end_matches('}'));
+    name.map_or_else(|| word.to_string(), |name| variables(name).unwrap_or_default())
 }
 
 /// Carries out one command; whether it is the last.
@@ -169,6 +193,30 @@ mod tests {
         let told = json!({"metadata": {"name": "p", "annotations": annotations}});
         assert_eq!(of(&plain, &told).ends, Some(End { after: 200, code: 7 }));
         assert_eq!(of(&plain, &json!({})).ends, None);
+    }
+
+    #[test]
+    fn variables_are_what_a_container_is_told() {
+        let label = "batch.kubernetes.io/job-completion-index";
+        let pod = json!({"metadata": {"name": "p", "labels": {label: "3"}, "annotations": {"code": "4"}}});
+        let field = |path: &str| json!({"fieldRef": {"fieldPath": path}});
+        let env = json!([
+            {"name": "PLAIN", "value": "5"},
+            {"name": "JOB_COMPLETION_INDEX", "valueFrom": field(&format!("metadata.labels['{label}']"))},
+            {"name": "ANNOTATED", "valueFrom": field("metadata.annotations['code']")},
+            {"name": "NAMED", "valueFrom": field("metadata.name")},
+        ]);
+        let of = |script: &str| of(&json!({"name": "c", "env": env, "command": ["sh", "-c", script]}), &pod);
+        for (script, wanted) in [
+            ("exit $PLAIN", 5),
+            ("exit \"${PLAIN}\"", 5),
+            ("exit $JOB_COMPLETION_INDEX", 3),
+            ("true; exit ${ANNOTATED}", 4),
+            ("exit $UNKNOWN", 0),
+        ] {
+            assert_eq!(of(script).ends, Some(End { after: 0, code: wanted }), "{script}");
+        }
+        assert_eq!(of("echo it is $NAMED").says, ["it is p"]);
     }
 
     #[test]

@@ -15,11 +15,12 @@ use crate::wait::eventually_blocking;
 /// A token of user `admin` in `system:masters`, the same that `upstream/serve` accepts.
 pub const TOKEN: &str = "admin-token";
 
-/// A running `atoll start`. Dropping it stops it and removes its data.
+/// A running `atoll start` or `atoll sim`. Dropping it stops it and removes its data.
 pub struct Atoll {
     // Before the directory: dropped first, so nothing writes there any more when it is removed.
     process: Process,
     directory: TempDir,
+    command: &'static str,
     arguments: Vec<OsString>,
     url: String,
 }
@@ -32,13 +33,22 @@ impl Atoll {
 
     /// With more arguments of `atoll start`.
     pub fn start_with<A: Into<OsString> + Clone>(arguments: &[A]) -> Atoll {
+        Atoll::run("start", arguments)
+    }
+
+    /// A simulated cluster, with more arguments of `atoll sim`.
+    pub fn simulate<A: Into<OsString> + Clone>(arguments: &[A]) -> Atoll {
+        Atoll::run("sim", arguments)
+    }
+
+    fn run<A: Into<OsString> + Clone>(command: &'static str, arguments: &[A]) -> Atoll {
         let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary directory: {error}"));
         let tokens = directory.path().join("tokens.csv");
         let line = format!("{TOKEN},admin,admin,system:masters\n");
         std::fs::write(&tokens, line).unwrap_or_else(|error| panic!("{}: {error}", tokens.display()));
-        let arguments = arguments.iter().cloned().map(Into::into).collect();
-        let (process, url) = started(launch(directory.path(), "127.0.0.1:0", &arguments));
-        Atoll { process, directory, arguments, url }
+        let arguments: Vec<OsString> = arguments.iter().cloned().map(Into::into).collect();
+        let (process, url) = started(launch(command, directory.path(), "127.0.0.1:0", &arguments));
+        Atoll { process, directory, command, arguments, url }
     }
 
     /// `https://127.0.0.1:PORT`. Stays the same when the server is restarted.
@@ -87,7 +97,7 @@ impl Atoll {
         let address = self.url.trim_start_matches("https://").to_string();
         let mut again = None;
         eventually_blocking("the port is free again", || {
-            again = match launch(self.directory.path(), &address, &self.arguments) {
+            again = match launch(self.command, self.directory.path(), &address, &self.arguments) {
                 // Another program's connection may have been given our port as its own end; it will pass.
                 Err(end) if end.complaint.contains("cannot listen") => None,
                 other => Some(started(other)),
@@ -101,9 +111,14 @@ impl Atoll {
 }
 
 /// Runs the binary in `directory` until it says that it is ready.
-fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> Result<(Process, String), NotReady> {
+fn launch(
+    name: &str,
+    directory: &Path,
+    listen: &str,
+    arguments: &[OsString],
+) -> Result<(Process, String), NotReady> {
     let mut command = Command::new(binary());
-    command.arg("start").arg("--data-dir").arg(directory.join("data"));
+    command.arg(name).arg("--data-dir").arg(directory.join("data"));
     command.arg("--token-auth-file").arg(directory.join("tokens.csv"));
     command.args(["--listen", listen]).args(arguments);
     let (process, line) = Process::start(&mut command)?;
@@ -114,6 +129,23 @@ fn launch(directory: &Path, listen: &str, arguments: &Vec<OsString>) -> Result<(
 
 fn started(outcome: Result<(Process, String), NotReady>) -> (Process, String) {
     outcome.unwrap_or_else(|end| panic!("atoll did not start ({}): {}", end.status, end.complaint))
+}
+
+/// A running `atoll sim nodes`: simulated nodes at a server or in a workspace. Dropping it stops it.
+pub struct SimulatedNodes {
+    _process: Process,
+}
+
+impl SimulatedNodes {
+    /// Where the current context of a kubeconfig says, with more arguments.
+    pub fn start(kubeconfig: &Path, arguments: &[&str]) -> SimulatedNodes {
+        let mut command = Command::new(binary());
+        command.args(["sim", "nodes", "--kubeconfig"]).arg(kubeconfig).args(arguments);
+        match Process::start(&mut command) {
+            Ok((process, _)) => SimulatedNodes { _process: process },
+            Err(end) => panic!("atoll sim nodes did not start ({}): {}", end.status, end.complaint),
+        }
+    }
 }
 
 /// The binary under test: `ATOLL_BIN`, or else this workspace's, which cargo brings up to date first so that no test

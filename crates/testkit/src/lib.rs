@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Atoll::start()      the binary as a user starts it, on a free port, with a data directory of its own
+//!   Atoll::simulate()   the same for a simulated cluster; SimulatedNodes for nodes at any server
 //!   Upstream::shared()  the real kube-apiserver, once for all tests of a process; None where Go is absent
 //!        └── client() ─► Client: HTTPS, JSON, watches
 //! ```
@@ -15,6 +16,6 @@ mod process;
 mod upstream;
 pub mod wait;
 
-pub use crate::atoll::{Atoll, TOKEN, binary};
+pub use crate::atoll::{Atoll, SimulatedNodes, TOKEN, binary};
 pub use crate::client::{Answer, Client, Error, Watch, request};
 pub use crate::upstream::Upstream;

@@ -24,22 +24,20 @@ pub struct Cluster {
     directory: TempDir,
 }
 
-/// How KWOK's nodes and pods behave.
-const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upstream/stages.yaml");
-
 impl Cluster {
-    pub fn of_atoll(programs: &Programs) -> Cluster {
+    /// `stages` is a file that says how KWOK's nodes and pods behave.
+    pub fn of_atoll(programs: &Programs, stages: &str) -> Cluster {
         // kube-controller-manager empties namespaces here.
         let atoll = Atoll::start_with(&["--controllers=false"]);
-        Cluster::start(programs, Server::Atoll(atoll))
+        Cluster::start(programs, stages, Server::Atoll(atoll))
     }
 
-    pub fn of_kube_apiserver(programs: &Programs) -> Cluster {
+    pub fn of_kube_apiserver(programs: &Programs, stages: &str) -> Cluster {
         let upstream = Upstream::start(&[]).unwrap();
-        Cluster::start(programs, Server::KubeApiserver(upstream))
+        Cluster::start(programs, stages, Server::KubeApiserver(upstream))
     }
 
-    fn start(programs: &Programs, server: Server) -> Cluster {
+    fn start(programs: &Programs, stages: &str, server: Server) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let kubectl = programs.command("kubectl").get_program().into();
         let mut cluster = Cluster { started: Vec::new(), server, kubectl, directory };
@@ -73,7 +71,7 @@ impl Cluster {
         scheduler.extend(["--kube-api-qps=500".to_owned(), "--kube-api-burst=500".to_owned()]);
         let nodes = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--config={STAGES}"),
+            format!("--config={stages}"),
             "--manage-all-nodes".to_owned(),
             "--node-ip=10.1.0.1".to_owned(),
             "--cidr=10.2.0.0/16".to_owned(),
@@ -92,7 +90,7 @@ impl Cluster {
         self.directory.path().join(name)
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         match &self.server {
             Server::Atoll(atoll) => atoll.kubeconfig(),
             Server::KubeApiserver(upstream) => upstream.kubeconfig(),

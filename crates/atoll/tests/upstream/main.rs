@@ -24,6 +24,9 @@ use crate::known::Known;
 use crate::programs::Programs;
 use crate::scenarios::Outcome;
 
+/// How KWOK's nodes and pods behave.
+const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upstream/stages.yaml");
+
 /// What one server and its programs went through.
 struct Run {
     outcomes: Vec<Outcome>,
@@ -56,7 +59,7 @@ fn the_real_controllers_run_a_cluster() {
     for round in 1..=rounds {
         let logs = directory().join(format!("round-{round}"));
         // Programs end with the thread that starts them: this one.
-        let clusters = (Cluster::of_atoll(&programs), Cluster::of_kube_apiserver(&programs));
+        let clusters = (Cluster::of_atoll(&programs, STAGES), Cluster::of_kube_apiserver(&programs, STAGES));
         let (ours, theirs) = runtime.block_on(async {
             tokio::join!(play(clusters.0, logs.join("atoll")), play(clusters.1, logs.join("kube-apiserver")))
         });

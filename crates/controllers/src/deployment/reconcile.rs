@@ -125,7 +125,7 @@ impl Step {
             return;
         }
         let number = revision::next_revision(&self.sets.old);
-        let size = scale::new_size(&self.deployment, self.sets.replicas(), 0);
+        let size = scale::new_size(&self.deployment, self.sets.pods(), 0);
         let made = revision::made_from(&self.deployment, size, number);
         object::set_annotation(&mut self.deployment, REVISION, &number.to_string());
         if limits::progress_deadline(&self.deployment).is_some() {

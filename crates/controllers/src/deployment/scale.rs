@@ -33,6 +33,11 @@ impl Sets {
     pub fn replicas(&self) -> i64 {
         self.all().map(Set::replicas).sum()
     }
+
+    /// How many pods there are or are to be: one that is to go takes room until it goes.
+    pub fn pods(&self) -> i64 {
+        self.all().map(Set::pods).sum()
+    }
 }
 
 /// Whether the Deployment has another size than when its sets got theirs.
@@ -65,7 +70,7 @@ pub fn new_size(deployment: &Value, total: i64, current: i64) -> i64 {
 
 /// Rolling update, first half. Says whether anything changes.
 pub fn grow_new(deployment: &Value, sets: &mut Sets) -> bool {
-    let (total, wanted) = (sets.replicas(), limits::replicas(deployment));
+    let (total, wanted) = (sets.pods(), limits::replicas(deployment));
     let Some(new) = &mut sets.new else { return false };
     let size = match new.replicas() {
         current if current >= wanted => wanted,

@@ -41,6 +41,11 @@ impl Set {
         self.object()["spec"]["replicas"].as_i64().unwrap_or(1)
     }
 
+    /// How many pods it has or is to have, whichever is more.
+    pub fn pods(&self) -> i64 {
+        self.count("replicas").max(self.replicas())
+    }
+
     pub fn is_active(&self) -> bool {
         self.replicas() > 0
     }

@@ -54,6 +54,32 @@ fn new_sets_grow_as_far_as_there_is_room() {
     }
 }
 
+/// One that was made smaller and has not lost its pods yet.
+#[test]
+fn pods_that_are_to_go_take_room_until_they_go() {
+    // Wanted, surge, what the old one is to have and has, new before and after.
+    for (wanted, surge, (size, pods), before, after) in [
+        (4, 1, (3, 4), 1, 1),
+        (4, 1, (3, 3), 1, 2),
+        (4, 1, (0, 2), 3, 3),
+        (4, 1, (0, 1), 3, 4),
+        (4, 1, (0, 0), 3, 4),
+        (4, 0, (4, 3), 0, 0),
+    ] {
+        let deployment = deployment(wanted, json!(surge), json!(1));
+        let mut old = set(1, size, 0, None).current.as_ref().clone();
+        old["status"]["replicas"] = pods.into();
+        let old = vec![Set::new(Arc::new(old))];
+        let mut sets = Sets { new: Some(set(0, before, 0, None)), old };
+        grow_new(&deployment, &mut sets);
+        assert_eq!(
+            sets.new.map(|new| new.replicas()),
+            Some(after),
+            "{wanted} {surge} {size} {pods} {before}"
+        );
+    }
+}
+
 #[test]
 fn old_sets_shrink_as_far_as_others_can_be_counted_on() {
     // Wanted, unavailable, (old, available), (new, available), old afterwards.
