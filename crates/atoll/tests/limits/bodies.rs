@@ -18,7 +18,7 @@ async fn post(admin: &Access, kind: &'static str, body: impl Into<Bytes>) -> Ans
 
 #[tokio::test(flavor = "multi_thread")]
 async fn truncated_bodies_are_refused_wherever_they_end() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     let mut http = admin.http1().await.unwrap();
@@ -36,7 +36,7 @@ async fn truncated_bodies_are_refused_wherever_they_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deep_bodies_are_refused() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     admin.post(CONFIG_MAPS, config_map_with("deep", "1")).await.expect(201);
@@ -80,7 +80,7 @@ async fn deep_bodies_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_beyond_the_limit_are_refused_without_being_kept() {
     const SIZE: usize = 10 << 20;
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     let large = config_map_with("large", &"x".repeat(SIZE)).to_string();
@@ -123,7 +123,7 @@ async fn bodies_beyond_the_limit_are_refused_without_being_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_types_are_refused() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     let head = r#""apiVersion":"v1","kind":"ConfigMap""#;
@@ -163,7 +163,7 @@ async fn wrong_types_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_are_no_text_do_no_harm() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     // Sequences that are not UTF-8: stray, overlong, surrogates, cut off, and beyond Unicode.

@@ -39,7 +39,7 @@ type Frames = Box<dyn Fn(usize) -> Vec<u8>>;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_frames_end_the_connection_or_are_borne() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     let floods: [(&str, Frames); 8] = [

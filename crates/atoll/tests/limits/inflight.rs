@@ -14,7 +14,7 @@ const SOMEBODY: &str = "somebody";
 
 /// A server with one place for readers and one for writers; its administrator, who needs none; and somebody else.
 async fn one_at_a_time() -> (Atoll, Access, Access) {
-    let setup = Setup::new().flag("--max-requests-inflight", 1);
+    let setup = Setup::new().flag("--controllers", false).flag("--max-requests-inflight", 1);
     let atoll = setup.flag("--max-mutating-requests-inflight", 1).start();
     let admin = atoll.admin();
     let binding = json!({

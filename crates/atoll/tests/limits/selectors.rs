@@ -10,7 +10,7 @@ use crate::support::{CONFIG_MAPS, config_map_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn absurd_selectors_are_answered_quickly() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     for number in 0..20 {
@@ -63,7 +63,7 @@ async fn absurd_selectors_are_answered_quickly() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn absurd_parameters_and_paths_are_answered() {
-    let atoll = Atoll::start();
+    let atoll = Atoll::start_bare();
     let unharmed = Unharmed::before(&atoll).await;
     let admin = atoll.admin();
     let number = "9".repeat(40);
