@@ -48,11 +48,12 @@ impl Target {
         let wanted = |suite: &SupportedCipherSuite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256;
         provider.cipher_suites.sort_by_key(|suite| !wanted(suite));
         let mut tls = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| BenchError::Start(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        tls.enable_secret_extraction = true;
         Ok(Target { address, token: token.to_string(), tls: Arc::new(tls) })
     }
 

@@ -1,6 +1,8 @@
 //! Where an HTTP/1.1 answer ends, found out with as little work as possible: the load generator shares the cores
 //! with the server that it measures.
 
+use std::borrow::Cow;
+
 /// Reads answers off a connection, piece by piece.
 #[derive(Debug, Default)]
 pub struct Framing {
@@ -93,20 +95,28 @@ impl Framing {
         if self.state == State::Head { 0 } else { self.status }
     }
 
-    /// What comes before `end`, if that has come.
-    fn until(&mut self, end: &[u8], rest: &mut &[u8]) -> Option<Vec<u8>> {
+    /// What comes before `end`, if that has come. What lies in one piece is found there: most of a piece is body, and only
+    /// what has to wait for the next one is copied.
+    fn until<'a>(&mut self, end: &[u8], rest: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let piece = *rest;
+        let find = |bytes: &[u8]| bytes.windows(end.len()).position(|window| window == end);
         let before = self.partial.len();
-        self.partial.extend_from_slice(rest);
+        if before == 0
+            && let Some(position) = find(piece)
+        {
+            *rest = &piece[position + end.len()..];
+            return Some(Cow::Borrowed(&piece[..position]));
+        }
+        self.partial.extend_from_slice(piece);
         // The end may lie across the border of two pieces.
         let from = before.saturating_sub(end.len() - 1);
-        let found = self.partial[from..].windows(end.len()).position(|window| window == end);
-        let Some(position) = found.map(|position| position + from) else {
+        let Some(position) = find(&self.partial[from..]).map(|position| position + from) else {
             *rest = &[];
             return None;
         };
-        *rest = &rest[position + end.len() - before..];
+        *rest = &piece[position + end.len() - before..];
         self.partial.truncate(position);
-        Some(std::mem::take(&mut self.partial))
+        Some(Cow::Owned(std::mem::take(&mut self.partial)))
     }
 
     fn pass(&mut self, left: usize, rest: &mut &[u8], body: &mut impl FnMut(&[u8])) -> usize {

@@ -4,6 +4,7 @@
 //!   session ─ programs ─► server (Atoll | kube-apiserver with etcd), started afresh
 //!      │                    ▲
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
+//!      │      │        └─ secure ─ records       TLS
 //!      ▼      │
 //!   report ◄──┴─ api · apply · sim · watch · workspaces
 //! ```
@@ -19,6 +20,7 @@ mod framing;
 mod load;
 mod machine;
 mod process;
+mod records;
 mod report;
 mod samples;
 mod secure;
