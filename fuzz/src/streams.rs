@@ -155,9 +155,11 @@ pub fn handshake(bytes: &[u8]) -> Accepted {
     assert!(!is_tunneled || socket::is_websocket(headers));
     let forwarding = port_forward::accept(&mut request).is_ok();
     let query = request.uri().query().unwrap_or_default().to_owned();
-    let session =
-        Options::from_query(&query).ok().map(|options| remote_command::accept(&mut request, options));
-    (forwarding || session.is_some_and(|session| session.is_ok())).then_some(())
+    let is_session = match Options::from_query(&query) {
+        Ok(options) => remote_command::accept(&mut request, options).is_ok(),
+        Err(_) => false,
+    };
+    (forwarding || is_session).then_some(())
 }
 
 /// How a session ended can be told on, and is not forgotten on the way.

@@ -60,3 +60,73 @@ fn odd_inputs_hold() {
         }
     }
 }
+
+/// Changes of seeds that every run goes through, for each of them; `ATOLL_FUZZ_ROUNDS` makes it more.
+const ROUNDS: u64 = 40;
+
+#[test]
+fn changed_seeds_hold() {
+    let number = |name: &str, usual: u64| {
+        let given = std::env::var(name).ok();
+        given.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+    };
+    let (rounds, seed) = (number("ATOLL_FUZZ_ROUNDS", ROUNDS), number("ATOLL_SEED", 1));
+    for target in TARGETS {
+        let mut paths: Vec<PathBuf> = fs::read_dir(directory("seeds").join(target.name))
+            .expect("a directory of seeds")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        paths.sort_unstable();
+        let seeds: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).expect("a seed")).collect();
+        let mut dice = Dice(seed);
+        for bytes in &seeds {
+            for _ in 0..rounds {
+                let changed = dice.change(bytes, &seeds);
+                let held = std::panic::catch_unwind(|| (target.run)(&changed));
+                assert!(
+                    held.is_ok(),
+                    "{} does not hold for {:?}",
+                    target.name,
+                    String::from_utf8_lossy(&changed)
+                );
+            }
+        }
+    }
+}
+
+/// Always the same numbers for the same beginning.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+
+    /// A few changes of the kind that break parsers.
+    fn change(&mut self, bytes: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
+        const ODD: &[u8] = b"\0\x01\x7f\x80\xff09-+.,:;/\\\"'[]{}()<>*?=%&$#@ \n\taZ";
+        let mut changed = bytes.to_vec();
+        for _ in 0..=self.below(4) {
+            let at = self.below(changed.len() + 1);
+            let end = (at + 1 + self.below(8)).min(changed.len()).max(at);
+            match self.below(7) {
+                0 if at < changed.len() => changed[at] ^= 1 << self.below(8),
+                1 if at < changed.len() => changed[at] = ODD[self.below(ODD.len())],
+                2 => changed.insert(at, ODD[self.below(ODD.len())]),
+                3 => drop(changed.drain(at..end)),
+                4 => {
+                    let piece = changed[at..end].repeat(1 + self.below(40));
+                    changed.splice(at..at, piece);
+                }
+                5 => changed.truncate(at),
+                _ => {
+                    let other = &others[self.below(others.len())];
+                    let from = self.below(other.len() + 1);
+                    changed.splice(at..end, other[from..(from + 20).min(other.len())].iter().copied());
+                }
+            }
+        }
+        changed
+    }
+}
