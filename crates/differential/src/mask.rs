@@ -6,6 +6,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use atoll_meta::time::date_of;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
@@ -239,11 +240,17 @@ fn is_uuid(bytes: &[u8]) -> bool {
     fits && parts.next().is_none()
 }
 
-/// Times that clients send in cases are of other years.
+/// Times that clients send in cases are of other years. One may begin while they run.
 fn is_about_now(time: &str) -> bool {
+    let year = time.get(..4).and_then(|text| text.parse::<i64>().ok());
+    let is_of = |day: i64| year == Some(date_of(day).0);
+    time.ends_with('Z') && (is_of(today()) || is_of(today() - 1))
+}
+
+/// In days since 1970.
+fn today() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let year = 1970 + since.as_secs() / 31_556_952;
-    time.ends_with('Z') && time.get(..4).is_some_and(|text| text.parse() == Ok(year))
+    (since.as_secs() / 86_400).cast_signed()
 }
 
 /// What a continue token says, without its revision.
@@ -267,10 +274,7 @@ mod tests {
     #[test]
     fn what_is_accidental_is_marked() {
         let uid = "0a6bd6a5-9e0c-4fd5-9d1c-1f3a0f3a5a01";
-        let now = format!(
-            "{}-01-01T00:00:00Z",
-            1970 + SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 31_556_952
-        );
+        let now = format!("{}-01-01T00:00:00Z", date_of(today()).0);
         let entry =
             |manager: &str, time: &str| json!({ "manager": manager, "operation": "Update", "time": time });
         let managed = json!([entry("b", &now), entry("a", "2001-01-01T00:00:00Z")]);

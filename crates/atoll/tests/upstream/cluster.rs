@@ -53,6 +53,9 @@ impl Cluster {
                 "--bind-address=127.0.0.1".to_owned(),
                 format!("--secure-port={port}"),
                 "--leader-elect=true".to_owned(),
+                // Whoever loses the lease gives up, and a busy machine may keep it from renewing for a while.
+                "--leader-elect-lease-duration=180s".to_owned(),
+                "--leader-elect-renew-deadline=150s".to_owned(),
             ]
         };
         let mut controllers = asks(free_port());
