@@ -7,20 +7,19 @@
 
 mod reconcile;
 mod schedule;
-mod zone;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, World, resources};
 use atoll_meta::{Status, object};
+use atoll_zones::Zone;
 use serde_json::Value;
 
 use self::reconcile::{
     Observed, Plan, Then, ZoneName, add_active, reconcile, remove_active, superfluous, until_next,
 };
 use self::schedule::Schedule;
-use self::zone::Zone;
 use crate::claim::is_managed_by;
 use crate::context::Context;
 use crate::wake;
@@ -146,7 +145,7 @@ impl Controller {
         if let Some(zone) = known.get(name) {
             return Some(zone.clone());
         }
-        let zone = Arc::new(zone::load(name)?);
+        let zone = Arc::new(atoll_zones::named(name)?);
         if known.len() >= ZONES {
             known.clear();
         }

@@ -18,7 +18,7 @@ macro_rules! part {
             match arguments {
                 [Value::Timestamp(at)] => Ok(Value::Int($part(Parts::of(*at, 0), at.nanos))),
                 [Value::Timestamp(at), Value::String(zone)] => {
-                    Ok(Value::Int($part(Parts::of(*at, offset(zone)?), at.nanos)))
+                    Ok(Value::Int($part(Parts::of(*at, offset(zone, at.seconds)?), at.nanos)))
                 }
                 $([Value::Duration(nanos)] => Ok(Value::Int($length(*nanos))),)?
                 _ => Err(Error::NoSuchOverload),
@@ -95,13 +95,14 @@ part!(
     |nanos: i64| nanos / 1_000_000
 );
 
-/// How many seconds east of UTC a zone is. Only UTC and offsets are known: there is no database of zones.
-fn offset(zone: &str) -> Result<i64, Error> {
+/// How many seconds ahead of UTC clocks are: in a zone of that name at a time, or always if it is an offset.
+fn offset(zone: &str, time: i64) -> Result<i64, Error> {
     let Some((hours, minutes)) = zone.split_once(':') else {
-        return match zone {
-            "" | "UTC" | "Etc/UTC" | "GMT" | "Etc/GMT" | "Zulu" | "Etc/Zulu" => Ok(0),
-            other => Err(Error::new(format!("unknown time zone {other}"))),
-        };
+        if zone.starts_with(['/', '\\']) || zone.contains("..") {
+            return Err(Error::new("time: invalid location name".to_owned()));
+        }
+        let found = atoll_zones::named(zone).map(|zone| zone.offset(time));
+        return found.ok_or_else(|| Error::new(format!("unknown time zone {zone}")));
     };
     let number = |text: &str| {
         let syntax = || Error::new(format!("strconv.Atoi: parsing \"{text}\": invalid syntax"));

