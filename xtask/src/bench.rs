@@ -1,8 +1,8 @@
 //! Builds what is measured and what measures, both in release, and starts it. The measuring is in `crates/bench`: its
 //! dependencies would make every other chore slow to build.
 //!
-//! Where a release build would take longer than the measurement, `--dev` leaves what measures unoptimized, and
-//! `--atoll` names a program that is already built.
+//! Where a release build would take longer than the measurement, `--dev` optimizes only the crates of this workspace: what
+//! tests and others have made of the dependencies is used as it is. Atoll is the slower for it, and nobody else.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&String> = arguments.iter().filter(|argument| *argument != "--dev").collect();
     let cargo = |action: &str, package: &str| {
         let mut command = Command::new("cargo");
-        command.arg(action).args((!dev).then_some("--release"));
+        match dev {
+            true => command.arg(action).env("CARGO_PROFILE_DEV_OPT_LEVEL", "2"),
+            false => command.args([action, "--release"]),
+        };
         command.arg("--manifest-path").arg(root.join("Cargo.toml")).args(["-p", package]);
         command
     };
@@ -22,9 +25,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
             cargo("run", "atoll-sqlite").args(["--example", "throughput", "--"]).args(&arguments[1..]),
         );
     }
-    if !arguments.iter().any(|argument| *argument == "--atoll") {
-        finish(&mut cargo("build", "atoll"))?;
-    }
+    finish(&mut cargo("build", "atoll"))?;
     let mut bench = cargo("run", "atoll-bench");
     bench.arg("--").args(&arguments);
     if !arguments.is_empty() {

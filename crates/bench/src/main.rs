@@ -44,8 +44,8 @@ usage: cargo xtask bench api|apply|sim|watch|workspaces [OPTIONS]
   --alone           without kube-apiserver
   --json FILE       write all numbers to FILE
   --directory DIR   where the servers keep their data (beside the programs)
-  --atoll FILE      the program to measure, instead of building it
-  --dev             build without optimization: quick to build, and Atoll the slower
+  --atoll FILE      the program to measure (the one that is built)
+  --dev             build less optimized: sooner done, and Atoll the slower
   --upstream DIR    where the scripts are that build and serve kube-apiserver
 ";
 
