@@ -53,11 +53,12 @@ fn validate(workspace: &Value) -> Vec<FieldError> {
 
 /// The id is what the workspace's keys are made of: to change it would be to enter another one.
 fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    if text(new, "status.id") == text(old, "status.id") {
-        return Vec::new();
+    let mut errors = validate(new);
+    if text(new, "status.id") != text(old, "status.id") {
+        let path = FieldPath::new("status").child("id");
+        errors.push(FieldError::invalid(&path, text(new, "status.id"), "field is immutable"));
     }
-    let path = FieldPath::new("status").child("id");
-    vec![FieldError::invalid(&path, text(new, "status.id"), "field is immutable")]
+    errors
 }
 
 fn begin_delete(workspace: &mut Value) {
