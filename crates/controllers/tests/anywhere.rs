@@ -278,8 +278,29 @@ async fn namespaces(client: &Client) {
     let held = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "held", "finalizers": ["example.com/held"] },
     });
+    let slow = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "slow", "finalizers": ["example.com/slow"] },
+        "spec": { "containers": [{ "name": "c", "image": "example.com/c" }] },
+    });
     client.create(&format!("{PLACE}/configmaps"), &held).await.unwrap();
+    client.create(&format!("{PLACE}/pods"), &slow).await.unwrap();
     client.delete(PLACE).await.unwrap();
+    says_what_is_left(client, "pods", "example.com/slow").await;
+    let held = format!("{PLACE}/configmaps/held");
+    let untouched = client.get(&held).await.unwrap();
+    assert!(untouched["metadata"]["deletionTimestamp"].is_null(), "pods go first");
+    release(client, &format!("{PLACE}/pods/slow")).await;
+    says_what_is_left(client, "configmaps", "example.com/held").await;
+    release(client, &held).await;
+    eventually("the namespace is gone", async || is_gone(client, PLACE).await).await;
+}
+
+/// Waits until the conditions of the namespace say that there is one object, and what holds it.
+async fn says_what_is_left(client: &Client, plural: &str, finalizer: &str) {
+    let content = format!("Some resources are remaining: {plural}. has 1 resource instances");
+    let finalizers = format!(
+        "Some content in the namespace has finalizers remaining: {finalizer} in 1 resource instances"
+    );
     let expected = [
         ("NamespaceDeletionDiscoveryFailure", "False", "All resources successfully discovered"),
         ("NamespaceDeletionGroupVersionParsingFailure", "False", "All legacy kube types successfully parsed"),
@@ -288,16 +309,8 @@ async fn namespaces(client: &Client) {
             "False",
             "All content successfully deleted, may be waiting on finalization",
         ),
-        (
-            "NamespaceContentRemaining",
-            "True",
-            "Some resources are remaining: configmaps. has 1 resource instances",
-        ),
-        (
-            "NamespaceFinalizersRemaining",
-            "True",
-            "Some content in the namespace has finalizers remaining: example.com/held in 1 resource instances",
-        ),
+        ("NamespaceContentRemaining", "True", &content),
+        ("NamespaceFinalizersRemaining", "True", &finalizers),
     ];
     eventually("its conditions say what is left", async || {
         let namespace = client.get(PLACE).await.unwrap();
@@ -309,9 +322,11 @@ async fn namespaces(client: &Client) {
             })
     })
     .await;
+}
+
+async fn release(client: &Client, path: &str) {
     let released = json!({ "metadata": { "finalizers": null } });
-    client.patch(&format!("{PLACE}/configmaps/held"), PatchType::Merge, &released).await.unwrap();
-    eventually("the namespace is gone", async || is_gone(client, PLACE).await).await;
+    client.patch(path, PatchType::Merge, &released).await.unwrap();
 }
 
 async fn is_gone(client: &Client, path: &str) -> bool {

@@ -64,7 +64,8 @@ async fn what_is_not_served_is_rarely_asked_for_and_found_when_it_is() {
     });
     let informers = Informers::new(World::one(Client::new(server.clone())));
     let jobs = informers.of(&resources::JOBS);
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    let early = tokio::time::timeout(Duration::from_secs(300), jobs.synced()).await;
+    assert!(early.is_err(), "nothing is served yet");
     assert!(server.asked() < 20, "{} requests in five minutes", server.asked());
     let began = Instant::now();
     jobs.synced().await;
