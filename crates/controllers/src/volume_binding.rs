@@ -14,6 +14,7 @@
 
 mod claims;
 mod fitting;
+mod ours;
 mod volumes;
 
 use std::sync::Arc;
@@ -147,18 +148,6 @@ impl Controller {
     fn wake(&self, workspace: &str) {
         for claim in self.claims.found(self.unbound, workspace) {
             self.claim_queue.add(Key::of(&claim));
-        }
-    }
-
-    /// Volumes that nobody has looked after may be wanted now.
-    fn offer(&self, workspace: &str) {
-        if self.context.acts == Acts::OnPodGrain {
-            let free = |volume: &&Arc<Value>| {
-                volume["spec"]["claimRef"].is_null() && volume["status"]["phase"] != "Available"
-            };
-            for volume in self.volumes.list(workspace, "").iter().filter(free) {
-                self.volume_queue.add(Key::of(volume));
-            }
         }
     }
 
@@ -324,32 +313,6 @@ impl Controller {
             Err(status) if status.reason() == "NotFound" => Ok(None),
             Err(status) => Err(status),
         }
-    }
-
-    /// Pods that were made here get their volumes here, whatever their namespace says.
-    fn serves(&self, claim: &Value) -> bool {
-        let is_used = || {
-            let pods = self.pods.found(self.by_claim, &Key::of(claim).to_string());
-            pods.iter().any(|pod| !pods::is_terminal(pod))
-        };
-        self.context.acts_on(claim) || is_used()
-    }
-
-    /// Volumes are looked after for their claims, and free ones for claims that wait.
-    fn looks_after(&self, volume: &Value, claim: Option<&Value>) -> bool {
-        self.context.acts == Acts::Everywhere
-            || object::annotation(volume, BOUND_BY_CONTROLLER).is_some()
-            || match claim {
-                Some(claim) => self.serves(claim),
-                // Only who binds here knows the uid of the claim.
-                None if volume["spec"]["claimRef"]["uid"].is_string() => true,
-                None => self.context.acts_on(volume) || self.is_wanted(volume),
-            }
-    }
-
-    fn is_wanted(&self, volume: &Value) -> bool {
-        let waiting = || self.claims.found(self.unbound, &Key::of(volume).workspace);
-        volume["spec"]["claimRef"].is_null() && waiting().iter().any(|claim| self.serves(claim))
     }
 
     fn note(&self, claim: &Value, note: Note) {

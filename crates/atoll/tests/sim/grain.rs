@@ -132,9 +132,13 @@ async fn grains_that_nobody_knows_are_refused() {
     let message =
         "Namespace \"here\" is invalid: metadata.labels[atoll.dev/grain]: Unsupported value: \"pods\"";
     assert_eq!(refused["message"], format!("{message}: {supported}"));
-    let workspace = json!({ "metadata": { "name": "team" }, "spec": { "grain": "pods" } });
-    let refused = admin.post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(422);
+    let workspaces = "/apis/atoll.dev/v1alpha1/workspaces";
+    let workspace = |grain: &str| json!({ "metadata": { "name": "team" }, "spec": { "grain": grain } });
     let message = "Workspace.atoll.dev \"team\" is invalid: spec.grain: Unsupported value: \"pods\"";
+    let refused = admin.post(workspaces, workspace("pods")).await.expect(422);
+    assert_eq!(refused["message"], format!("{message}: {supported}"));
+    admin.post(workspaces, workspace("pod")).await.expect(201);
+    let refused = admin.merge(&format!("{workspaces}/team"), workspace("pods")).await.expect(422);
     assert_eq!(refused["message"], format!("{message}: {supported}"));
 }
 
