@@ -203,9 +203,12 @@ fn portions(options: &Options) -> Vec<Portion> {
 mod tests {
     use super::*;
 
+    /// Expressions, how many at once, and the portions with their minutes.
+    type Case<'a> = (&'a [&'a str], usize, &'a [(&'a str, u64)]);
+
     #[test]
     fn every_expression_is_in_one_portion() {
-        let cases: [(&[&str], usize, &[(&str, u64)]); 3] = [
+        let cases: [Case; 3] = [
             (&["a", "b", "c", "d", "e"], 2, &[("a|c|e", 30), ("b|d", 30)]),
             (&["a", "b"], 9, &[("a", 30), ("b", 30)]),
             (&["a", "alone b", "c"], 1, &[("a|c", 30), ("b", ALONE_MINUTES)]),
