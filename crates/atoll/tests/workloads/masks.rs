@@ -33,8 +33,9 @@ pub fn masked(found: Vec<(&'static str, Value)>) -> Listed {
             match resource {
                 "pods" => pod(&mut object),
                 "replicasets" => replica_set(&mut object),
-                // What the claim was when it was bound.
-                "persistentvolumes" => mask(&mut object, "/spec/claimRef/resourceVersion"),
+                "persistentvolumes" => volume(&mut object),
+                // The server itself counts evictions; whether it or the controllers were last is by chance.
+                "poddisruptionbudgets" => drop(object::remove_metadata(&mut object, "managedFields")),
                 "nodes" => node(&mut object),
                 "endpoints" | "endpointslices" => addresses(&mut object),
                 _ => {}
@@ -135,7 +136,9 @@ fn without_grain(entry: &mut Value) {
     };
     let Some(annotations) = metadata.get_mut("f:annotations").and_then(Value::as_object_mut) else { return };
     annotations.remove(&format!("f:{GRAIN}"));
-    if annotations.keys().all(|key| key == ".") {
+    // Whoever writes the first one has the map, too.
+    annotations.remove(".");
+    if annotations.is_empty() {
         metadata.remove("f:annotations");
     }
     if metadata.is_empty() {
@@ -182,6 +185,12 @@ fn replica_set(set: &mut Value) {
     let is_seen = set["metadata"]["generation"] == set["status"]["observedGeneration"];
     set["metadata"]["generation"] = "<steps>".into();
     set["status"]["observedGeneration"] = if is_seen { "<steps>" } else { "<not all steps>" }.into();
+}
+
+/// What the claim was when it was bound; it may be gone since, and then nobody knows what its uid stands for.
+fn volume(volume: &mut Value) {
+    mask(volume, "/spec/claimRef/resourceVersion");
+    mask(volume, "/spec/claimRef/uid");
 }
 
 /// Machines are described by whoever plays them, in words of their own.
