@@ -71,7 +71,7 @@ impl Cluster {
             "contexts": [{"name": "team", "context": {"cluster": "team", "user": "admin"}}],
         });
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
-        let nodes = SimulatedNodes::start(&kubeconfig, &["--nodes=2", "--name=sim", "--scheduler"]);
+        let nodes = SimulatedNodes::start(&kubeconfig, &["--nodes=2", "--scheduler"]);
         let server = Server::Workspace { _nodes: nodes, atoll };
         Cluster::new("a workspace", server, base, kubeconfig, kubectl)
     }

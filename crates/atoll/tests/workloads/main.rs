@@ -51,7 +51,7 @@ use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 
 /// How long clusters may take to agree once all has been done.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(300);
 

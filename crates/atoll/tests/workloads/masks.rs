@@ -37,7 +37,12 @@ pub fn masked(found: Vec<(&'static str, Value)>) -> Listed {
                 // The server itself counts evictions; whether it or the controllers were last is by chance.
                 "poddisruptionbudgets" => drop(object::remove_metadata(&mut object, "managedFields")),
                 "nodes" => node(&mut object),
-                "endpoints" | "endpointslices" => addresses(&mut object),
+                "endpoints" => addresses(&mut object),
+                "endpointslices" => {
+                    addresses(&mut object);
+                    // Several pods that become ready together may be one change or several.
+                    mask(&mut object, "/metadata/generation");
+                }
                 _ => {}
             }
             (resource, object)

@@ -28,10 +28,10 @@ use tokio::task::JoinHandle;
 
 const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
 /// How long nothing has to change for it to be all. It is only looked for once everything is there that has to be.
-const QUIET: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_secs(4);
 /// How long the two may differ, and how often.
-const PATIENCE: Duration = Duration::from_secs(30);
-const TRIES: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(90);
+const TRIES: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endpoints_are_those_of_kube_controller_manager() {
