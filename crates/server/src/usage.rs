@@ -102,7 +102,7 @@ pub fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<B
     let mut nodes = if row.namespaced { HashMap::new() } else { usage.nodes() };
     let mut items = Vec::new();
     for object in listing.objects.iter() {
-        let whole = parsed(&object);
+        let whole = parsed(object);
         let (namespace, name) = (object::namespace(&whole), object::name(&whole));
         let measured = if row.namespaced { usage.pod(namespace, name) } else { nodes.remove(name) };
         items.extend(measured.map(|measured| item(&whole, &measured, row)));

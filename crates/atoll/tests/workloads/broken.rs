@@ -6,6 +6,8 @@ use crate::history::{Event, History};
 use crate::{cron_job, daemon_set, deployment, drain, job, stateful_set};
 
 type Rules = fn(&History<'_>, bool) -> Vec<String>;
+/// Rules, what happens, and a part of what they say of it; nothing if it is fine.
+type Case = (Rules, Vec<(&'static str, Value)>, &'static str);
 
 /// A Pod of an application; what is written of it says how it is.
 fn pod(app: &str, name: &str, how: &str) -> (&'static str, Value) {
@@ -85,7 +87,7 @@ fn rules_see_what_is_against_them() {
     }});
     let budget = || named("poddisruptionbudgets", "kept", json!({"status": {"currentHealthy": 3}}));
     let kept = |names: &[&str]| names.iter().map(|name| pod("kept", name, "ready")).collect::<Vec<_>>();
-    let cases: Vec<(Rules, Vec<(&'static str, Value)>, &str)> = vec![
+    let cases: Vec<Case> = vec![
         (deployment::rules, with(vec![pod("rolling", "p4", "ready")]), ""),
         (
             deployment::rules,

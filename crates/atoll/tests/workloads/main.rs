@@ -128,9 +128,10 @@ fn begin(runtime: &Runtime, cluster: Cluster, chosen: &'static [Scenario]) -> Jo
 
 /// What differs between the clusters in the end: they may take a while to get there.
 async fn compare(chosen: &[Scenario], played: &[Played]) -> Vec<String> {
-    let deadline = Instant::now() + PATIENCE;
+    let (deadline, mut looks) = (Instant::now() + PATIENCE, tokio::time::interval(PAUSE));
     let mut left: Vec<&Scenario> = chosen.iter().collect();
     loop {
+        looks.tick().await;
         let mut found = Vec::new();
         let mut differing = Vec::new();
         for scenario in left {
@@ -152,6 +153,5 @@ async fn compare(chosen: &[Scenario], played: &[Played]) -> Vec<String> {
             return found;
         }
         left = differing;
-        tokio::time::sleep(PAUSE).await;
     }
 }

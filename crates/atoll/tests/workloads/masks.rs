@@ -30,6 +30,10 @@ pub fn masked(found: Vec<(&'static str, Value)>) -> Listed {
             let mut object: Value = serde_json::from_str(&text).unwrap();
             times(&mut object);
             metadata(&mut object);
+            // A list by type: what was written first is first, and what happened first may be chance.
+            if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+                conditions.sort_by_cached_key(|condition| condition["type"].to_string());
+            }
             match resource {
                 "pods" => pod(&mut object),
                 "replicasets" => replica_set(&mut object),
@@ -178,10 +182,6 @@ fn pod(pod: &mut Value) {
                 mask(status, field);
             }
         }
-    }
-    // A list by type: who has written first is first.
-    if let Some(conditions) = pod["status"]["conditions"].as_array_mut() {
-        conditions.sort_by_cached_key(|condition| condition["type"].to_string());
     }
 }
 
