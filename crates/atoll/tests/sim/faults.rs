@@ -53,7 +53,10 @@ async fn commands_say_what_is_wrong() {
     let control_plane = Atoll::start();
     let at = control_plane.admin_kubeconfig();
     let said = fail(atoll(&["sim", "fault", "list"]).env("KUBECONFIG", &at));
-    assert!(said.contains("is no simulated cluster\nhint: choose one with --context"), "{said}");
+    assert!(
+        said.contains("is no simulated cluster and has no simulated nodes\nhint: choose one with --context"),
+        "{said}"
+    );
     let cluster = Cluster::start(&["--nodes=0"]);
     for (line, expected) in [
         (vec!["add", "slow", "--latency", "soon"], "latency: \"soon\" is not a duration"),
