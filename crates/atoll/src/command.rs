@@ -339,6 +339,8 @@ pub enum KeysCommand {
     /// Forget a key: tokens that it has signed are no longer valid
     Retire {
         /// As `atoll keys list` shows it
+        // Some of them begin with a hyphen.
+        #[arg(allow_hyphen_values = true)]
         id: String,
         #[command(flatten)]
         place: KeyPlace,

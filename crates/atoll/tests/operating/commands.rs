@@ -228,6 +228,8 @@ fn keys_can_be_shown_in_other_forms() {
     assert!(errors.contains("hint: make another one sign first: atoll keys rotate tokens"), "{errors}");
     let errors = fail(&mut keys(&format!("retire {}", &first[..20])));
     assert!(errors.contains(&format!("hint: did you mean {first}?")), "{errors}");
+    let errors = fail(&mut keys("retire -verysecret"));
+    assert!(errors.contains("-verysecret") && !errors.contains("unexpected argument"), "{errors}");
     let completed =
         succeed(atoll(&["__complete", "keys", "retire", ""]).env("ATOLL_DATA_DIR", &server.directory));
     assert_eq!(completed, format!("{first}\tverifies\n:4\n"));
