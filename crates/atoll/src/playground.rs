@@ -29,7 +29,7 @@ use self::record::{Place, Record};
 use crate::command::PlaygroundOptions;
 use crate::kubeconfig::{self, Entry};
 use crate::plane::{Backing, Common, Plane, Settings};
-use crate::process::{self, stop_signal};
+use crate::process::{self, Stop};
 use crate::sim::{Simulation, populate};
 
 /// The context of the control plane.
@@ -65,8 +65,9 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
         record.has_sample = true;
     }
     place.write(&record)?;
+    let stop = Stop::listen()?;
     words::ready(&place, &planes, &clusters, began.elapsed());
-    stop_signal().await?;
+    stop.asked().await;
     println!("Stopping. Everything is kept in {}.", place.directory.display());
     let mut stopping = JoinSet::new();
     for plane in planes {

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::command::{LogFormat, LogOptions};
 
@@ -26,15 +26,25 @@ pub fn ask(question: impl Future<Output = Result<(), String>>) -> Result<(), Str
     runtime.block_on(question)
 }
 
-/// Returns when the process is asked to end.
-pub async fn stop_signal() -> Result<(), String> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Hears when the process is asked to end, from the moment on when this is made: before anybody is told that it is ready.
+pub struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    pub fn listen() -> Result<Stop, String> {
+        let signal = |kind| signal(kind).map_err(|error| error.to_string());
+        Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    /// Returns when it was asked to.
+    pub async fn asked(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 /// A word for a shell, whatever is in it.

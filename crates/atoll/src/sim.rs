@@ -17,7 +17,7 @@ pub use self::meter::Meter;
 pub use self::simulation::{Gated, Simulation};
 use crate::command::{SimCommand, SimLine, SimOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
-use crate::process::{self, quoted_path, stop_signal};
+use crate::process::{self, Stop, quoted_path};
 use crate::start::authenticator;
 
 pub fn run(line: SimLine) -> Result<(), String> {
@@ -60,13 +60,14 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
     let furniture = Furniture { storage: options.storage, metrics: options.metrics_api };
     let nodes = options.nodes.settings(&options.name);
     populate(&mut plane, &simulation, nodes, furniture, options.scheduler).await;
+    let stop = Stop::listen()?;
     println!(
         "Cluster {} is ready at https://{}. Try: kubectl --kubeconfig {} get nodes",
         options.name,
         plane.advertised,
         quoted_path(&plane.kubeconfig)
     );
-    stop_signal().await?;
+    stop.asked().await;
     tracing::info!("stopping: finishing what is under way");
     plane.stop().await
 }

@@ -11,7 +11,7 @@ use atoll_server::{Chain, Limits};
 
 use crate::command::{Grain, ProfileName, StartOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
-use crate::process::{self, quoted_path, stop_signal};
+use crate::process::{self, Stop, quoted_path};
 
 pub fn run(options: StartOptions) -> Result<(), String> {
     process::run(&options.log, serve(&options))
@@ -19,12 +19,13 @@ pub fn run(options: StartOptions) -> Result<(), String> {
 
 async fn serve(options: &StartOptions) -> Result<(), String> {
     let plane = Plane::start(settings(options)?).await?;
+    let stop = Stop::listen()?;
     println!(
         "Atoll is ready at https://{}. Try: kubectl --kubeconfig {} get namespaces",
         plane.advertised,
         quoted_path(&plane.kubeconfig)
     );
-    stop_signal().await?;
+    stop.asked().await;
     tracing::info!("stopping: finishing what is under way");
     plane.stop().await
 }

@@ -21,7 +21,7 @@ use self::trouble::{Troubled, TroubledClock};
 use super::Place;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
-use crate::process::{quoted_path, stop_signal};
+use crate::process::{Stop, quoted_path};
 
 /// What is asked for besides the nodes.
 pub struct Options {
@@ -54,6 +54,7 @@ pub async fn run(
         None => endpoint.authority_pem.clone(),
     };
     let door = door::open(&place.directory, &trusted, client.clone()).await?;
+    let stop = Stop::listen()?;
     println!(
         "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
         nodes.nodes,
@@ -79,6 +80,6 @@ pub async fn run(
         () = simulated => Err("the server is gone".into()),
         () = scheduling => Err("the server is gone".into()),
         () = ledger::follow(&client, &faults) => Err("the server is gone".into()),
-        stopped = stop_signal() => stopped,
+        () = stop.asked() => Ok(()),
     }
 }
