@@ -15,6 +15,7 @@
 
 mod authn;
 mod cel;
+mod client;
 mod controllers;
 mod encryption;
 mod extension;
@@ -60,6 +61,8 @@ pub static TARGETS: &[Target] = &[
     Target { name: "json", run: meta::json },
     Target { name: "json_patch", run: merge::json_patch },
     Target { name: "json_path", run: extension::json_path },
+    Target { name: "kubeconfig", run: client::kubeconfig },
+    Target { name: "kubelet", run: sim::kubelet },
     Target { name: "label_selector", run: meta::label_selector },
     Target { name: "managed_fields", run: merge::managed_fields },
     Target { name: "object", run: objects::object },
@@ -75,6 +78,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "ranges", run: objects::ranges },
     Target { name: "regular_expression", run: cel::regular_expression },
     Target { name: "sealed", run: encryption::sealed },
+    Target { name: "settings", run: client::settings },
     Target { name: "snapshot", run: server::snapshot },
     Target { name: "spdy", run: streams::spdy },
     Target { name: "spdy_headers", run: streams::spdy_headers },
@@ -84,6 +88,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "time", run: meta::time },
     Target { name: "token", run: authn::token },
     Target { name: "token_file", run: authn::token_file },
+    Target { name: "watch_event", run: client::watch_event },
     Target { name: "websocket", run: streams::websocket },
     Target { name: "yaml", run: server::yaml },
     Target { name: "zone", run: controllers::zone },

@@ -28,3 +28,9 @@ pub fn program(bytes: &[u8]) -> Accepted {
     let scripted = atoll_sim::fuzzing::is_ending(&container, &serde_json::Value::Null);
     (timed || scripted).then_some(())
 }
+
+/// Whatever a kubelet is asked for has a meaning or none. A path, a query and a proxied address, one a line.
+pub fn kubelet(bytes: &[u8]) -> Accepted {
+    let [path, query, uri] = lines(bytes)?;
+    atoll_sim::fuzzing::is_understood(path, query, uri).then_some(())
+}

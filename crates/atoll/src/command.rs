@@ -1,6 +1,7 @@
 //! The command line.
 
 mod playground;
+mod settings;
 mod sim;
 
 use std::ffi::OsString;
@@ -385,8 +386,7 @@ pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, Strin
     let Some(path) = given else { return Ok(arguments) };
     let shown = PathBuf::from(&path);
     let text = std::fs::read_to_string(&shown).map_err(|error| format!("{}: {error}", shown.display()))?;
-    let settings: std::collections::BTreeMap<String, serde_json::Value> =
-        serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", shown.display()))?;
+    let settings = settings::parse(&text).map_err(|error| format!("{}: {error}", shown.display()))?;
     let mut merged: Vec<OsString> = arguments[..=command].to_vec();
     for (name, value) in settings {
         let flag = format!("--{name}");
@@ -397,10 +397,6 @@ pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, Strin
         if name == "config" || on_line || std::env::var_os(variable).is_some() {
             continue;
         }
-        let value = match value {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
-        };
         merged.push(format!("{flag}={value}").into());
     }
     merged.extend_from_slice(&arguments[command + 1..]);

@@ -4,15 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use atoll_authn::authority::{Identity, write_private};
+pub use atoll_client::kubeconfig::Context;
+use atoll_client::kubeconfig::{CONTROL, Kubeconfig as Content, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, enumerate, invocation, nearest};
 use crate::command::Connection;
-
-/// Name of the extension that says where the administrator of a simulated cluster reaches it, whatever it suffers.
-const CONTROL: &str = "atoll.dev/control";
 
 /// A server and its administrator.
 pub struct Entry<'a> {
@@ -65,12 +64,11 @@ pub fn text(entries: &[Entry<'_>], current: &str) -> String {
 /// The kubeconfig at `path` with another certificate and key for a server's administrator, and all else as it is.
 pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let mut content: Value = serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
-    let users = content["users"].as_array_mut().into_iter().flatten();
-    let admin = admin(name);
-    let user = users.into_iter().find(|user| user["name"] == admin).ok_or("it has no administrator")?;
-    user["user"] = credentials(identity);
-    serde_saphyr::to_string(&content).map_err(|error| error.to_string())
+    let changed = Content::parse(&text).and_then(|mut content| {
+        content.set_user(&admin(name), credentials(identity))?;
+        Ok(content.text())
+    });
+    changed.map_err(|problem| problem.to_string())
 }
 
 fn credentials(identity: &Identity) -> Value {
@@ -80,21 +78,9 @@ fn credentials(identity: &Identity) -> Value {
     })
 }
 
-/// What a context says: where the server is and who we are there.
-pub struct Context {
-    pub server: String,
-    /// Where the administrator of a simulated cluster reaches it, whatever it suffers.
-    pub control: Option<String>,
-    pub authority_pem: Option<Vec<u8>>,
-    pub insecure: bool,
-    pub certificate_pem: Option<Vec<u8>>,
-    pub key_pem: Option<Vec<u8>>,
-    pub token: Option<String>,
-}
-
 pub struct Kubeconfig {
     path: PathBuf,
-    content: Value,
+    content: Content,
     context: String,
 }
 
@@ -110,10 +96,8 @@ impl Kubeconfig {
                 ),
             )
         })?;
-        let content: Value =
-            serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        let current = content["current-context"].as_str().unwrap_or_default();
-        let context = connection.context.clone().unwrap_or_else(|| current.to_string());
+        let content = Content::parse(&text).map_err(|problem| format!("{}: {problem}", path.display()))?;
+        let context = connection.context.clone().unwrap_or_else(|| content.current().to_string());
         Ok(Kubeconfig { path, content, context })
     }
 
@@ -129,8 +113,7 @@ impl Kubeconfig {
 
     /// The names of all contexts.
     pub fn contexts(&self) -> Vec<&str> {
-        let entries = self.content["contexts"].as_array().into_iter().flatten();
-        entries.filter_map(|entry| entry["name"].as_str()).collect()
+        self.content.contexts()
     }
 
     /// The chosen context is not there.
@@ -151,60 +134,30 @@ impl Kubeconfig {
     }
 
     pub fn context(&self) -> Result<Context, Failure> {
-        let entry = named(&self.content["contexts"], &self.context).ok_or_else(|| self.no_context())?;
-        let context = &entry["context"];
-        let cluster = self.cluster(context)?;
-        let user = context["user"].as_str().and_then(|name| named(&self.content["users"], name));
-        let user = user.map_or(&Value::Null, |user| &user["user"]);
         let base = self.path.parent().unwrap_or(Path::new("."));
-        if user["exec"].is_object() || user["auth-provider"].is_object() {
-            return Err(Failure::new(
-                format!("context {:?} gets its credentials from another program", self.context),
-                "only certificates and tokens can be used here; choose a context with these",
-            ));
-        }
-        Ok(Context {
-            server: cluster["server"].as_str().unwrap_or_default().to_string(),
-            control: named(&cluster["extensions"], CONTROL)
-                .and_then(|entry| entry["extension"]["server"].as_str())
-                .map(str::to_string),
-            authority_pem: data(cluster, "certificate-authority", base)?,
-            insecure: cluster["insecure-skip-tls-verify"].as_bool().unwrap_or(false),
-            certificate_pem: data(user, "client-certificate", base)?,
-            key_pem: data(user, "client-key", base)?,
-            token: token(user, base)?,
-        })
+        self.content.context(&self.context, Some(base)).map_err(|problem| self.failure(&problem))
     }
 
     /// Points the context at another address of the same server.
-    pub fn set_server(&mut self, server: &str) -> Result<(), String> {
-        let context =
-            named(&self.content["contexts"], &self.context).map(|entry| entry["context"]["cluster"].clone());
-        let cluster = context.and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default();
-        let clusters = self.content["clusters"].as_array_mut();
-        let entry = clusters.into_iter().flatten().find(|entry| entry["name"] == cluster.as_str());
-        let entry = entry.ok_or_else(|| format!("{} has no cluster {cluster:?}", self.path.display()))?;
-        entry["cluster"]["server"] = server.into();
-        let text = serde_saphyr::to_string(&self.content).map_err(|error| error.to_string())?;
-        write_private(&self.path, &text).map_err(|error| error.to_string())
+    pub fn set_server(&mut self, server: &str) -> Result<(), Failure> {
+        let changed = self.content.set_server(&self.context, server);
+        changed.map_err(|problem| self.failure(&problem))?;
+        Ok(write_private(&self.path, &self.content.text()).map_err(|error| error.to_string())?)
     }
 
-    fn cluster(&self, context: &Value) -> Result<&Value, String> {
-        let name = context["cluster"].as_str().unwrap_or_default();
-        let entry = named(&self.content["clusters"], name);
-        entry
-            .map(|entry| &entry["cluster"])
-            .ok_or_else(|| format!("{} has no cluster {name:?}", self.path.display()))
+    fn failure(&self, problem: &Problem) -> Failure {
+        match problem {
+            Problem::NoContext => self.no_context(),
+            Problem::NoCluster(_) | Problem::NoUser(_) => {
+                format!("{} has {problem}", self.path.display()).into()
+            }
+            Problem::Program => Failure::new(
+                format!("context {:?} gets its credentials from another program", self.context),
+                "only certificates and tokens can be used here; choose a context with these",
+            ),
+            Problem::Form(_) | Problem::File(_) | Problem::Content(_) => problem.to_string().into(),
+        }
     }
-}
-
-fn token(user: &Value, base: &Path) -> Result<Option<String>, String> {
-    let Some(file) = user["tokenFile"].as_str() else {
-        return Ok(user["token"].as_str().map(str::to_string));
-    };
-    let path = base.join(file);
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(Some(text.trim().to_string()))
 }
 
 fn default_path() -> Result<PathBuf, String> {
@@ -219,18 +172,4 @@ fn default_path() -> Result<PathBuf, String> {
     }
     let home = std::env::var_os("HOME").ok_or("no home directory; name a kubeconfig with --kubeconfig")?;
     Ok(Path::new(&home).join(".kube").join("config"))
-}
-
-fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
-    list.as_array()?.iter().find(|entry| entry["name"] == name)
-}
-
-/// `NAME-data` inline, or the file that `NAME` names.
-fn data(holder: &Value, name: &str, base: &Path) -> Result<Option<Vec<u8>>, String> {
-    if let Some(inline) = holder[format!("{name}-data")].as_str() {
-        return STANDARD.decode(inline).map(Some).map_err(|error| format!("{name}-data: {error}"));
-    }
-    let Some(file) = holder[name].as_str() else { return Ok(None) };
-    let path = base.join(file);
-    std::fs::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "https")]
 pub mod https;
+#[cfg(feature = "kubeconfig")]
+pub mod kubeconfig;
 mod watch;
 
 use std::error::Error;

@@ -17,6 +17,22 @@ pub enum WatchEvent {
     Error(Status),
 }
 
+impl WatchEvent {
+    /// Reads a line of a watch.
+    pub fn parse(line: &[u8]) -> Option<WatchEvent> {
+        let mut value = json::parse(line).ok()?.value;
+        let object = value.get_mut("object")?.take();
+        match value["type"].as_str()? {
+            "ADDED" => Some(WatchEvent::Added(object)),
+            "MODIFIED" => Some(WatchEvent::Modified(object)),
+            "DELETED" => Some(WatchEvent::Deleted(object)),
+            "BOOKMARK" => Some(WatchEvent::Bookmark(object)),
+            "ERROR" => Status::from_value(&object).map(WatchEvent::Error),
+            _ => None,
+        }
+    }
+}
+
 pub struct Watch {
     body: ResponseBody,
     pending: BytesMut,
@@ -32,25 +48,12 @@ impl Watch {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
                 let line = self.pending.split_to(end + 1);
-                return event(&line[..end]);
+                return WatchEvent::parse(&line[..end]);
             }
             let data = self.body.frame().await?.ok()?.into_data();
             if let Ok(data) = data {
                 self.pending.extend_from_slice(&data);
             }
         }
-    }
-}
-
-fn event(line: &[u8]) -> Option<WatchEvent> {
-    let mut value = json::parse(line).ok()?.value;
-    let object = value["object"].take();
-    match value["type"].as_str()? {
-        "ADDED" => Some(WatchEvent::Added(object)),
-        "MODIFIED" => Some(WatchEvent::Modified(object)),
-        "DELETED" => Some(WatchEvent::Deleted(object)),
-        "BOOKMARK" => Some(WatchEvent::Bookmark(object)),
-        "ERROR" => Status::from_value(&object).map(WatchEvent::Error),
-        _ => None,
     }
 }

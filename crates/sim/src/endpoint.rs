@@ -1,8 +1,9 @@
 //! Where the kubelets of all simulated nodes listen: logs, exec, attach and port-forward, as API servers ask for them.
 
-mod exec;
-mod logs;
-mod statistics;
+pub(crate) mod exec;
+pub(crate) mod logs;
+pub(crate) mod request;
+pub(crate) mod statistics;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,13 +21,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use percent_encoding::percent_decode_str;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use self::request::{Query, Wanted};
 use self::statistics::{Statistics, asked_node};
 use crate::Admits;
 use crate::kubelet::{Kubelet, Running};
@@ -61,16 +62,10 @@ impl http_body::Body for Body {
 }
 
 /// What a request is about.
-struct Asked {
+pub(crate) struct Asked {
     running: Arc<Running>,
     container: String,
-    query: Vec<(String, String)>,
-}
-
-impl Asked {
-    fn value(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
+    query: Query,
 }
 
 /// Answers at `listener` for as long as it is polled. Who may connect, `tls` decides, and `admits` if there is one.
@@ -135,10 +130,9 @@ impl std::error::Error for Silence {}
 
 async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result<Response<Body>, Silence> {
     let path = request.uri().path().to_string();
-    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let (what, namespace, name, container) = match parts.as_slice() {
-        ["healthz"] => return Ok(text(StatusCode::OK, "ok")),
-        ["stats", "summary"] | ["metrics", "resource"] => {
+    let (what, namespace, name, container) = match Wanted::parse(&path) {
+        Some(Wanted::Health) => return Ok(text(StatusCode::OK, "ok")),
+        Some(wanted @ (Wanted::Summary | Wanted::Resources)) => {
             let uri = request.headers().get("x-forwarded-uri").and_then(|uri| uri.to_str().ok());
             let Some(node) = uri.and_then(asked_node) else {
                 return Ok(text(
@@ -147,17 +141,13 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
                 ));
             };
             let statistics = Statistics::of(&kubelet, node).ok_or(Silence)?;
-            return Ok(match parts[0] {
-                "stats" => typed(statistics.summary().to_string(), "application/json"),
+            return Ok(match wanted {
+                Wanted::Summary => typed(statistics.summary().to_string(), "application/json"),
                 _ => typed(statistics.resources(), "text/plain; version=0.0.4; charset=utf-8"),
             });
         }
-        [what, namespace, name] => (*what, *namespace, *name, ""),
-        // The uid of the pod may come before the container.
-        [what, namespace, name, container] | [what, namespace, name, _, container] => {
-            (*what, *namespace, *name, *container)
-        }
-        _ => return Ok(text(StatusCode::NOT_FOUND, "404 page not found\n")),
+        Some(Wanted::Pod { what, namespace, name, container }) => (what, namespace, name, container),
+        None => return Ok(text(StatusCode::NOT_FOUND, "404 page not found\n")),
     };
     let Some(running) = kubelet.find(namespace, name) else {
         return Ok(text(StatusCode::NOT_FOUND, "pod does not exist"));
@@ -165,7 +155,7 @@ async fn answer(kubelet: Arc<Kubelet>, mut request: Request<Incoming>) -> Result
     if kubelet.is_cut_off(&running.node) {
         return Err(Silence);
     }
-    let query = pairs(request.uri().query().unwrap_or_default());
+    let query = Query::parse(request.uri().query().unwrap_or_default());
     let asked = Asked { running, container: container.to_string(), query };
     if !container.is_empty() && asked.running.pod().log(container).is_none() {
         let problem = format!("container not found (\"{container}\")");
@@ -233,15 +223,6 @@ async fn forward(opening: port_forward::Opening, running: Arc<Running>) {
             }
         });
     }
-}
-
-fn pairs(query: &str) -> Vec<(String, String)> {
-    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (decoded(name), decoded(value)))
-        .collect()
 }
 
 fn text(status: StatusCode, text: &str) -> Response<Body> {

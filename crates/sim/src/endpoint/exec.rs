@@ -32,9 +32,7 @@ struct Reply {
 }
 
 pub async fn run(mut session: Session, asked: Asked) {
-    let words: Vec<String> =
-        asked.query.iter().filter(|(name, _)| name == "command").map(|(_, value)| value.clone()).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let words: Vec<&str> = asked.query.values("command").collect();
     let place = Place {
         pod: asked.running.key.name.to_string(),
         node: asked.running.node.clone(),
@@ -184,6 +182,12 @@ fn command(words: &[&str], place: &Place) -> Reply {
         }
         [other, ..] => Reply { problem: format!("sh: {other}: not found\n"), ..ended(127) },
     }
+}
+
+/// Whether a container knows what to do with a command.
+pub(crate) fn is_known(words: &[&str]) -> bool {
+    let place = Place { pod: String::new(), node: String::new(), environment: Vec::new() };
+    command(words, &place).code != 127
 }
 
 #[cfg(test)]

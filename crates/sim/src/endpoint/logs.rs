@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use tokio::sync::mpsc;
 
+use super::request::Query;
 use super::{Asked, Body};
 use crate::kubelet::Kubelet;
 
@@ -16,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What is wanted of a log.
 #[derive(Clone, Copy, Debug, Default)]
-struct Wanted {
+pub(crate) struct Wanted {
     follow: bool,
     timestamps: bool,
     tail: Option<usize>,
@@ -25,13 +26,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(asked: &Asked, now: i64) -> Wanted {
-        let number = |name: &str| asked.value(name).and_then(|text| text.parse::<usize>().ok());
-        let after = asked.value("sinceTime").and_then(|text| time::parse(text).ok()).map(|time| time.seconds);
-        let ago = asked.value("sinceSeconds").and_then(|text| text.parse::<i64>().ok());
+    pub(crate) fn of(query: &Query, now: i64) -> Wanted {
+        let number = |name: &str| query.value(name).and_then(|text| text.parse::<usize>().ok());
+        let after = query.value("sinceTime").and_then(|text| time::parse(text).ok()).map(|time| time.seconds);
+        let ago = query.value("sinceSeconds").and_then(|text| text.parse::<i64>().ok());
         Wanted {
-            follow: asked.value("follow") == Some("true"),
-            timestamps: asked.value("timestamps") == Some("true"),
+            follow: query.value("follow") == Some("true"),
+            timestamps: query.value("timestamps") == Some("true"),
             tail: number("tailLines"),
             since: after.or(ago.map(|seconds| now.saturating_sub(seconds))),
             limit: number("limitBytes"),
@@ -40,7 +41,7 @@ impl Wanted {
 }
 
 pub fn answer(asked: Asked, kubelet: Arc<Kubelet>) -> Response<Body> {
-    let wanted = Wanted::of(&asked, kubelet.now().seconds);
+    let wanted = Wanted::of(&asked.query, kubelet.now().seconds);
     let (first, next) = said(&asked, wanted, 0);
     let mut first = first.into_bytes();
     if let Some(limit) = wanted.limit {

@@ -1,0 +1,261 @@
+//! Kubeconfig files: which servers there are, and who one is there.
+
+use std::fmt;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+/// Name of the extension that says where the administrator of a simulated cluster reaches it, whatever it suffers.
+pub const CONTROL: &str = "atoll.dev/control";
+
+/// The content of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kubeconfig {
+    content: Value,
+}
+
+/// What a context says: where the server is and who we are there.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Context {
+    pub server: String,
+    /// Where the administrator of a simulated cluster reaches it, whatever it suffers.
+    pub control: Option<String>,
+    pub authority_pem: Option<Vec<u8>>,
+    pub insecure: bool,
+    pub certificate_pem: Option<Vec<u8>>,
+    pub key_pem: Option<Vec<u8>>,
+    pub token: Option<String>,
+}
+
+/// Keys and tokens are not for logs.
+impl fmt::Debug for Context {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Context").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with one. None of them tells what is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It is not YAML, or not a map.
+    Form(String),
+    NoContext,
+    NoCluster(String),
+    NoUser(String),
+    /// Credentials come from another program.
+    Program,
+    /// They are in a file, and files are not to be read.
+    File(&'static str),
+    /// Something in it, or in a file that it names, cannot be read.
+    Content(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Form(problem) | Problem::Content(problem) => out.write_str(problem),
+            Problem::NoContext => out.write_str("no such context"),
+            Problem::NoCluster(name) => write!(out, "no cluster {name:?}"),
+            Problem::NoUser(name) => write!(out, "no user {name:?}"),
+            Problem::Program => out.write_str("credentials come from another program"),
+            Problem::File(what) => write!(out, "{what} names a file; put what is in there inline"),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Kubeconfig {
+    pub fn parse(text: &str) -> Result<Kubeconfig, Problem> {
+        // What a parser quotes may be a key.
+        let content: Value = serde_saphyr::from_str(text).map_err(|error| {
+            let place = error.location().map(|place| format!(" at line {}", place.line()));
+            Problem::Form(format!("it is not YAML{}", place.unwrap_or_default()))
+        })?;
+        match content.is_object() {
+            true => Ok(Kubeconfig { content }),
+            false => Err(Problem::Form("it is not a kubeconfig".into())),
+        }
+    }
+
+    /// YAML, as kubectl writes it.
+    pub fn text(&self) -> String {
+        // JSON is YAML; kubectl reads both.
+        serde_saphyr::to_string(&self.content).unwrap_or_else(|_| self.content.to_string())
+    }
+
+    /// The context that is used if nobody says which.
+    pub fn current(&self) -> &str {
+        self.content["current-context"].as_str().unwrap_or_default()
+    }
+
+    /// The names of all contexts.
+    pub fn contexts(&self) -> Vec<&str> {
+        let entries = self.content["contexts"].as_array().into_iter().flatten();
+        entries.filter_map(|entry| entry["name"].as_str()).collect()
+    }
+
+    /// What a context says. Files that it names are sought from `base`; without one, none may be named.
+    pub fn context(&self, name: &str, base: Option<&Path>) -> Result<Context, Problem> {
+        let context = &named(&self.content["contexts"], name).ok_or(Problem::NoContext)?["context"];
+        let cluster = context["cluster"].as_str().unwrap_or_default();
+        let cluster = named(&self.content["clusters"], cluster)
+            .map(|entry| &entry["cluster"])
+            .filter(|settings| settings.is_object())
+            .ok_or_else(|| Problem::NoCluster(cluster.to_string()))?;
+        let user = match context["user"].as_str().filter(|name| !name.is_empty()) {
+            None => &Value::Null,
+            Some(name) => named(&self.content["users"], name)
+                .map(|entry| &entry["user"])
+                .ok_or_else(|| Problem::NoUser(name.to_string()))?,
+        };
+        if user["exec"].is_object() || user["auth-provider"].is_object() {
+            return Err(Problem::Program);
+        }
+        Ok(Context {
+            server: cluster["server"].as_str().unwrap_or_default().to_string(),
+            control: named(&cluster["extensions"], CONTROL)
+                .and_then(|entry| entry["extension"]["server"].as_str())
+                .map(str::to_string),
+            authority_pem: data(cluster, ["certificate-authority", "certificate-authority-data"], base)?,
+            insecure: cluster["insecure-skip-tls-verify"].as_bool().unwrap_or(false),
+            certificate_pem: data(user, ["client-certificate", "client-certificate-data"], base)?,
+            key_pem: data(user, ["client-key", "client-key-data"], base)?,
+            token: token(user, base)?,
+        })
+    }
+
+    /// Points a context at another address of the same server.
+    pub fn set_server(&mut self, context: &str, server: &str) -> Result<(), Problem> {
+        let entry = named(&self.content["contexts"], context).ok_or(Problem::NoContext)?;
+        let cluster = entry["context"]["cluster"].as_str().unwrap_or_default().to_string();
+        match named_mut(&mut self.content["clusters"], &cluster).map(|entry| &mut entry["cluster"]) {
+            Some(Value::Object(settings)) => settings.insert("server".into(), server.into()),
+            _ => return Err(Problem::NoCluster(cluster)),
+        };
+        Ok(())
+    }
+
+    /// Gives a user other credentials, and takes away those that there were.
+    pub fn set_user(&mut self, user: &str, credentials: Value) -> Result<(), Problem> {
+        match named_mut(&mut self.content["users"], user) {
+            Some(Value::Object(entry)) => entry.insert("user".into(), credentials),
+            _ => return Err(Problem::NoUser(user.to_string())),
+        };
+        Ok(())
+    }
+}
+
+fn token(user: &Value, base: Option<&Path>) -> Result<Option<String>, Problem> {
+    let Some(file) = user["tokenFile"].as_str() else {
+        return Ok(user["token"].as_str().map(str::to_string));
+    };
+    let content = read("tokenFile", file, base)?;
+    Ok(Some(String::from_utf8_lossy(&content).trim().to_string()))
+}
+
+/// What stands inline, or in the file that is named.
+fn data(
+    holder: &Value,
+    [file, inline]: [&'static str; 2],
+    base: Option<&Path>,
+) -> Result<Option<Vec<u8>>, Problem> {
+    if let Some(text) = holder[inline].as_str() {
+        return STANDARD
+            .decode(text)
+            .map(Some)
+            .map_err(|error| Problem::Content(format!("{inline}: {error}")));
+    }
+    holder[file].as_str().map(|path| read(file, path, base)).transpose()
+}
+
+fn read(what: &'static str, file: &str, base: Option<&Path>) -> Result<Vec<u8>, Problem> {
+    let path = base.ok_or(Problem::File(what))?.join(file);
+    std::fs::read(&path).map_err(|error| Problem::Content(format!("{}: {error}", path.display())))
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|entry| entry["name"] == name)
+}
+
+fn named_mut<'a>(list: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    list.as_array_mut()?.iter_mut().find(|entry| entry["name"] == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "
+apiVersion: v1
+kind: Config
+current-context: a
+clusters:
+- name: east
+  cluster: { server: https://east:6443, certificate-authority-data: Y2E= }
+users:
+- name: me
+  user: { token: secret }
+- name: other
+  user: { exec: { command: login } }
+- name: file
+  user: { tokenFile: nowhere }
+contexts:
+- { name: a, context: { cluster: east, user: me } }
+- { name: program, context: { cluster: east, user: other } }
+- { name: file, context: { cluster: east, user: file } }
+- { name: nobody, context: { cluster: east, user: nobody } }
+- { name: nowhere, context: { cluster: west, user: me } }
+- { name: anonymous, context: { cluster: east } }
+";
+
+    #[test]
+    fn contexts_are_read() {
+        let config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
+        assert_eq!(config.current(), "a");
+        assert_eq!(config.contexts(), ["a", "program", "file", "nobody", "nowhere", "anonymous"]);
+        let context = config.context("a", None).expect("a context");
+        assert_eq!(context.server, "https://east:6443");
+        assert_eq!(context.authority_pem.as_deref(), Some(&b"ca"[..]));
+        assert_eq!(context.token.as_deref(), Some("secret"));
+        assert!(!format!("{context:?}").contains("secret"));
+        assert_eq!(config.context("anonymous", None).expect("a context").token, None);
+    }
+
+    #[test]
+    fn problems_have_names() {
+        let config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
+        for (context, expected) in [
+            ("", Problem::NoContext),
+            ("b", Problem::NoContext),
+            ("program", Problem::Program),
+            ("file", Problem::File("tokenFile")),
+            ("nobody", Problem::NoUser("nobody".into())),
+            ("nowhere", Problem::NoCluster("west".into())),
+        ] {
+            assert_eq!(config.context(context, None), Err(expected), "{context}");
+        }
+        for text in ["", "[]", "text", "a: [", "null"] {
+            assert!(matches!(Kubeconfig::parse(text), Err(Problem::Form(_))), "{text}");
+        }
+        let wrong = TEXT.replace("Y2E=", "no-base64");
+        let wrong = Kubeconfig::parse(&wrong).expect("a kubeconfig").context("a", None);
+        assert!(
+            matches!(wrong, Err(Problem::Content(problem)) if problem.starts_with("certificate-authority-data: "))
+        );
+    }
+
+    #[test]
+    fn servers_and_users_change_and_all_else_stays() {
+        let mut config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
+        config.set_server("a", "https://west").expect("a server");
+        config.set_user("other", serde_json::json!({ "token": "new" })).expect("a user");
+        let again = Kubeconfig::parse(&config.text()).expect("a kubeconfig");
+        assert_eq!(again.context("a", None).expect("a context").server, "https://west");
+        assert_eq!(again.context("program", None).expect("a context").token.as_deref(), Some("new"));
+        assert_eq!(config.set_server("b", ""), Err(Problem::NoContext));
+        assert_eq!(config.set_user("b", Value::Null), Err(Problem::NoUser("b".into())));
+    }
+}

@@ -1,0 +1,29 @@
+//! How objects in clusters say whose they are.
+
+/// Label of everything that Atoll made in a cluster; its value is the id of the control plane.
+pub const CONTROL_PLANE: &str = "atoll.dev/control-plane";
+/// Id of the workspace that an object is from.
+pub const WORKSPACE: &str = "atoll.dev/workspace";
+/// Its uid there.
+pub const UID: &str = "atoll.dev/uid";
+/// Its namespace and name there.
+pub const SOURCE: &str = "atoll.dev/source";
+/// Its generation there when it was last sent.
+pub const GENERATION: &str = "atoll.dev/generation";
+/// What was sent, as a hash.
+pub const APPLIED: &str = "atoll.dev/applied";
+/// On a namespace: the one above that it stands for, as JSON.
+pub const NAMESPACE: &str = "atoll.dev/namespace";
+/// Above: where an object shall be, as JSON.
+pub const PLACEMENT: &str = "atoll.dev/placement";
+/// What all of ours begin with.
+pub const PREFIX: &str = "atoll.dev/";
+
+/// Where Atoll keeps what is its own, in workspaces and in clusters.
+pub const SYSTEM_NAMESPACE: &str = "atoll-system";
+/// ConfigMap in a cluster that says which control plane it belongs to.
+pub const CLAIM: &str = "atoll-claim";
+/// Lease in a cluster that whoever syncs renews.
+pub const LEASE: &str = "atoll-syncer";
+/// Who manages fields in clusters.
+pub const MANAGER: &str = "atoll";

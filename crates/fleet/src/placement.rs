@@ -1,0 +1,115 @@
+//! Where an object shall be.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::marks;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Placement {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<Share>,
+    /// Clusters that it was taken from and that have not let go of it yet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<String>,
+    /// Who decided.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by: String,
+}
+
+/// What one cluster gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    pub name: String,
+    /// How many of the replicas, where they are divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
+}
+
+impl Placement {
+    /// Of an object; an empty one if it has none.
+    pub fn of(object: &Value) -> Placement {
+        let text = object["metadata"]["annotations"][marks::PLACEMENT].as_str();
+        text.and_then(Placement::parse).unwrap_or_default()
+    }
+
+    pub fn parse(text: &str) -> Option<Placement> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// As it stands in the annotation; `None` if it says nothing.
+    pub fn text(&self) -> Option<String> {
+        if self.is_empty() { None } else { serde_json::to_string(self).ok() }
+    }
+
+    /// Nobody has it, and nobody shall.
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Every cluster that has it or may still have it.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.clusters.iter().map(|share| share.name.as_str()).chain(self.leaving.iter().map(String::as_str))
+    }
+
+    pub fn share(&self, cluster: &str) -> Option<&Share> {
+        self.clusters.iter().find(|share| share.name == cluster)
+    }
+
+    /// The placement after somebody decided anew: whoever is no longer in it is leaving until it has let go.
+    #[must_use]
+    pub fn decided(&self, clusters: Vec<Share>, by: &str) -> Placement {
+        let stays = |name: &str| clusters.iter().any(|share| share.name == name);
+        let leaving = self.names().filter(|name| !stays(name)).map(str::to_string).collect();
+        let by = if clusters.is_empty() { String::new() } else { by.to_string() };
+        Placement { clusters, leaving, by }
+    }
+
+    /// The placement after a cluster has let go. Of an object that is `being_deleted` it is then nowhere to be found there;
+    /// otherwise only whoever was leaving has left.
+    #[must_use]
+    pub fn let_go(&self, cluster: &str, being_deleted: bool) -> Placement {
+        let mut next = self.clone();
+        next.leaving.retain(|name| name != cluster);
+        if being_deleted {
+            next.clusters.retain(|share| share.name != cluster);
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(names: &[&str]) -> Vec<Share> {
+        names.iter().map(|name| Share { name: name.to_string(), replicas: None }).collect()
+    }
+
+    #[test]
+    fn who_is_taken_out_is_leaving_until_it_lets_go() {
+        let first = Placement::default().decided(shares(&["a", "b"]), "hand");
+        assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a"},{"name":"b"}],"by":"hand"}"#);
+        let second = first.decided(shares(&["b", "c"]), "hand");
+        assert_eq!(second.leaving, ["a"]);
+        assert_eq!(second.decided(shares(&["a"]), "hand").leaving, ["b", "c"]);
+        assert_eq!(second.let_go("a", false).leaving, Vec::<String>::new());
+        assert_eq!(second.let_go("b", false), second, "it is meant to have it");
+        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.let_go(name, true));
+        assert_eq!((gone.is_empty(), gone.text()), (true, None));
+        let nowhere = first.decided(Vec::new(), "hand");
+        assert_eq!(nowhere.text().unwrap(), r#"{"leaving":["a","b"]}"#);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let text = r#"{"clusters":[{"name":"a","replicas":3}],"leaving":["b"],"by":"hand"}"#;
+        let placement = Placement::parse(text).unwrap();
+        assert_eq!(placement.text().as_deref(), Some(text));
+        assert_eq!(placement.share("a").unwrap().replicas, Some(3));
+        assert_eq!(placement.names().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(Placement::parse("nonsense"), None);
+        assert!(Placement::of(&serde_json::json!({})).is_empty());
+    }
+}

@@ -1,0 +1,153 @@
+//! What a server tells a syncer, line by line, and what it hears from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Which resource something is one of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Resource {
+    #[serde(default)]
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub namespaced: bool,
+}
+
+/// Which object, above.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Target {
+    pub resource: Resource,
+    /// Id of the workspace.
+    pub workspace: String,
+    #[serde(default)]
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+/// One line of the view of a cluster. The latest state of each object: a syncer that was away misses nothing but what
+/// was no longer so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Line {
+    /// It shall be there, and look like this.
+    Object {
+        #[serde(flatten)]
+        target: Target,
+        generation: i64,
+        /// What is to be applied, without anything that is not to be: no status, no defaults, no marks.
+        object: Value,
+    },
+    /// It shall go, if it is there and carries our mark.
+    Remove {
+        #[serde(flatten)]
+        target: Target,
+    },
+    /// Nothing is known of it any longer, and nothing is to be done.
+    Forget {
+        #[serde(flatten)]
+        target: Target,
+    },
+    /// Everything was said once.
+    Synced {
+        #[serde(rename = "controlPlane")]
+        control_plane: String,
+        /// Of the Cluster.
+        uid: String,
+        /// Ids of all workspaces that have something there.
+        workspaces: Vec<String>,
+    },
+    Alive,
+}
+
+impl Line {
+    pub fn parse(line: &[u8]) -> Option<Line> {
+        serde_json::from_slice(line).ok()
+    }
+
+    /// With its end.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+/// How an object fares in a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    #[default]
+    Applied,
+    /// Something of that name is there that is not ours.
+    Conflict,
+    /// The cluster does not take it.
+    Refused,
+    /// It is there no longer.
+    Gone,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    #[serde(flatten)]
+    pub target: Target,
+    /// The generation above that was applied last.
+    #[serde(default)]
+    pub generation: i64,
+    pub state: State,
+    /// What is wrong, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Whether the status is about what was applied last.
+    #[serde(default)]
+    pub observed: bool,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub status: Value,
+}
+
+/// What a syncer has to say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<Record>,
+    /// Fields of the status of the Cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        let resource = Resource {
+            group: "apps".into(),
+            version: "v1".into(),
+            resource: "deployments".into(),
+            kind: "Deployment".into(),
+            namespaced: true,
+        };
+        let target = Target {
+            resource,
+            workspace: "w".into(),
+            namespace: "n".into(),
+            name: "a".into(),
+            uid: "u".into(),
+        };
+        for line in [
+            Line::Object { target: target.clone(), generation: 4, object: serde_json::json!({ "spec": {} }) },
+            Line::Remove { target: target.clone() },
+            Line::Forget { target },
+            Line::Synced { control_plane: "c".into(), uid: "u".into(), workspaces: vec!["w".into()] },
+            Line::Alive,
+        ] {
+            assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
+        }
+        assert_eq!(Line::Alive.bytes(), b"{\"type\":\"Alive\"}\n");
+        assert_eq!(Line::parse(b"{}"), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! Copies what is placed on a cluster down to it, and its status up.

@@ -1,0 +1,40 @@
+//! What clients are told: where servers are, how to start one, and what servers say.
+
+use atoll_client::WatchEvent;
+use atoll_client::kubeconfig::Kubeconfig;
+use serde_json::json;
+
+use crate::{Accepted, text};
+
+// The program is not a library.
+#[path = "../../crates/atoll/src/command/settings.rs"]
+mod settings_file;
+
+/// Every context can be asked for; a file that is written again says the same.
+pub fn kubeconfig(bytes: &[u8]) -> Accepted {
+    let mut config = Kubeconfig::parse(text(bytes)?).ok()?;
+    assert_eq!(Kubeconfig::parse(&config.text()).as_ref(), Ok(&config));
+    let names: Vec<String> = config.contexts().into_iter().map(str::to_string).collect();
+    let mut readable = None;
+    for name in names {
+        if config.context(&name, None).is_ok() {
+            config.set_server(&name, "https://elsewhere").expect("it has a server");
+            assert_eq!(config.context(&name, None).expect("a context").server, "https://elsewhere");
+            readable = Some(());
+        }
+    }
+    let _ = config.set_user("admin", json!({}));
+    readable
+}
+
+/// Names are given once, in order.
+pub fn settings(bytes: &[u8]) -> Accepted {
+    let settings = settings_file::parse(text(bytes)?).ok()?;
+    assert!(settings.is_sorted_by(|one, next| one.0 < next.0));
+    Some(())
+}
+
+/// A line of a watch is an event or the end of it.
+pub fn watch_event(bytes: &[u8]) -> Accepted {
+    WatchEvent::parse(bytes).map(|_| ())
+}
