@@ -389,11 +389,8 @@ async fn registry(
 ) -> Result<(Arc<Registry>, Arc<Policies>), String> {
     let catalog = settings.common.catalog.clone();
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
-    let identity = identity::of(store.as_ref()).await.map_err(|error| {
-        format!("the data in {} cannot be read: {error}", settings.directory.display())
-    })?;
+    identity::ensure(store.as_ref()).await?;
     let birth = Birth {
-        identity: &identity,
         created: first_start(&settings.directory)?,
         endpoint,
         network: &settings.network,

@@ -21,8 +21,6 @@ pub const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-pu
 
 /// What the objects of the layer say about this control plane.
 pub struct Birth<'a> {
-    /// What sets it apart from all others.
-    pub identity: &'a str,
     /// When it first started, in seconds since 1970.
     pub created: i64,
     /// Where clients reach it.
@@ -36,7 +34,7 @@ pub struct Birth<'a> {
 
 /// The shared layer.
 pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
-    let mut layer = Layer::new(birth.identity);
+    let mut layer = Layer::default();
     let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
     let objects = objects.chain(belongings(birth)).chain(for_programs(birth)).chain(known_to_all());
     let objects: Vec<Born> = objects.collect();

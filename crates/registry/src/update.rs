@@ -352,7 +352,11 @@ pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
     let fields = &object["metadata"];
     let held = fields["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
     let graceful = fields["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) != 0;
-    fields["deletionTimestamp"].is_string() && !held && !graceful && !(row.strategy.is_held)(object) && !placement::holds(object)
+    fields["deletionTimestamp"].is_string()
+        && !held
+        && !graceful
+        && !(row.strategy.is_held)(object)
+        && !placement::holds(object)
 }
 
 fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {

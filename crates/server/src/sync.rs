@@ -67,7 +67,9 @@ fn control_plane(server: &Server) -> Result<String, Status> {
     let key = atoll_store::Key::object("", "namespaces", ROOT, "", "kube-system");
     let namespace = server.registry.snapshot().get(&key);
     let namespace = namespace.ok_or_else(|| {
-        Status::internal_error(format!("the root has no namespace kube-system; {SYSTEM_NAMESPACE} needs its id"))
+        Status::internal_error(format!(
+            "the root has no namespace kube-system; {SYSTEM_NAMESPACE} needs its id"
+        ))
     })?;
     Ok(object::uid(&parse(&namespace.json())?).to_string())
 }

@@ -16,7 +16,11 @@ use crate::object::{Facts, Object};
 /// The revision that objects of the layer carry.
 pub const REVISION: Revision = 1;
 
-#[derive(Default)]
+/// Group and resource of the key whose value sets a control plane apart from all others, and the uids of what lies in its
+/// layer with it. Nobody sees it; it goes wherever the data goes.
+pub const IDENTITY: (&str, &str) = ("internal.atoll.dev", "identity");
+
+#[derive(Clone, Default)]
 pub struct Layer {
     /// By `group/resource/namespace/name`.
     objects: BTreeMap<Box<str>, Template>,
@@ -24,6 +28,7 @@ pub struct Layer {
     identity: Box<str>,
 }
 
+#[derive(Clone)]
 struct Template {
     /// Canonical encoding with neither resource version nor uid.
     encoded: Bytes,
@@ -31,9 +36,14 @@ struct Template {
 }
 
 impl Layer {
-    /// An empty one. Objects of layers with another `identity` have other uids.
-    pub fn new(identity: &str) -> Layer {
-        Layer { objects: BTreeMap::new(), identity: identity.into() }
+    /// The same objects with other uids, if `key` is that of the identity.
+    pub(crate) fn identified(&self, key: &Key, value: Option<&Bytes>) -> Option<Layer> {
+        let parts = key.parts()?;
+        if (parts.group, parts.resource) != IDENTITY {
+            return None;
+        }
+        let identity = String::from_utf8_lossy(value.map_or(&[], |value| value));
+        Some(Layer { objects: self.objects.clone(), identity: identity.into() })
     }
 
     /// Adds an object; `encoded` is its canonical encoding, without a uid.
@@ -100,7 +110,8 @@ impl Layer {
                 let mut segments = path.splitn(4, '/');
                 let [group, resource, namespace, name] = [(); 4].map(|()| segments.next());
                 let key = Key::object(group?, resource?, workspace, namespace?, name?);
-                (after.as_deref().is_none_or(|after| *key > *after)).then(|| template.in_workspace(key, &self.identity))
+                (after.as_deref().is_none_or(|after| *key > *after))
+                    .then(|| template.in_workspace(key, &self.identity))
             })
             .collect();
         // `a/x` and `a-b/x` sort alike with and without the workspace, but a test is cheaper than a proof.

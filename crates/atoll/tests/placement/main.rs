@@ -68,7 +68,8 @@ fn placement(object: &Value) -> &str {
 async fn only_the_subresource_says_where_an_object_shall_be() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     let mut forged = deployment("web");
-    forged["metadata"]["annotations"] = json!({ ANNOTATION: "{\"clusters\":[{\"name\":\"east\"}]}", "other": "x" });
+    forged["metadata"]["annotations"] =
+        json!({ ANNOTATION: "{\"clusters\":[{\"name\":\"east\"}]}", "other": "x" });
     let created = admin.post(DEPLOYMENTS, forged).await.expect(201);
     assert_eq!(created["metadata"]["annotations"], json!({ "other": "x" }));
 
@@ -90,7 +91,10 @@ async fn only_the_subresource_says_where_an_object_shall_be() {
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: null } } });
     assert_eq!(placement(&admin.merge(&path("web"), patch).await.expect(200)), expected);
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: "{}" } }, "status": { "replicas": 1 } });
-    assert_eq!(placement(&admin.merge(&format!("{}/status", path("web")), patch).await.expect(200)), expected);
+    assert_eq!(
+        placement(&admin.merge(&format!("{}/status", path("web")), patch).await.expect(200)),
+        expected
+    );
     let mut config = deployment("web");
     config["metadata"]["annotations"] = json!({ ANNOTATION: "" });
     let body = Body::Raw("application/apply-patch+yaml", config.to_string().into());
@@ -127,7 +131,10 @@ async fn placements_are_checked() {
     let mut stale = on(json!([{ "name": "east" }]));
     stale["metadata"] = json!({ "resourceVersion": "1" });
     admin.put(&placement_path("web"), stale).await.expect_status(409, "Conflict");
-    admin.get("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/a/placement").await.expect_status_code(404);
+    admin
+        .get("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/a/placement")
+        .await
+        .expect_status_code(404);
     admin.post(&placement_path("web"), on(json!([]))).await.expect_status_code(405);
     admin.get(&placement_path("missing")).await.expect_status(404, "NotFound");
 }
@@ -150,7 +157,10 @@ async fn whoever_may_edit_objects_may_not_place_them() {
         "subjects": [{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann" }],
         "roleRef": { "kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": "editor" },
     });
-    admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding).await.expect(201);
+    admin
+        .post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding)
+        .await
+        .expect(201);
     let ann = admin.acting_as("ann", &[]);
     ann.merge(&path("web"), json!({ "spec": { "replicas": 1 } })).await.expect(200);
     let wanted = on(json!([{ "name": "east" }]));

@@ -80,7 +80,10 @@ async fn an_object_is_not_gone_until_every_cluster_let_go() {
     let mut other = record(&line, "Gone");
     other["uid"] = "another".into();
     admin.post(VIEW, report(other)).await.expect(200);
-    assert_eq!(admin.get(&placement_path("web")).await.expect(200)["spec"]["clusters"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        admin.get(&placement_path("web")).await.expect(200)["spec"]["clusters"].as_array().unwrap().len(),
+        2
+    );
 
     let gone_there = record(&line, "Gone");
     admin.post(VIEW, report(gone_there.clone())).await.expect(200);

@@ -170,7 +170,11 @@ static CLUSTER: Printer = Printer::new(&[
     Column::new("Ready", Cell::Special(ready), "Whether work can go there, and why not."),
     Column::new("Version", Cell::TextOr("status.kubernetesVersion", "<unknown>"), "Of Kubernetes."),
     Column::new("Nodes", Cell::Special(nodes), "How many of its nodes are ready."),
-    Column::new("CPU", Cell::Special(|cluster, _| used(cluster, "cpu")), "What pods ask for, of what there is."),
+    Column::new(
+        "CPU",
+        Cell::Special(|cluster, _| used(cluster, "cpu")),
+        "What pods ask for, of what there is.",
+    ),
     Column::new(
         "Memory",
         Cell::Special(|cluster, _| used(cluster, "memory")),
@@ -220,7 +224,9 @@ fn nodes(cluster: &Value, _: Timestamp) -> Value {
 }
 
 fn used(cluster: &Value, resource: &str) -> Value {
-    let of = |list: &str| at(cluster, "status").and_then(|status| status[list][resource].as_str().map(str::to_string));
+    let of = |list: &str| {
+        at(cluster, "status").and_then(|status| status[list][resource].as_str().map(str::to_string))
+    };
     match (of("requested"), of("allocatable")) {
         (Some(requested), Some(allocatable)) => format!("{requested}/{allocatable}").into(),
         _ => "<unknown>".into(),

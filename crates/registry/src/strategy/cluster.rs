@@ -96,7 +96,10 @@ mod tests {
                 "spec.taints[0].effect: Unsupported value: \"No\": supported values: \"NoExecute\", \"NoSchedule\", \
                  \"PreferNoSchedule\"",
             ),
-            (json!({ "limits": { "cpu": "x" } }), "spec.limits[cpu]: Invalid value: \"x\": must be a quantity"),
+            (
+                json!({ "limits": { "cpu": "x" } }),
+                "spec.limits[cpu]: Invalid value: \"x\": must be a quantity",
+            ),
             (
                 json!({ "kubeconfig": "secret" }),
                 "spec.kubeconfig: Forbidden: credentials belong into a Secret; name it in spec.credentials.secret",

@@ -62,15 +62,10 @@ pub async fn heed(
 async fn let_go(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
     let target = &record.target;
     let resource = &target.resource;
-    let row = server.registry.find(
-        Some(&target.workspace),
-        &resource.group,
-        &resource.version,
-        &resource.resource,
-    );
+    let row =
+        server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
     let row = row.ok_or_else(Status::not_found_generic)?;
-    let place =
-        Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
     let change = |existing: &Value, current: &Placement| {
         Ok(current.let_go(cluster, object::is_being_deleted(existing)))
     };
@@ -98,8 +93,7 @@ fn row(server: &Server, resource: &str) -> Result<Arc<Row>, Status> {
 async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
     let row = row(server, "objectstatuses")?;
     let name = name(cluster, record);
-    let place =
-        Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
+    let place = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
     let options = atoll_registry::DeleteOptions::default();
     server.registry.delete(&row, &place, &options, &Unasked).await.map(|_| ())
 }
@@ -157,12 +151,7 @@ async fn keep(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
 }
 
 /// Notes in a Cluster what was heard of it.
-async fn hear(
-    server: &Arc<Server>,
-    workspace: &str,
-    cluster: &str,
-    heartbeat: &Value,
-) -> Result<(), Status> {
+async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &Value) -> Result<(), Status> {
     let row = row(server, "clusters")?;
     let place = Place { workspace, namespace: "", name: cluster };
     let transform = |existing: Option<&Value>| {

@@ -71,7 +71,8 @@ struct Ended;
 impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
         self.catch_up(&follower).await?;
-        let workspaces: BTreeSet<String> = self.told.values().map(|target| target.workspace.clone()).collect();
+        let workspaces: BTreeSet<String> =
+            self.told.values().map(|target| target.workspace.clone()).collect();
         let workspaces = workspaces.into_iter().collect();
         self.say(&Line::Synced { control_plane, uid, workspaces }).await?;
         loop {

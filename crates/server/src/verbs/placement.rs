@@ -6,9 +6,9 @@ use std::sync::Arc;
 use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
 use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
+use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{SUBRESOURCE, VERBS, is_placeable};
-use atoll_registry::Row;
 use atoll_store::Key;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -62,11 +62,13 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let change = |existing: &Value, current: &Placement| {
         let wanted = wanted.of(existing, current)?;
         let field = |name: &str| wanted["metadata"][name].as_str().unwrap_or_default().to_string();
-        let is_stale = |name: &str, now: &str| !matches!(field(name), given if given.is_empty() || given == now);
+        let is_stale =
+            |name: &str, now: &str| !matches!(field(name), given if given.is_empty() || given == now);
         if is_stale("uid", object::uid(existing))
             || is_stale("resourceVersion", object::resource_version(existing))
         {
-            let message = "the object has been modified; please apply your changes to the latest version and try again";
+            let message =
+                "the object has been modified; please apply your changes to the latest version and try again";
             return Err(Status::conflict(&row.group, &row.resource, place.name, message));
         }
         let clusters = read(server, row, call, &wanted, current)
