@@ -13,9 +13,11 @@ pub mod namespaces;
 pub mod placement;
 pub mod references;
 pub mod shape;
+pub mod sum;
 pub mod view;
 
 pub use namespaces::Locator;
 pub use placement::Placement;
 pub use references::{Reference, references};
 pub use shape::shape;
+pub use sum::sum;
