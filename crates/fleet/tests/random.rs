@@ -142,8 +142,30 @@ fn managed(random: &mut Random, value: &Value) -> Value {
     Value::Object(out)
 }
 
+/// A specification in which much means something to some kind.
+fn specification(random: &mut Random) -> Value {
+    let mut spec = json!({
+        "manualSelector": random.chance(50), "selector": { "matchLabels": { "job-name": "a" } }, "replicas": 7,
+        "clusterIP": random.pick(&["None", "10.0.0.1"]), "clusterIPs": [random.pick(&["None", "10.0.0.1"])],
+        "ipFamilies": ["IPv4"], "volumeName": "v", "finalizers": ["a"], "ports": [{ "port": 1, "nodePort": 2 }],
+        "claimRef": { "uid": "u", "name": "n" }, "storageClassName": "text",
+        "volumeClaimTemplates": [{ "spec": { "storageClassName": "text" }, "status": {} }],
+        "template": {
+            "metadata": { "labels": { "job-name": "a" } },
+            "spec": { "containers": [{ "name": "c", "image": "nginx", "env": [{ "name": "A" }] }], "x": value(random, 2) },
+        },
+    });
+    if let Some(fields) = spec.as_object_mut() {
+        fields.retain(|_, _| random.chance(70));
+    }
+    spec
+}
+
 fn object(random: &mut Random) -> Value {
     let mut object = fields(random, 5);
+    if random.chance(70) {
+        object["spec"] = specification(random);
+    }
     let (version, kind) = KINDS[random.below(KINDS.len())];
     object["apiVersion"] = json!(version);
     object["kind"] = json!(kind);
