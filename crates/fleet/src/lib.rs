@@ -10,6 +10,7 @@
 
 pub mod marks;
 pub mod namespaces;
+pub mod overrides;
 pub mod placement;
 pub mod references;
 pub mod shape;
@@ -17,6 +18,7 @@ pub mod sum;
 pub mod view;
 
 pub use namespaces::Locator;
+pub use overrides::Overrides;
 pub use placement::Placement;
 pub use references::{Reference, references};
 pub use shape::shape;
