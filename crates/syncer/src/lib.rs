@@ -1,1 +1,5 @@
-//! Copies what is placed on a cluster down to it, and its status up.
+mod digest;
+mod drift;
+mod mark;
+mod reconcile;
+mod settings;
