@@ -9,7 +9,13 @@
 //! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
 
 pub mod marks;
+pub mod namespaces;
 pub mod placement;
+pub mod references;
+pub mod shape;
 pub mod view;
 
+pub use namespaces::Locator;
 pub use placement::Placement;
+pub use references::{Reference, references};
+pub use shape::shape;

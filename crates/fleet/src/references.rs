@@ -1,0 +1,212 @@
+//! What an object needs beside it in a cluster.
+
+use std::collections::BTreeSet;
+
+use atoll_meta::object;
+use serde_json::Value;
+
+/// Something in the namespace of the object that refers to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reference {
+    /// One of [`RESOURCES`].
+    pub resource: &'static str,
+    pub name: String,
+}
+
+/// What can follow an object; all are of the core group.
+pub const RESOURCES: &[&str] = &[CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, SERVICE_ACCOUNTS];
+
+const CONFIG_MAPS: &str = "configmaps";
+const PERSISTENT_VOLUME_CLAIMS: &str = "persistentvolumeclaims";
+const SECRETS: &str = "secrets";
+const SERVICE_ACCOUNTS: &str = "serviceaccounts";
+
+/// What every namespace has of its own, in any cluster.
+const EVERYWHERE: &[(&str, &str)] = &[(SERVICE_ACCOUNTS, "default"), (CONFIG_MAPS, "kube-root-ca.crt")];
+
+/// Where an object may hold the specification of Pods.
+const POD_SPECS: &[&str] = &["/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"];
+
+/// Where volumes name something.
+const OF_VOLUMES: &[(&str, &str)] = &[
+    (CONFIG_MAPS, "/configMap/name"),
+    (SECRETS, "/secret/secretName"),
+    (PERSISTENT_VOLUME_CLAIMS, "/persistentVolumeClaim/claimName"),
+    (SECRETS, "/csi/nodePublishSecretRef/name"),
+    (SECRETS, "/azureFile/secretName"),
+    (SECRETS, "/cephfs/secretRef/name"),
+    (SECRETS, "/flexVolume/secretRef/name"),
+    (SECRETS, "/iscsi/secretRef/name"),
+    (SECRETS, "/rbd/secretRef/name"),
+    (SECRETS, "/scaleIO/secretRef/name"),
+    (SECRETS, "/storageos/secretRef/name"),
+];
+/// Where the sources of a projected volume do.
+const OF_PROJECTIONS: &[(&str, &str)] = &[(CONFIG_MAPS, "/configMap/name"), (SECRETS, "/secret/name")];
+/// Where variables do.
+const OF_VARIABLES: &[(&str, &str)] =
+    &[(CONFIG_MAPS, "/valueFrom/configMapKeyRef/name"), (SECRETS, "/valueFrom/secretKeyRef/name")];
+/// Where what fills many variables does.
+const OF_ENVIRONMENTS: &[(&str, &str)] = &[(CONFIG_MAPS, "/configMapRef/name"), (SECRETS, "/secretRef/name")];
+
+/// What an object refers to in its namespace, sorted, each once.
+pub fn references(object: &Value) -> Vec<Reference> {
+    let mut found = Found::default();
+    match object::kind(object) {
+        "Pod" => found.pod(&object["spec"]),
+        "Ingress" => found.items(&object["spec"]["tls"], &[(SECRETS, "/secretName")]),
+        "ServiceAccount" => found.service_account(object),
+        _ => POD_SPECS.iter().filter_map(|path| object.pointer(path)).for_each(|spec| found.pod(spec)),
+    }
+    let owned = |(resource, name): (&'static str, &str)| Reference { resource, name: name.to_owned() };
+    found.names.into_iter().filter(|name| !EVERYWHERE.contains(name)).map(owned).collect()
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    names: BTreeSet<(&'static str, &'a str)>,
+}
+
+impl<'a> Found<'a> {
+    fn note(&mut self, resource: &'static str, name: Option<&'a Value>) {
+        if let Some(name) = name.and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            self.names.insert((resource, name));
+        }
+    }
+
+    /// Notes what each item of a list names.
+    fn items(&mut self, list: &'a Value, places: &[(&'static str, &str)]) {
+        for item in items(list) {
+            places.iter().for_each(|(resource, place)| self.note(resource, item.pointer(place)));
+        }
+    }
+
+    fn pod(&mut self, spec: &'a Value) {
+        self.items(&spec["volumes"], OF_VOLUMES);
+        for volume in items(&spec["volumes"]) {
+            self.items(&volume["projected"]["sources"], OF_PROJECTIONS);
+        }
+        for containers in ["initContainers", "containers", "ephemeralContainers"] {
+            for container in items(&spec[containers]) {
+                self.items(&container["env"], OF_VARIABLES);
+                self.items(&container["envFrom"], OF_ENVIRONMENTS);
+            }
+        }
+        self.items(&spec["imagePullSecrets"], &[(SECRETS, "/name")]);
+        // The older name of the same is still read.
+        self.note(SERVICE_ACCOUNTS, spec.get("serviceAccountName").or_else(|| spec.get("serviceAccount")));
+    }
+
+    /// Tokens are made anew in every cluster, and only their names tell them from other secrets here.
+    fn service_account(&mut self, account: &'a Value) {
+        self.items(&account["imagePullSecrets"], &[(SECRETS, "/name")]);
+        for secret in items(&account["secrets"]) {
+            let rest = secret["name"].as_str().and_then(|name| name.strip_prefix(object::name(account)));
+            if !rest.is_some_and(|rest| rest.starts_with("-token-")) {
+                self.note(SECRETS, secret.get("name"));
+            }
+        }
+    }
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(object: &Value) -> String {
+        let shown = references(object);
+        let shown: Vec<String> = shown.iter().map(|one| format!("{}/{}", one.resource, one.name)).collect();
+        shown.join(" ")
+    }
+
+    #[test]
+    fn pods_refer_to_what_they_use() {
+        let cases = [
+            (json!({ "volumes": [{ "configMap": { "name": "a" } }] }), "configmaps/a"),
+            (json!({ "volumes": [{ "secret": { "secretName": "a", "optional": true } }] }), "secrets/a"),
+            (
+                json!({ "volumes": [{ "persistentVolumeClaim": { "claimName": "a" } }] }),
+                "persistentvolumeclaims/a",
+            ),
+            (
+                json!({ "volumes": [{ "projected": { "sources": [
+                    { "secret": { "name": "s" } }, { "configMap": { "name": "c" } },
+                    { "configMap": { "name": "kube-root-ca.crt" } }, { "serviceAccountToken": { "path": "t" } },
+                    { "downwardAPI": {} },
+                ] } }] }),
+                "configmaps/c secrets/s",
+            ),
+            (json!({ "volumes": [{ "csi": { "nodePublishSecretRef": { "name": "a" } } }] }), "secrets/a"),
+            (json!({ "volumes": [{ "azureFile": { "secretName": "a" } }] }), "secrets/a"),
+            (
+                json!({ "volumes": [
+                    { "cephfs": { "secretRef": { "name": "a" } } }, { "flexVolume": { "secretRef": { "name": "b" } } },
+                    { "iscsi": { "secretRef": { "name": "c" } } }, { "rbd": { "secretRef": { "name": "d" } } },
+                    { "scaleIO": { "secretRef": { "name": "e" } } }, { "storageos": { "secretRef": { "name": "f" } } },
+                ] }),
+                "secrets/a secrets/b secrets/c secrets/d secrets/e secrets/f",
+            ),
+            (json!({ "volumes": [{ "emptyDir": {} }, { "hostPath": { "path": "/" } }] }), ""),
+            (
+                json!({
+                    "containers": [{ "env": [
+                        { "name": "A", "value": "x" },
+                        { "name": "B", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } },
+                        { "name": "C", "valueFrom": { "secretKeyRef": { "name": "s", "key": "k" } } },
+                        { "name": "D", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                    ] }],
+                    "initContainers": [{ "envFrom": [{ "configMapRef": { "name": "i" } }] }],
+                    "ephemeralContainers": [{ "envFrom": [{ "secretRef": { "name": "e" } }] }],
+                }),
+                "configmaps/c configmaps/i secrets/e secrets/s",
+            ),
+            (
+                json!({ "imagePullSecrets": [{ "name": "b" }, { "name": "a" }, { "name": "b" }, { "name": "" }, {}] }),
+                "secrets/a secrets/b",
+            ),
+            (json!({ "serviceAccountName": "a", "serviceAccount": "a" }), "serviceaccounts/a"),
+            (json!({ "serviceAccount": "a" }), "serviceaccounts/a"),
+            (json!({ "serviceAccountName": "default" }), ""),
+            (json!({ "volumes": "nonsense", "containers": [null, 1] }), ""),
+            (json!(null), ""),
+        ];
+        for (spec, expected) in cases {
+            for object in [
+                json!({ "kind": "Pod", "spec": spec }),
+                json!({ "kind": "Deployment", "spec": { "template": { "spec": spec } } }),
+                json!({ "kind": "Unheard", "spec": { "template": { "spec": spec } } }),
+                json!({ "kind": "CronJob", "spec": { "jobTemplate": { "spec": { "template": { "spec": spec } } } } }),
+                json!({ "kind": "PodTemplate", "template": { "spec": spec } }),
+            ] {
+                assert_eq!(found(&object), expected, "{object}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_kinds_refer_too() {
+        let cases = [
+            (
+                json!({ "kind": "Ingress", "spec": { "tls": [{ "secretName": "b" }, { "hosts": [] }, { "secretName": "a" }] } }),
+                "secrets/a secrets/b",
+            ),
+            (
+                json!({ "kind": "ServiceAccount", "metadata": { "name": "robot" },
+                    "imagePullSecrets": [{ "name": "pull" }],
+                    "secrets": [{ "name": "robot-token-x7h2k" }, { "name": "other-token-x" }, { "name": "robot" }] }),
+                "secrets/other-token-x secrets/pull secrets/robot",
+            ),
+            (json!({ "kind": "ConfigMap", "data": { "a": "b" } }), ""),
+            (json!(7), ""),
+        ];
+        for (object, expected) in cases {
+            assert_eq!(found(&object), expected, "{object}");
+        }
+        assert!(RESOURCES.is_sorted());
+    }
+}
