@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_fleet::view::{Record, State};
-use atoll_fleet::{marks, namespaces};
+use atoll_fleet::{Locator, marks};
 use atoll_informer::{Key, Next};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -15,12 +15,13 @@ use crate::core::Core;
 use crate::drift::resolve;
 use crate::mark::configuration;
 use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, step};
-use crate::settings::Drift;
-use crate::spaces::Place;
+use crate::spaces::{Place, locator};
 use crate::table::Task;
 
 /// What is not ours, or is not taken, is looked at again after this long: nothing tells when that changes.
 const LATER: Duration = Duration::from_secs(60);
+/// The same of a namespace that is going.
+const SOON: Duration = Duration::from_secs(2);
 /// What is on its way out is looked at again after this long, should nobody tell that it is gone.
 const SAFETY: Duration = Duration::from_secs(30);
 /// How often an apply goes on after it was told whose fields are in its way.
@@ -66,7 +67,7 @@ impl Work<'_> {
                     false => format!("it is being deleted in the cluster, where it is held by {holds}"),
                 };
                 self.settle(Some((State::Applied, message)))?;
-                self.look_again().await
+                self.look().await
             }
             (Step::Create, _) => self.create().await,
             (Step::Apply, Some(seen)) => self.apply(seen).await,
@@ -111,7 +112,7 @@ impl Work<'_> {
             }
             500.. => Err(status),
             404 if status.details().is_some_and(|details| details.kind == "namespaces") => {
-                self.core.spaces.forget(&target.workspace, &target.namespace);
+                self.core.spaces.forget(&self.locator());
                 Err(status)
             }
             404 => {
@@ -121,8 +122,8 @@ impl Work<'_> {
                 self.complain(State::Refused, message, LATER)
             }
             403 if status.has_cause("NamespaceTerminating") => {
-                self.core.spaces.forget(&target.workspace, &target.namespace);
-                self.complain(State::Refused, status.message(), Duration::from_secs(2))
+                self.core.spaces.forget(&self.locator());
+                self.complain(State::Refused, status.message(), SOON)
             }
             _ => self.complain(State::Refused, status.message(), LATER),
         }
@@ -134,11 +135,10 @@ impl Work<'_> {
         let mut namespace = String::new();
         if target.resource.namespaced {
             let is_only = self.core.is_only(&target.workspace);
-            let (below, workspace) = (&self.core.below, &target.workspace);
-            let place = self.core.spaces.ensure(below, self.control_plane, workspace, &target.namespace, is_only);
-            match place.await? {
+            match self.core.spaces.ensure(&self.core.below, self.locator(), is_only).await? {
                 Place::In(name) => namespace = name,
                 Place::Taken(complaint) => return self.complain(State::Conflict, complaint, LATER),
+                Place::Going(complaint) => return self.complain(State::Refused, complaint, SOON),
             }
         }
         let sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
@@ -246,15 +246,15 @@ impl Work<'_> {
                 Found::Foreign(message) => complaint = message,
                 Found::Ours(seen) => {
                     if let Some(found) = &found {
-                        self.core.spaces.learn(target, &namespace);
+                        self.core.spaces.learn(self.locator(), &namespace);
                         self.core.table.saw(self.key, self.control_plane, found);
                     }
                     if seen.is_going {
                         self.core.tell(self.key);
                         return Ok(Next::After(SAFETY));
                     }
-                    // With what is known now, soon.
-                    return Ok(Next::After(Duration::ZERO));
+                    // With what is known now.
+                    return Ok(Next::Again);
                 }
             }
         }
@@ -269,32 +269,26 @@ impl Work<'_> {
         }
     }
 
-    /// The same of what is on its way out: the watch tells when it is gone, most of the time.
-    async fn look_again(&self) -> Result<Next, Status> {
-        Ok(Next::After(SAFETY))
-    }
-
     /// Where it is in the cluster, if that is known.
     fn namespace(&self) -> Option<String> {
         let target = &self.task.target;
         match target.resource.namespaced {
-            true => self.core.spaces.get(&target.workspace, &target.namespace),
+            true => self.core.spaces.get(&self.locator()),
             false => Some(String::new()),
         }
     }
 
     /// Where it may be.
     fn namespaces(&self) -> Vec<String> {
-        let target = &self.task.target;
         match self.namespace() {
             Some(known) => vec![known],
             // A namespace that has lost what it said of itself may still have it.
-            None => [true, false]
-                .map(|is_only| {
-                    namespaces::below(self.control_plane, &target.workspace, &target.namespace, is_only)
-                })
-                .to_vec(),
+            None => [true, false].map(|is_only| self.locator().below(is_only)).to_vec(),
         }
+    }
+
+    fn locator(&self) -> Locator {
+        locator(self.control_plane, &self.task.target)
     }
 }
 

@@ -212,7 +212,7 @@ fn another_cluster(pinned: &str, found: &str) -> Objection {
 }
 
 /// Why the cluster does not answer, for people.
-fn objection(status: &Status) -> Objection {
+pub fn objection(status: &Status) -> Objection {
     let (reason, what) = match status.code() {
         401 => ("CredentialsRefused", "the cluster does not accept the credentials; join it again or renew them"),
         403 => ("PermissionsMissing", "the credentials do not allow what is needed"),

@@ -137,6 +137,11 @@ impl Table {
         self.state().entries.values().map(|entry| entry.target.workspace.clone()).collect()
     }
 
+    /// Which resources they are of.
+    pub fn resources(&self) -> HashSet<Resource> {
+        self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()
+    }
+
     /// The cluster shows an object, which says that it is for the one with `key`.
     pub fn saw(&self, key: &Key, control_plane: &str, found: &Value) -> Follows {
         let mut state = self.state();
@@ -149,7 +154,8 @@ impl Table {
         if before.is_some_and(|before| before.uid == now.uid && before.revision() >= now.revision()) {
             return Follows::Nothing;
         }
-        let now = now.after(before.filter(|before| before.uid == now.uid), &entry.wanted, found);
+        let same = before.filter(|before| before.uid == now.uid);
+        let now = now.after(same, &entry.wanted, found);
         let is_new_drift = now.drifted && before.is_none_or(|before| !before.drifted);
         entry.seen = Some(now);
         if is_new_drift { Follows::Work } else { Follows::News }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::{marks, view};
+use atoll_fleet::{Locator, marks, view};
 use atoll_informer::{Key, Look, Resource, Sight, World};
 use atoll_meta::object;
 use serde_json::Value;
@@ -56,7 +56,11 @@ fn place(core: &Core, resource: &view::Resource, found: &Value) -> Option<Key> {
     let mark = Mark::of(found);
     let (namespace, name) = mark.origin();
     let is_there = match resource.namespaced {
-        true => core.spaces.get(mark.workspace, namespace).is_some_and(|place| place == object::namespace(found)),
+        true => {
+            let (control_plane, workspace) = (mark.control_plane.into(), mark.workspace.into());
+            let locator = Locator { control_plane, workspace, namespace: namespace.into() };
+            core.spaces.get(&locator).is_some_and(|place| place == object::namespace(found))
+        }
         false => true,
     };
     (is_there && name == object::name(found)).then(|| key_of(resource, mark.workspace, namespace, name))
