@@ -10,6 +10,8 @@
 
 pub mod marks;
 pub mod placement;
+pub mod shape;
 pub mod view;
 
 pub use placement::Placement;
+pub use shape::shape;

@@ -17,6 +17,7 @@ mod compare;
 mod conflict;
 mod custom;
 mod element;
+mod extract;
 mod fields;
 mod last_applied;
 mod managed;
@@ -39,6 +40,7 @@ use atoll_schema::{TypeId, TypeRef, Types};
 use serde_json::{Map, Value};
 
 pub use author::{Author, Resets};
+pub use extract::extract;
 pub use fields::MalformedFields;
 pub use managed::is_reset;
 pub use scale::{REPLICAS, parent_fields, scale_fields};

@@ -3,6 +3,7 @@
 mod conflicts;
 mod custom;
 mod elements;
+mod extract;
 mod properties;
 mod writes;
 

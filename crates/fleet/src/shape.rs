@@ -1,0 +1,213 @@
+//! What of an object above goes to a cluster: what people said, not what servers and controllers added.
+
+use atoll_merge::apply;
+use atoll_meta::object;
+use serde_json::{Map, Value, json};
+
+use crate::marks;
+
+/// Labels and annotations that are about the place where an object is. A slash at the end stands for all that begin so.
+const LOCAL: &[&str] = &[
+    marks::PREFIX,
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "deployment.kubernetes.io/",
+    "deprecated.daemonset.template.generation",
+    "batch.kubernetes.io/job-tracking",
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/storage-provisioner",
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/selected-node",
+];
+
+/// Fields that are filled in for the place where an object is.
+struct Generated {
+    group: &'static str,
+    kind: &'static str,
+    /// What they are fields of; a star stands for every item of a list.
+    parent: &'static [&'static str],
+    names: &'static [&'static str],
+    /// Objects that say it themselves.
+    unless: fn(&Value) -> bool,
+}
+
+const GENERATED: &[Generated] = &[
+    Generated {
+        group: "batch",
+        kind: "Job",
+        parent: &["spec"],
+        names: &["selector"],
+        unless: selects_by_hand,
+    },
+    Generated {
+        group: "batch",
+        kind: "Job",
+        parent: &["spec", "template", "metadata", "labels"],
+        names: &[
+            "batch.kubernetes.io/controller-uid",
+            "batch.kubernetes.io/job-name",
+            "controller-uid",
+            "job-name",
+        ],
+        unless: selects_by_hand,
+    },
+    Generated {
+        group: "",
+        kind: "Service",
+        parent: &["spec"],
+        names: &["clusterIP", "clusterIPs", "ipFamilies"],
+        unless: is_headless,
+    },
+    Generated {
+        group: "",
+        kind: "Service",
+        parent: &["spec"],
+        names: &["healthCheckNodePort"],
+        unless: never,
+    },
+    Generated {
+        group: "",
+        kind: "Service",
+        parent: &["spec", "ports", "*"],
+        names: &["nodePort"],
+        unless: never,
+    },
+    Generated {
+        group: "",
+        kind: "PersistentVolumeClaim",
+        parent: &["spec"],
+        names: &["volumeName"],
+        unless: never,
+    },
+    Generated {
+        group: "",
+        kind: "PersistentVolume",
+        parent: &["spec", "claimRef"],
+        names: &["uid", "resourceVersion"],
+        unless: never,
+    },
+    Generated { group: "", kind: "ServiceAccount", parent: &[], names: &["secrets"], unless: never },
+    Generated { group: "", kind: "Namespace", parent: &["spec"], names: &["finalizers"], unless: never },
+    // Claims in a StatefulSet look as if they were stored already.
+    Generated {
+        group: "apps",
+        kind: "StatefulSet",
+        parent: &["spec", "volumeClaimTemplates", "*"],
+        names: &["status"],
+        unless: never,
+    },
+];
+
+fn never(_: &Value) -> bool {
+    false
+}
+
+fn selects_by_hand(job: &Value) -> bool {
+    job["spec"]["manualSelector"] == true
+}
+
+fn is_headless(service: &Value) -> bool {
+    service["spec"]["clusterIP"] == "None" || service["spec"]["clusterIPs"][0] == "None"
+}
+
+/// What is applied in a cluster for an object above: what managers set, without status, marks and what is generated.
+/// Of an object that does not say what was set, all but those. A `share` is how many replicas the cluster gets.
+///
+/// The name of the cluster is here for rules that tell clusters apart; none of these does.
+pub fn shape(object: &Value, _cluster: &str, share: Option<i64>) -> Value {
+    let all = object.as_object();
+    let mut fields = apply::extract(object).unwrap_or_else(|| all.cloned().unwrap_or_default());
+    fields.remove("status");
+    let (group, kind) = type_of(object);
+    let copied = |fields: &mut Map<String, Value>, name: &str| {
+        if let Some(value) = object.get(name) {
+            fields.insert(name.to_owned(), value.clone());
+        }
+    };
+    copied(&mut fields, "apiVersion");
+    copied(&mut fields, "kind");
+    // Who wrote `stringData` manages that, and not the data that the server has made of it.
+    if (group, kind) == ("", "Secret") {
+        copied(&mut fields, "data");
+    }
+    fields.insert("metadata".to_owned(), Value::Object(metadata(object)));
+    let mut shaped = Value::Object(fields);
+    for row in GENERATED.iter().filter(|row| (row.group, row.kind) == (group, kind)) {
+        if !(row.unless)(&shaped) {
+            remove(&mut shaped, row.parent, row.names);
+        }
+    }
+    if let Some(share) = share {
+        divide(&mut shaped, object, share.max(0));
+    }
+    shaped
+}
+
+/// Group and kind.
+fn type_of(object: &Value) -> (&str, &str) {
+    let group = object::split_api_version(object::api_version(object)).map_or("", |(group, _)| group);
+    (group, object::kind(object))
+}
+
+fn metadata(object: &Value) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    for name in ["name", "namespace"] {
+        if let Some(value) = object["metadata"].get(name) {
+            metadata.insert(name.to_owned(), value.clone());
+        }
+    }
+    for name in ["labels", "annotations"] {
+        let entries = object["metadata"][name].as_object().into_iter().flatten();
+        let kept: Map<String, Value> = entries
+            .filter(|(key, _)| !is_local(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if !kept.is_empty() {
+            metadata.insert(name.to_owned(), Value::Object(kept));
+        }
+    }
+    metadata
+}
+
+/// Whether a label or an annotation is about the place where an object is, and stays there.
+pub fn is_local(key: &str) -> bool {
+    LOCAL.iter().any(|local| if local.ends_with('/') { key.starts_with(local) } else { key == *local })
+}
+
+/// Takes fields out, and the structs that have nothing else.
+fn remove(value: &mut Value, parent: &[&str], names: &[&str]) {
+    let Some((first, rest)) = parent.split_first() else {
+        if let Some(fields) = value.as_object_mut() {
+            names.iter().for_each(|name| drop(fields.remove(*name)));
+        }
+        return;
+    };
+    if *first == "*" {
+        value.as_array_mut().into_iter().flatten().for_each(|item| remove(item, rest, names));
+        return;
+    }
+    let Some(child) = value.get_mut(*first) else { return };
+    let was_empty = child.as_object().is_some_and(Map::is_empty);
+    remove(child, rest, names);
+    if !was_empty && child.as_object().is_some_and(Map::is_empty) {
+        value.as_object_mut().map(|fields| fields.remove(*first));
+    }
+}
+
+/// Says how many of the replicas are wanted, of a kind that has some.
+fn divide(shaped: &mut Value, object: &Value, share: i64) {
+    let field = match type_of(object) {
+        ("batch", "Job") => "parallelism",
+        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ReplicationController") => "replicas",
+        _ if object["spec"].get("replicas").is_some() => "replicas",
+        _ => return,
+    };
+    if let Some(fields) = shaped.as_object_mut() {
+        let spec = fields.entry("spec").or_insert_with(|| json!({}));
+        if let Some(spec) = spec.as_object_mut() {
+            spec.insert(field.to_owned(), share.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! What of an object somebody has set, as opposed to what went without saying.
+
+use std::cmp::Ordering;
+
+use atoll_meta::{json, object};
+use serde_json::{Map, Value};
+
+use super::MANAGED_FIELDS;
+use super::element::Element;
+use super::managed;
+use super::set::Set;
+
+/// What nobody sets by this way.
+const NOT_LOOKED_AT: &[&str] = &["apiVersion", "kind", "metadata", "status"];
+
+/// The fields of an object that some manager has set other than through its status; metadata, type and status are not
+/// looked at. `None` if the object does not say who manages what, or says it of fields that it does not have: who used
+/// another version may have called them otherwise.
+pub fn extract(object: &Value) -> Option<Map<String, Value>> {
+    let entries = managed::decode(object::metadata(object)?.get(MANAGED_FIELDS)).ok()?;
+    let version = object::api_version(object);
+    let mut all = Set::default();
+    let mut is_told = false;
+    for mut entry in entries.into_iter().filter(|entry| entry.subresource != "status") {
+        NOT_LOOKED_AT.iter().for_each(|name| entry.set.remove(&[name], true));
+        if entry.api_version != version && !entry.set.leads_into(object, 2) {
+            return None;
+        }
+        is_told = true;
+        all = all.union(entry.set);
+    }
+    let fields = object.as_object()?.iter();
+    is_told.then(|| {
+        fields
+            .filter_map(|(name, value)| {
+                let node = all.field(name)?;
+                Some((name.clone(), node.below.part_of(value)))
+            })
+            .collect()
+    })
+}
+
+impl Set<'_> {
+    /// Whether a value has the fields of the first levels.
+    fn leads_into(&self, value: &Value, levels: usize) -> bool {
+        levels == 0
+            || self.nodes.iter().all(|node| match node.element {
+                Element::Field(name) => {
+                    value.get(name).is_some_and(|value| node.below.leads_into(value, levels - 1))
+                }
+                _ => true,
+            })
+    }
+
+    /// What of a value the set names: all of it if it names nothing in particular, or nothing that such a value has.
+    fn part_of(&self, value: &Value) -> Value {
+        let leads_to_fields =
+            self.nodes.first().is_some_and(|node| matches!(node.element, Element::Field(_)));
+        match value {
+            Value::Object(fields) if leads_to_fields => {
+                let part = fields.iter().filter_map(|(name, value)| {
+                    self.field(name).map(|node| (name.clone(), node.below.part_of(value)))
+                });
+                Value::Object(part.collect())
+            }
+            Value::Array(items) if !self.is_empty() && !leads_to_fields => {
+                let part =
+                    items.iter().enumerate().filter_map(|(index, item)| self.part_of_item(index, item));
+                Value::Array(part.collect())
+            }
+            _ => value.clone(),
+        }
+    }
+
+    fn part_of_item(&self, index: usize, item: &Value) -> Option<Value> {
+        let node = self.nodes.iter().find(|node| match &node.element {
+            Element::Field(_) => false,
+            Element::Value(value) => is_same(value, item),
+            Element::Index(wanted) => usize::try_from(*wanted).is_ok_and(|wanted| wanted == index),
+            // What an item leaves out of its key goes without saying.
+            Element::Key(key) => {
+                let mut given = key.iter().filter_map(|(name, value)| Some((value, item.get(&**name)?)));
+                given.clone().next().is_some() && given.all(|(value, actual)| is_same(value, actual))
+            }
+        })?;
+        let mut part = node.below.part_of(item);
+        if let (Element::Key(key), Some(part)) = (&node.element, part.as_object_mut()) {
+            for (name, value) in key.iter().filter_map(|(name, _)| Some((name, item.get(&**name)?))) {
+                part.entry(&**name).or_insert_with(|| value.clone());
+            }
+        }
+        Some(part)
+    }
+}
+
+fn is_same(left: &Value, right: &Value) -> bool {
+    json::compare(left, right) == Ordering::Equal
+}
