@@ -60,7 +60,8 @@ pub fn columns(answer: &Value, wide: bool) -> (Vec<String>, Vec<Vec<String>>) {
     let definitions = list(&answer["columnDefinitions"]);
     let is_visible = |column: &usize| wide || definitions.get(*column).is_some_and(|it| it["priority"] == 0);
     let visible: Vec<usize> = (0..definitions.len()).filter(is_visible).collect();
-    let chosen = |cells: Vec<String>| visible.iter().filter_map(|column| cells.get(*column).cloned()).collect();
+    let chosen =
+        |cells: Vec<String>| visible.iter().filter_map(|column| cells.get(*column).cloned()).collect();
     let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_string);
     let names = definitions.iter().map(|it| it["name"].as_str().unwrap_or_default().to_uppercase()).collect();
     let rows = list(&answer["rows"]);

@@ -27,7 +27,8 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     let context = session.config.context()?;
     let api = Api::above(&context, &in_workspace(&session.current, ""))?;
     let resources = discover(&api).await?;
-    let namespace = options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
+    let namespace =
+        options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
     // All of them are understood before any is placed.
     let mut wanted = Vec::new();
     for object in &options.objects {
@@ -63,7 +64,10 @@ pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
     Ok(found)
 }
 
-fn understood<'a, 'o>(resources: &'a [Resource], object: &'o str) -> Result<(&'a Resource, &'o str), Failure> {
+fn understood<'a, 'o>(
+    resources: &'a [Resource],
+    object: &'o str,
+) -> Result<(&'a Resource, &'o str), Failure> {
     let parts = object.split_once('/').filter(|(_, name)| !name.is_empty() && !name.contains('/'));
     let Some((word, name)) = parts else {
         return Err(Failure::new(
@@ -119,7 +123,8 @@ async fn not_placed(api: &Api, resource: &Resource, path: &str, problem: Problem
 }
 
 fn said(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> String {
-    let shares: Vec<Share> = serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default();
+    let shares: Vec<Share> =
+        serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default();
     let leaving: Vec<Share> = placement["status"]["leaving"]
         .as_array()
         .into_iter()

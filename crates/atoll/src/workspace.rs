@@ -119,7 +119,8 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
 async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("/clusters/{}{WORKSPACES}", encoded(&session.current));
-    let accept = if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
+    let accept =
+        if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
     let answer = match session.client.call_as(Method::GET, &path, accept, None).await {
         Ok(answer) => answer,
         Err(problem) => return Err(session.not_found(&session.current, problem).await),

@@ -55,7 +55,13 @@ pub fn context(admin: &Context, server: &str, token: &str) -> Context {
 /// A kubeconfig for a context with a token.
 pub fn kubeconfig(name: &str, user: &str, context: &Context) -> String {
     let authority = context.authority_pem.as_deref().unwrap_or_default();
-    kubeconfig::with_token(name, user, &context.server, authority, context.token.as_deref().unwrap_or_default())
+    kubeconfig::with_token(
+        name,
+        user,
+        &context.server,
+        authority,
+        context.token.as_deref().unwrap_or_default(),
+    )
 }
 
 /// Where the credential of a cluster is kept.

@@ -89,7 +89,9 @@ fn word(value: &Value) -> &str {
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_string)
+    value
+        .as_str()
+        .map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_string)
 }
 
 fn words(list: &Value) -> String {

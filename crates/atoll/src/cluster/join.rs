@@ -92,11 +92,14 @@ impl Join<'_> {
         let found = steps.step("finding out which cluster it is", self.identify()).await?;
         steps.step("looking for claims of others", self.check_claim(&found)).await?;
 
-        let namespace = steps.step("making the namespace", self.below.namespace(&found.control_plane)).await?;
+        let namespace =
+            steps.step("making the namespace", self.below.namespace(&found.control_plane)).await?;
         self.made.push("namespace atoll-system in the cluster");
         let groups = self.below.groups(&self.options.groups).await?;
         if self.access == Access::Observe {
-            println!("    These are the rights that are asked for, in namespace {SYSTEM_NAMESPACE} and everywhere:");
+            println!(
+                "    These are the rights that are asked for, in namespace {SYSTEM_NAMESPACE} and everywhere:"
+            );
             let role = rights::cluster_role(self.access, &groups, &namespace);
             for document in [rights::role(self.access), role] {
                 println!("    ---");
@@ -124,7 +127,9 @@ impl Join<'_> {
         }
         if cluster["spec"]["mode"] == Mode::None.name() {
             let line = by_hand::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
-            println!("Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}");
+            println!(
+                "Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}"
+            );
             return Ok(());
         }
         let again = if found.cluster.is_some() { "has a new credential" } else { "has joined" };
@@ -151,7 +156,8 @@ impl Join<'_> {
         if pinned.is_some_and(|pinned| pinned != id) {
             return Err(another(name, pinned.unwrap_or_default(), &id));
         }
-        let same = clusters().find(|other| other["status"]["id"] == id.as_str() && object::name(other) != name);
+        let same =
+            clusters().find(|other| other["status"]["id"] == id.as_str() && object::name(other) != name);
         if let Some(same) = same {
             let known = object::name(same);
             return Err(Failure::new(

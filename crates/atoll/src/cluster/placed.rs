@@ -232,13 +232,7 @@ mod tests {
             resource: resource.into(),
             ..Resource::default()
         };
-        Target {
-            resource,
-            workspace: "w".into(),
-            namespace: "n".into(),
-            name: name.into(),
-            uid: "u".into(),
-        }
+        Target { resource, workspace: "w".into(), namespace: "n".into(), name: name.into(), uid: "u".into() }
     }
 
     #[test]

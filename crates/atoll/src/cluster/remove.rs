@@ -109,13 +109,7 @@ async fn empty(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> 
 }
 
 /// Whether nothing is left to be taken away but what follows others.
-async fn take(
-    fleet: &Fleet,
-    name: &str,
-    paths: &Paths,
-    placed: &Placed,
-    all: bool,
-) -> Result<bool, Failure> {
+async fn take(fleet: &Fleet, name: &str, paths: &Paths, placed: &Placed, all: bool) -> Result<bool, Failure> {
     let mut only_followers = !placed.there.is_empty();
     for target in &placed.there {
         let taken = placed::take_away(&fleet.session, paths, target, name, all).await?;
@@ -202,7 +196,8 @@ mod tests {
 
     #[test]
     fn one_is_told_what_will_happen() {
-        let resource = Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
+        let resource =
+            Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
         let target = Target { resource, ..Target::default() };
         let placed = Placed { there: vec![target.clone(), target], leaving: Vec::new() };
         for (placed, how, what, then) in [

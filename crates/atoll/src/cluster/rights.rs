@@ -25,8 +25,6 @@ const PLACED: [(&str, &[&str]); 11] = [
             "limitranges",
             "namespaces",
             "persistentvolumeclaims",
-            "persistentvolumes",
-            "podtemplates",
             "replicationcontrollers",
             "resourcequotas",
             "secrets",
@@ -48,7 +46,7 @@ const PLACED: [(&str, &[&str]); 11] = [
 
 /// What is looked at on top of that, for the status of objects and of the cluster.
 const SEEN: [(&str, &[&str]); 4] = [
-    ("", &["endpoints", "events", "nodes", "pods"]),
+    ("", &["endpoints", "events", "nodes", "persistentvolumes", "pods"]),
     ("apps", &["controllerrevisions"]),
     ("discovery.k8s.io", &["endpointslices"]),
     ("events.k8s.io", &["events"]),
@@ -144,9 +142,7 @@ pub fn groups_of(role: &Value) -> Vec<String> {
 
 /// What counts in the namespace that Atoll has there: the claim, and for those who sync a sign of life and a new token.
 pub fn role(access: Access) -> Value {
-    let claim = |verbs: &[&str]| {
-        json!({ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLAIM], "verbs": verbs })
-    };
+    let claim = |verbs: &[&str]| json!({ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLAIM], "verbs": verbs });
     let leases = |verbs: &[&str]| {
         let group = "coordination.k8s.io";
         json!({ "apiGroups": [group], "resources": ["leases"], "resourceNames": [LEASE], "verbs": verbs })

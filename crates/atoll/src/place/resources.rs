@@ -17,9 +17,9 @@ pub struct Resource {
     pub version: String,
     /// In the plural.
     pub name: String,
-    singular: String,
+    pub singular: String,
     pub kind: String,
-    short_names: Vec<String>,
+    pub short_names: Vec<String>,
     pub namespaced: bool,
     pub verbs: Vec<String>,
 }
@@ -111,7 +111,8 @@ mod tests {
                 "shortNames": short, "scope": scope, "verbs": ["get", "list"],
             })
         };
-        let group = |name: &str, versions: Value| json!({ "metadata": { "name": name }, "versions": versions });
+        let group =
+            |name: &str, versions: Value| json!({ "metadata": { "name": name }, "versions": versions });
         let core = [
             resource("services", "service", "Service", &["svc"], "Namespaced"),
             resource("namespaces", "namespace", "Namespace", &["ns"], "Cluster"),

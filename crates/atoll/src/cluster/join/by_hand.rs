@@ -77,9 +77,13 @@ async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure>
     });
     let accounts = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts");
     api.create_if_absent(&accounts, &object).await?;
-    let rules = json!([{
-        "apiGroups": ["atoll.dev"], "resources": ["clusters"], "resourceNames": [name], "verbs": ["get", "sync"],
-    }]);
+    let rules = json!([
+        {
+            "apiGroups": ["atoll.dev"], "resources": ["clusters"], "resourceNames": [name],
+            "verbs": ["get", "sync"],
+        },
+        { "nonResourceURLs": [format!("/services/sync/{name}")], "verbs": ["get", "post"] },
+    ]);
     let group = "rbac.authorization.k8s.io";
     let object = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role },

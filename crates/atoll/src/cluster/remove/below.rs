@@ -49,9 +49,12 @@ pub async fn clean(cluster: &Value, secret: Option<&Value>) -> Result<Leftover, 
     let api = open(cluster, secret).await?;
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
-    let is_ours = claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
+    let is_ours =
+        claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
     if !is_ours {
-        return Ok(Leftover::Some("The cluster belongs to another control plane by now; nothing was touched there.".into()));
+        return Ok(Leftover::Some(
+            "The cluster belongs to another control plane by now; nothing was touched there.".into(),
+        ));
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;
@@ -81,7 +84,8 @@ pub async fn clean(cluster: &Value, secret: Option<&Value>) -> Result<Leftover, 
 
 /// Namespaces that were made for objects: others may have put something into them.
 async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
-    let list = api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
+    let list =
+        api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
     let items = list["items"].as_array().into_iter().flatten();
     let names: Vec<&str> = items.map(object::name).filter(|name| *name != SYSTEM_NAMESPACE).collect();
     (!names.is_empty()).then(|| {

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_syncer_says_that_it_has_stopped() {
-        let cluster = |reason: &str| json!({ "status": { "conditions": [{ "type": "Ready", "reason": reason }] } });
+        let cluster =
+            |reason: &str| json!({ "status": { "conditions": [{ "type": "Ready", "reason": reason }] } });
         assert!(has_stopped(&cluster("ClaimedByAnother")));
         assert!(!has_stopped(&cluster("Synced")));
     }
