@@ -59,6 +59,12 @@ pub enum Line {
         uid: String,
         /// Ids of all workspaces that have something there.
         workspaces: Vec<String>,
+        /// Which cluster it is, where that is known: whoever finds another one writes nothing to it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        id: String,
+        /// The id of the workspace that the Cluster is in.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        workspace: String,
     },
     Alive,
 }
@@ -142,7 +148,13 @@ mod tests {
             Line::Object { target: target.clone(), generation: 4, object: serde_json::json!({ "spec": {} }) },
             Line::Remove { target: target.clone() },
             Line::Forget { target },
-            Line::Synced { control_plane: "c".into(), uid: "u".into(), workspaces: vec!["w".into()] },
+            Line::Synced {
+                control_plane: "c".into(),
+                uid: "u".into(),
+                workspaces: vec!["w".into()],
+                id: "i".into(),
+                workspace: "w".into(),
+            },
             Line::Alive,
         ] {
             assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use atoll_client::Lines;
 use atoll_fleet::view::Line;
-use serde::Deserialize;
 
 use crate::core::Core;
 
@@ -28,16 +27,8 @@ pub struct Master {
     pub workspace: Option<String>,
 }
 
-/// What the last line of a round may say besides.
-#[derive(Default, Deserialize)]
-struct Pinned {
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    workspace: Option<String>,
-}
-
-/// Follows the view until it turns out to be another control plane's, or another Cluster's: then everything begins anew.
+/// Follows the view until it turns out to be another control plane's, or another Cluster's, or that there is none any more:
+/// then everything begins anew.
 pub async fn follow(core: &Arc<Core>) {
     // Connections keep requests that last apart from others by this parameter.
     let path = format!("/services/sync/{}?watch=true", core.settings.cluster);
@@ -49,6 +40,8 @@ pub async fn follow(core: &Arc<Core>) {
                 Heard::Little => {}
                 Heard::Another => return,
             },
+            // Nobody knows the Cluster: nothing is done for it, not even a claim kept up.
+            Ok(Err(status)) if status.code() == 404 && core.control_plane().is_some() => return,
             Ok(Err(status)) => {
                 tracing::debug!(%status, cluster = %core.settings.cluster, "the view does not begin");
             }
@@ -76,10 +69,10 @@ async fn listen(core: &Arc<Core>, mut lines: Lines) -> Heard {
             // What a newer control plane says and we do not know is not for us.
             None => tracing::debug!(cluster = %core.settings.cluster, "a line that says nothing"),
             Some(Line::Alive) => {}
-            Some(Line::Synced { control_plane, uid, workspaces }) => {
-                let pinned: Pinned = serde_json::from_slice(&raw).unwrap_or_default();
-                let identity = pinned.id.filter(|id| !id.is_empty());
-                let master = Master { control_plane, cluster: uid, identity, workspace: pinned.workspace };
+            Some(Line::Synced { control_plane, uid, workspaces, id, workspace }) => {
+                let said = |text: String| Some(text).filter(|text| !text.is_empty());
+                let (identity, workspace) = (said(id), said(workspace));
+                let master = Master { control_plane, cluster: uid, identity, workspace };
                 if core.is_anothers(&master) {
                     return Heard::Another;
                 }

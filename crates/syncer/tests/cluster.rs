@@ -88,6 +88,8 @@ impl Above {
             control_plane: control_plane.into(),
             uid: "cluster".into(),
             workspaces: Vec::new(),
+            id: String::new(),
+            workspace: String::new(),
         };
         above.state.lock().unwrap().lines = lines.into_iter().chain([synced]).collect();
         Arc::new(above)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use atoll_fleet::view::{Line, Resource, Target};
 use atoll_fleet::{Placement, shape};
 use atoll_meta::object;
+use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Follower;
 use atoll_store::{Key, key};
 use bytes::Bytes;
@@ -27,29 +28,36 @@ const WAITING: usize = 4;
 /// Lines that are ready at once are sent as one piece up to this size.
 const PIECE: usize = 64 << 10;
 
-pub fn answer(
-    server: &Arc<Server>,
-    workspace: &str,
-    cluster: &str,
-    control_plane: String,
-    uid: String,
-) -> Response<Body> {
+/// Whose view it is.
+pub struct About {
+    /// The id of the workspace that the Cluster is in.
+    pub workspace: String,
+    pub cluster: String,
+    pub control_plane: String,
+    /// Of the Cluster.
+    pub uid: String,
+    /// Which cluster it is, where that is known.
+    pub id: String,
+}
+
+pub fn answer(server: &Arc<Server>, about: About) -> Response<Body> {
     let (sender, receiver) = mpsc::channel(WAITING);
+    let follower = server.registry.placements.follow(&about.cluster);
     let view = View {
         server: server.clone(),
-        cluster: cluster.to_string(),
-        family: Family::new(workspace),
+        family: Family::new(&about.workspace),
+        about,
         told: HashMap::new(),
         piece: Vec::new(),
         sender: sender.clone(),
     };
-    let follower = server.registry.placements.follow(cluster);
     let stopped = server.stopped();
     tokio::spawn(async move {
         tokio::select! {
-            _ = view.run(follower, control_plane, uid) => {}
+            biased;
             () = stopped => {}
             () = sender.closed() => {}
+            _ = view.run(follower) => {}
         }
     });
     respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver))
@@ -57,7 +65,7 @@ pub fn answer(
 
 struct View {
     server: Arc<Server>,
-    cluster: String,
+    about: About,
     family: Family,
     /// What was said, and of what: something that is gone has no uid any more.
     told: HashMap<Key, Target>,
@@ -65,23 +73,40 @@ struct View {
     sender: mpsc::Sender<Bytes>,
 }
 
-/// Whoever listened is gone.
+/// Whoever listened is gone, or what it is about.
 struct Ended;
 
 impl View {
-    async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
+    async fn run(mut self, follower: Arc<Follower>) -> Result<(), Ended> {
         self.catch_up(&follower).await?;
         let workspaces: BTreeSet<String> =
             self.told.values().map(|target| target.workspace.clone()).collect();
-        let workspaces = workspaces.into_iter().collect();
-        self.say(&Line::Synced { control_plane, uid, workspaces }).await?;
+        let synced = Line::Synced {
+            control_plane: self.about.control_plane.clone(),
+            uid: self.about.uid.clone(),
+            workspaces: workspaces.into_iter().collect(),
+            id: self.about.id.clone(),
+            workspace: self.about.workspace.clone(),
+        };
+        self.say(&synced).await?;
         loop {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {
                 Ok(()) => self.catch_up(&follower).await?,
                 Err(_elapsed) => self.say(&Line::Alive).await?,
             }
+            // A Cluster that is no longer registered has no view, and one that was registered anew has another.
+            if !self.is_registered() {
+                return Err(Ended);
+            }
         }
+    }
+
+    fn is_registered(&self) -> bool {
+        let About { workspace, cluster, uid, .. } = &self.about;
+        let key = Key::object(ATOLL, "clusters", workspace, "", cluster);
+        let registered = self.server.registry.snapshot().get(&key);
+        registered.and_then(|found| parse(&found.json()).ok()).is_some_and(|found| object::uid(&found) == uid)
     }
 
     /// Says all that has changed.
@@ -89,6 +114,9 @@ impl View {
         let (keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
+        // In an order that is the same every time.
+        let mut keys: Vec<Key> = keys.into_iter().collect();
+        keys.sort_unstable();
         for key in keys {
             let object = snapshot.get(&key).and_then(|object| parse(&object.json()).ok());
             if let Some(line) = self.line(&key, object) {
@@ -108,8 +136,8 @@ impl View {
             return None;
         }
         let placement = Placement::of(&object);
-        let shall = placement.share(&self.cluster);
-        if shall.is_none() && !placement.leaving.contains(&self.cluster) {
+        let shall = placement.share(&self.about.cluster);
+        if shall.is_none() && !placement.leaving.contains(&self.about.cluster) {
             return self.told.remove(key).map(|target| Line::Forget { target });
         }
         let target = target(&parts, &object);
@@ -118,7 +146,7 @@ impl View {
             Some(share) if !object::is_being_deleted(&object) => Line::Object {
                 target,
                 generation: object::generation(&object),
-                object: shape::shape(&object, &self.cluster, share.replicas),
+                object: shape::shape(&object, &self.about.cluster, share.replicas),
             },
             _ => Line::Remove { target },
         })

@@ -58,9 +58,12 @@ pub async fn disagreements(
             continue;
         };
         let (plane, mark) = whose(there);
-        let is_foreign = foreign.contains(path) || (plane == control_plane && unknown.contains(&mark) && mark != uid);
+        let is_foreign =
+            foreign.contains(path) || (plane == control_plane && unknown.contains(&mark) && mark != uid);
         if is_foreign {
-            wrong.extend((state(above, want).await != "Conflict").then(|| format!("{path}: no word of a conflict")));
+            wrong.extend(
+                (state(above, want).await != "Conflict").then(|| format!("{path}: no word of a conflict")),
+            );
             continue;
         }
         if (plane.as_str(), mark.as_str()) != (control_plane, uid) {
@@ -78,9 +81,9 @@ pub async fn disagreements(
     }
     for (path, there) in &found {
         let (plane, uid) = whose(there);
-        let is_wanted = wanted.get(path).is_some_and(|want| {
-            object::uid(want) == uid && Placement::of(want).share(CLUSTER).is_some()
-        });
+        let is_wanted = wanted
+            .get(path)
+            .is_some_and(|want| object::uid(want) == uid && Placement::of(want).share(CLUSTER).is_some());
         if plane == control_plane && !is_wanted && !unknown.contains(&uid) {
             wrong.push(format!("{path} is below and nobody wants it there"));
         }
@@ -103,7 +106,8 @@ fn covers(wanted: &Value, found: &Value) -> bool {
             wanted.iter().all(|(key, value)| found.get(key).is_some_and(|found| covers(value, found)))
         }
         (Value::Array(wanted), Value::Array(found)) => {
-            wanted.len() == found.len() && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found))
+            wanted.len() == found.len()
+                && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found))
         }
         (Value::Null, _) => true,
         (wanted, found) => wanted == found,

@@ -106,7 +106,11 @@ pub struct Facts {
 
 /// What was written that should not have been.
 pub fn wrongs(log: &Arc<Log>, facts: &Facts) -> Vec<String> {
-    log.all().iter().filter(|written| written.succeeded()).filter_map(|written| wrong(written, facts)).collect()
+    log.all()
+        .iter()
+        .filter(|written| written.succeeded())
+        .filter_map(|written| wrong(written, facts))
+        .collect()
 }
 
 fn wrong(written: &Written, facts: &Facts) -> Option<String> {

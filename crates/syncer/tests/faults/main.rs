@@ -78,3 +78,16 @@ fn whatever_breaks_above_and_below_agree_in_the_end() {
     }
     assert!(failed.is_empty(), "these seeds failed: {failed:?}; repeat one with ATOLL_SEED");
 }
+
+#[test]
+fn a_seed_repeats_itself() {
+    let number = number("ATOLL_SEED").unwrap_or(1);
+    let written = |seed: u64| -> Vec<_> {
+        let all = play(seed).1.into_iter();
+        all.map(|written| (written.at, written.method, written.path, written.code, written.is_late)).collect()
+    };
+    let (first, second) = (written(number), written(number));
+    let differ = first.iter().zip(&second).find(|(one, other)| one != other);
+    assert_eq!(differ, None, "seed {number}");
+    assert_eq!(first.len(), second.len(), "seed {number}");
+}

@@ -106,8 +106,7 @@ impl Plane {
         let Common { catalog, shelves } = common();
         let network = Network::default();
         let endpoint = SocketAddr::from(([127, 0, 0, 1], 6443));
-        let birth =
-            Birth { created: BIRTH, endpoint, network: &network, authority: "", belongings: true };
+        let birth = Birth { created: BIRTH, endpoint, network: &network, authority: "", belongings: true };
         let layer = bootstrap::layer(catalog, &birth);
         let (policies, placements) = (Arc::new(Policies::new(&layer)), Arc::new(Placements::default()));
         let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];

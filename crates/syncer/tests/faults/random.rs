@@ -10,9 +10,9 @@ impl Random {
     /// A draw of its own for something that has a name, so that what is drawn elsewhere does not change it.
     pub fn of(seed: u64, name: &str, count: u64) -> Random {
         const PRIME: u64 = 0x0000_0100_0000_01b3;
-        let mixed = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(PRIME)
-        });
+        let mixed = name
+            .bytes()
+            .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
         let mut random = Random(mixed ^ count.wrapping_mul(PRIME));
         random.next();
         random

@@ -188,7 +188,9 @@ impl Run {
         let number = self.random.below(1000);
         let patch = match resource {
             "deployments" if self.random.chance(50) => json!({ "spec": { "replicas": number % 9 } }),
-            "deployments" => json!({ "spec": { "template": { "metadata": { "labels": { "n": number.to_string() } } } } }),
+            "deployments" => {
+                json!({ "spec": { "template": { "metadata": { "labels": { "n": number.to_string() } } } } })
+            }
             _ if self.random.chance(30) => json!({ "data": { "key": null, "more": number.to_string() } }),
             _ => json!({ "data": { "key": number.to_string() } }),
         };
@@ -275,7 +277,10 @@ impl Run {
             let maps = collection("configmaps", "shop");
             client.create(&maps, &content("configmaps", "a", 3)).await.expect("an object");
             let patch = json!({ "spec": { "clusters": [{ "name": CLUSTER }] } });
-            client.patch(&format!("{maps}/a/placement"), PatchType::Merge, &patch).await.expect("a placement");
+            client
+                .patch(&format!("{maps}/a/placement"), PatchType::Merge, &patch)
+                .await
+                .expect("a placement");
             self.pass(Duration::from_secs(60)).await;
             client.delete(&format!("{maps}/a")).await.expect("a deletion");
             self.pass(Duration::from_secs(60)).await;
@@ -356,8 +361,9 @@ impl Run {
         }
         let before = self.log.all().len();
         tokio::time::sleep(PEACE).await;
+        let since = self.log.all().split_off(before).into_iter();
         let restless: Vec<Written> =
-            self.log.all().split_off(before).into_iter().filter(|written| !written.is_lease()).collect();
+            since.filter(|written| written.succeeded() && !written.is_lease()).collect();
         let mut wrong = self.wrong().await;
         // What was still under way may yet arrive, and is then mended; what goes on by itself may not.
         if restless.iter().any(|written| written.at + PEACE / 2 > self.now()) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::log::Log;
 use crate::plane::Plane;
@@ -42,8 +42,9 @@ struct Shared {
     /// To which side it leads.
     side: &'static str,
     state: Mutex<State>,
-    /// Everything that is connected is cut off when this changes.
-    cut: watch::Sender<u64>,
+    /// How often everything that was connected has been cut off.
+    cuts: AtomicU64,
+    cut: Notify,
     /// Notes what is written.
     log: Option<Arc<Log>>,
 }
@@ -88,7 +89,8 @@ enum End {
 impl Wire {
     pub fn new(seed: u64, side: &'static str, plane: &Arc<Plane>, log: Option<Arc<Log>>) -> Wire {
         let state = State { plane: plane.clone(), weather: Weather::Calm, counts: HashMap::new() };
-        let shared = Shared { seed, side, state: Mutex::new(state), cut: watch::Sender::new(0), log };
+        let shared =
+            Shared { seed, side, state: Mutex::new(state), cuts: AtomicU64::new(0), cut: Notify::new(), log };
         Wire { shared: Arc::new(shared), life: Arc::new(AtomicBool::new(true)) }
     }
 
@@ -105,7 +107,8 @@ impl Wire {
     }
 
     pub fn cut(&self) {
-        self.shared.cut.send_modify(|count| *count += 1);
+        self.shared.cuts.fetch_add(1, Ordering::AcqRel);
+        self.shared.cut.notify_waiters();
     }
 
     /// From now on it leads elsewhere.
@@ -191,7 +194,7 @@ impl Wire {
     fn stream(&self, response: Response<ResponseBody>, fate: &Fate) -> Response<ResponseBody> {
         let (parts, mut body) = response.into_parts();
         let (sender, receiver) = mpsc::unbounded_channel::<Result<Bytes, BoxError>>();
-        let mut cut = self.shared.cut.subscribe();
+        let (shared, cuts) = (self.shared.clone(), self.shared.cuts());
         let life = self.life.clone();
         let (lasts, end) = (fate.lasts.unwrap_or(Duration::from_secs(86_400 * 30)), fate.end);
         tokio::spawn(async move {
@@ -201,7 +204,7 @@ impl Wire {
                 let piece = tokio::select! {
                     biased;
                     () = sender.closed() => return,
-                    _ = cut.changed() => Err("connection reset by peer".into()),
+                    () = shared.is_cut(cuts) => Err("connection reset by peer".into()),
                     () = &mut ends => match (end, last.take()) {
                         (End::Clean, _) => return,
                         (End::Expired, _) => {
@@ -237,6 +240,21 @@ impl Wire {
     }
 }
 
+impl Shared {
+    fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    /// Returns when there have been more.
+    async fn is_cut(&self, before: u64) {
+        let mut cut = std::pin::pin!(self.cut.notified());
+        cut.as_mut().enable();
+        if self.cuts() == before {
+            cut.await;
+        }
+    }
+}
+
 impl Transport for Wire {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         let wire = self.clone();
@@ -247,12 +265,12 @@ impl Transport for Wire {
             }
             let fate = wire.fate(&request);
             let plane = wire.state().plane.clone();
-            let mut cut = wire.shared.cut.subscribe();
+            let (shared, cuts) = (wire.shared.clone(), wire.shared.cuts());
             let (sender, answer) = oneshot::channel();
             tokio::spawn(wire.carry(plane, request, fate, sender));
             tokio::select! {
                 biased;
-                _ = cut.changed() => Err("connection reset by peer".into()),
+                () = shared.is_cut(cuts) => Err("connection reset by peer".into()),
                 answer = answer => answer.unwrap_or_else(|_| Err("nobody answers".into())),
             }
         })
