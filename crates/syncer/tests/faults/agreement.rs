@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use atoll_fleet::{Placement, marks, shape};
+use atoll_fleet::{Placement, shape};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -10,6 +10,7 @@ use crate::log::whose;
 use crate::plane::Plane;
 
 pub const CLUSTER: &str = "east";
+pub const NAMESPACES: [&str; 2] = ["shop", "farm"];
 /// What is placed in these tests.
 pub const RESOURCES: [(&str, &str); 2] = [("configmaps", "/api/v1"), ("deployments", "/apis/apps/v1")];
 
@@ -18,13 +19,16 @@ pub fn collection(resource: &str, namespace: &str) -> String {
     format!("{}/namespaces/{namespace}/{resource}", base.unwrap_or_default())
 }
 
-/// Objects by where they are.
+/// Objects in these, by where they are.
 pub async fn objects(plane: &Plane) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for (resource, base) in RESOURCES {
         let list = plane.client.get(&format!("{base}/{resource}")).await.expect("a list");
         for item in list["items"].as_array().into_iter().flatten() {
             let namespace = object::namespace(item);
+            if !NAMESPACES.contains(&namespace) {
+                continue;
+            }
             found.insert(format!("{}/{}", collection(resource, namespace), object::name(item)), item.clone());
         }
     }
@@ -112,12 +116,4 @@ fn covers(wanted: &Value, found: &Value) -> bool {
         (Value::Null, _) => true,
         (wanted, found) => wanted == found,
     }
-}
-
-/// Which namespaces of the cluster are marked as ours; nothing else is.
-pub async fn marked_namespaces(below: &Plane, control_plane: &str) -> BTreeSet<String> {
-    let list = below.client.get("/api/v1/namespaces").await.expect("a list");
-    let items = list["items"].as_array().into_iter().flatten();
-    let ours = items.filter(|item| object::label(item, marks::CONTROL_PLANE) == Some(control_plane));
-    ours.map(|item| object::name(item).to_string()).collect()
 }

@@ -15,6 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod agreement;
+mod day;
 mod log;
 mod plane;
 mod random;
@@ -23,6 +24,7 @@ mod wire;
 
 use std::time::Duration;
 
+use day::Return;
 use run::Run;
 
 /// How many seeds a normal run has.
@@ -30,10 +32,15 @@ const SEEDS: u64 = 12;
 /// How many things happen in each.
 const STEPS: u64 = 30;
 
+/// In a time that passes only when nobody has anything to do.
+fn simulated<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(future)
+}
+
 /// Everything that follows from a seed.
 fn play(seed: u64) -> (Result<(), String>, Vec<log::Written>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(async {
+    simulated(async {
         let mut run = Run::new(seed).await;
         run.start();
         for _ in 0..STEPS {
@@ -43,7 +50,10 @@ fn play(seed: u64) -> (Result<(), String>, Vec<log::Written>) {
             run.happen().await;
             run.pass(Duration::from_secs(8)).await;
         }
-        let outcome = run.settle().await;
+        let mut outcome = run.settle().await;
+        if outcome.is_ok() && run.random.chance(30) {
+            outcome = run.leave_and_join().await.map_err(|wrong| format!("after it left: {wrong}"));
+        }
         (outcome, run.log.all())
     })
 }
@@ -77,6 +87,13 @@ fn whatever_breaks_above_and_below_agree_in_the_end() {
         }
     }
     assert!(failed.is_empty(), "these seeds failed: {failed:?}; repeat one with ATOLL_SEED");
+}
+
+#[test]
+fn a_day_without_the_control_plane_changes_nothing() {
+    for how in [Return::Unchanged, Return::WithAnotherSyncer, Return::FromBackup] {
+        assert_eq!(simulated(day::away(how)), [], "{how:?}");
+    }
 }
 
 #[test]

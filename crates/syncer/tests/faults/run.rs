@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::agreement::{self, CLUSTER, RESOURCES, collection};
+use crate::agreement::{self, CLUSTER, NAMESPACES, RESOURCES, collection};
 use crate::log::{Facts, Log, Written, wrongs};
 use crate::plane::{Clock, Copy, Plane};
 use crate::random::Random;
@@ -20,7 +20,6 @@ use crate::wire::{Weather, Wire};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 pub const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
-const NAMESPACES: [&str; 2] = ["shop", "farm"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long after the last fault above and below may still differ.
@@ -45,6 +44,8 @@ pub struct Run {
     pub down: Wire,
     pub log: Arc<Log>,
     pub facts: Facts,
+    /// Between heartbeats.
+    pub interval: Duration,
     syncer: Option<Syncer>,
     started: u32,
     copies: Vec<Copy>,
@@ -81,6 +82,7 @@ impl Run {
             other,
             log,
             facts,
+            interval: INTERVAL,
             syncer: None,
             started: 0,
             copies: Vec::new(),
@@ -98,6 +100,7 @@ impl Run {
         let random = Arc::new(move || numbers.lock().map_or(0, |mut numbers| numbers.next()));
         let mut settings = Settings::new(CLUSTER, &instance, random);
         settings.clock = Arc::new(self.clock);
+        settings.interval = self.interval;
         let life = Arc::new(AtomicBool::new(true));
         let (above, below) = (self.up.client(&life), self.down.client(&life));
         let task = tokio::spawn(atoll_syncer::run(settings, above, below, std::future::pending()));
@@ -267,6 +270,10 @@ impl Run {
 
     /// A control plane that knows nothing, and one that has something else under the same names.
     async fn empty(&mut self) {
+        if self.below.client.get(CLAIM).await.is_err() {
+            // Whoever comes first may have it.
+            return;
+        }
         let empty = Plane::new("empty", self.clock).await;
         self.up.lead(&empty);
         self.pass(Duration::from_secs(60)).await;
@@ -341,6 +348,38 @@ impl Run {
         client.patch(CLAIM, PatchType::Merge, &json!({ "data": claim["data"] })).await.expect("a claim");
     }
 
+    /// The cluster is emptied and removed, with faults; then it joins again.
+    pub async fn leave_and_join(&mut self) -> Result<(), String> {
+        let paths: Vec<String> = agreement::objects(&self.above).await.into_keys().collect();
+        self.weather();
+        for path in &paths {
+            self.ask(path).await;
+            self.place(path, json!([])).await;
+            self.pass(Duration::from_secs(2)).await;
+        }
+        self.settle().await?;
+        let path = format!("{CLUSTERS}/{CLUSTER}");
+        self.above.client.delete(&path).await.map_err(|status| status.to_string())?;
+        // Until whoever listened to its view has heard.
+        tokio::time::sleep(self.interval * 3).await;
+        self.below.client.delete(CLAIM).await.map_err(|status| status.to_string())?;
+        tokio::time::sleep(self.interval * 6).await;
+        if self.below.client.get(CLAIM).await.is_ok() {
+            return Err("a cluster that was removed is claimed again".into());
+        }
+        self.above
+            .client
+            .create(CLUSTERS, &registered(CLUSTER))
+            .await
+            .map_err(|status| status.to_string())?;
+        self.weather();
+        for path in &paths {
+            self.place(path, json!([{ "name": CLUSTER }])).await;
+            self.pass(Duration::from_secs(2)).await;
+        }
+        self.settle().await
+    }
+
     /// Faults end; then above and below must agree, and go on to.
     pub async fn settle(&mut self) -> Result<(), String> {
         self.up.set(Weather::Calm);
@@ -355,7 +394,11 @@ impl Run {
                 break;
             }
             if Instant::now() > end {
-                return Err(wrong.join("\n"));
+                let claim = self.below.client.get(CLAIM).await.unwrap_or_default();
+                let cluster =
+                    self.above.client.get(&format!("{CLUSTERS}/{CLUSTER}")).await.unwrap_or_default();
+                let (claim, problem) = (&claim["data"], &cluster["status"]["problem"]);
+                return Err(format!("claim {claim}, problem {problem}\n{}", wrong.join("\n")));
             }
             tokio::time::sleep(Duration::from_secs(5)).await;
         }
