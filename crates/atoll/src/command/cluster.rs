@@ -84,7 +84,7 @@ pub struct ClusterName {
     pub connection: Connection,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct JoinOptions {
     /// What the cluster shall be called
     #[arg(value_parser = cluster_name)]
