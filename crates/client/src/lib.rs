@@ -9,6 +9,7 @@
 pub mod https;
 #[cfg(feature = "kubeconfig")]
 pub mod kubeconfig;
+mod lines;
 mod watch;
 
 use std::error::Error;
@@ -23,6 +24,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
 
+pub use lines::Lines;
 pub use watch::{Watch, WatchEvent};
 
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -119,12 +121,21 @@ impl Client {
         self.watch_as(path, METADATA).await
     }
 
+    /// What the server says at `path`, line by line.
+    pub async fn lines(&self, path: &str) -> Result<Lines, Status> {
+        self.lines_as(path, JSON).await
+    }
+
     async fn watch_as(&self, path: &str, form: &'static str) -> Result<Watch, Status> {
+        Ok(Watch::new(self.lines_as(path, form).await?))
+    }
+
+    async fn lines_as(&self, path: &str, form: &'static str) -> Result<Lines, Status> {
         let response = self.send(Method::GET, path, form, "", None).await?;
         if response.status().is_success() {
-            return Ok(Watch::new(response.into_body()));
+            return Ok(Lines::new(response.into_body()));
         }
-        Err(whole(response).await.err().unwrap_or_else(|| Status::internal_error("the watch did not begin")))
+        Err(whole(response).await.err().unwrap_or_else(|| Status::internal_error("the stream did not begin")))
     }
 
     async fn call(
@@ -159,6 +170,8 @@ impl Client {
 /// The whole answer; a Status that tells of a failure is an error.
 async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
     let code = response.status();
+    let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let after: Option<u32> = after.and_then(|value| value.parse().ok());
     let collected = response.into_body().collect().await;
     let bytes = collected.map_err(|error| Status::service_unavailable(error.to_string()))?.to_bytes();
     let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
@@ -168,6 +181,11 @@ async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
     Err(Status::from_value(&value).unwrap_or_else(|| match code {
         // A path that means nothing is answered with a page.
         StatusCode::NOT_FOUND => Status::not_found_generic(),
+        // Who is overwhelmed has no time for more than a line.
+        StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(
+            String::from_utf8_lossy(&bytes).trim(),
+            after.unwrap_or(1),
+        ),
         _ => Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim())),
     }))
 }

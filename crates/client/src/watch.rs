@@ -1,11 +1,9 @@
 //! A watch as a client reads it: lines of JSON, each an event.
 
 use atoll_meta::{Status, json};
-use bytes::BytesMut;
-use http_body_util::BodyExt;
 use serde_json::Value;
 
-use crate::ResponseBody;
+use crate::Lines;
 
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
@@ -34,26 +32,16 @@ impl WatchEvent {
 }
 
 pub struct Watch {
-    body: ResponseBody,
-    pending: BytesMut,
+    lines: Lines,
 }
 
 impl Watch {
-    pub(crate) fn new(body: ResponseBody) -> Self {
-        Watch { body, pending: BytesMut::new() }
+    pub(crate) fn new(lines: Lines) -> Self {
+        Watch { lines }
     }
 
     /// The next event; `None` when the server has ended the watch or the connection broke.
     pub async fn next(&mut self) -> Option<WatchEvent> {
-        loop {
-            if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-                let line = self.pending.split_to(end + 1);
-                return WatchEvent::parse(&line[..end]);
-            }
-            let data = self.body.frame().await?.ok()?.into_data();
-            if let Ok(data) = data {
-                self.pending.extend_from_slice(&data);
-            }
-        }
+        WatchEvent::parse(&self.lines.next().await?)
     }
 }

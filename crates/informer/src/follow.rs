@@ -30,6 +30,8 @@ pub struct Look<'a> {
     pub scope: &'a Scope,
     /// Which of them, as a field selector; empty for all.
     pub fields: &'a str,
+    /// The same as a label selector.
+    pub labels: &'a str,
     /// Whether only what all objects have is of interest.
     pub metadata_only: bool,
     /// Whether it was found by discovery, and may go as it has come.
@@ -39,12 +41,24 @@ pub struct Look<'a> {
 impl<'a> Look<'a> {
     /// Whole objects, wherever they are.
     pub fn everywhere(resource: &'a Resource) -> Self {
-        Look { resource, scope: &Scope::Everywhere, fields: "", metadata_only: false, by_discovery: false }
+        Look {
+            resource,
+            scope: &Scope::Everywhere,
+            fields: "",
+            labels: "",
+            metadata_only: false,
+            by_discovery: false,
+        }
     }
 
     /// Only those whose fields are as this selector says.
     pub fn selecting(self, fields: &'a str) -> Self {
         Look { fields, ..self }
+    }
+
+    /// Only those whose labels are as this selector says.
+    pub fn labelled(self, labels: &'a str) -> Self {
+        Look { labels, ..self }
     }
 
     /// Only their metadata.
@@ -68,10 +82,13 @@ impl<'a> Look<'a> {
             Scope::Everywhere => world.everywhere(self.resource),
             Scope::Workspace(id) => world.collection(self.resource, id, "")?,
         };
-        Ok(match self.fields.is_empty() {
-            true => format!("{path}?"),
-            false => format!("{path}?fieldSelector={}&", crate::world::encoded(self.fields)),
-        })
+        let mut path = format!("{path}?");
+        for (name, selector) in [("fieldSelector", self.fields), ("labelSelector", self.labels)] {
+            if !selector.is_empty() {
+                path.push_str(&format!("{name}={}&", crate::world::encoded(selector)));
+            }
+        }
+        Ok(path)
     }
 
     async fn list(&self, world: &World, path: &str) -> Result<Value, Status> {

@@ -34,7 +34,7 @@ pub use key::Key;
 pub use queue::{Next, Queue};
 pub use resource::{Resource, resources};
 pub use tree::Tree;
-pub use world::{DeleteOptions, World};
+pub use world::{DeleteOptions, World, encoded};
 
 /// The annotation by which objects from a list across all workspaces say where they are from.
 pub const WORKSPACE: &str = "atoll.dev/workspace-id";

@@ -281,7 +281,7 @@ impl World {
 }
 
 /// Names of some kinds may have characters that mean something in a URL.
-pub(crate) fn encoded(name: &str) -> String {
+pub fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {

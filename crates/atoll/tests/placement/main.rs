@@ -180,7 +180,7 @@ async fn clusters_tell_their_story() {
     let heartbeat = json!({ "heartbeat": {
         "id": "a", "kubernetesVersion": "v1.36.4", "nodes": { "total": 3, "ready": 2 }, "region": "lab",
         "requested": { "cpu": "1", "memory": "2Gi" }, "allocatable": { "cpu": "4", "memory": "8Gi" },
-        "conditions": [{ "type": "Ready", "status": "False", "reason": "ClaimedByAnother" }],
+        "syncer": { "lastHeartbeatTime": "2026-11-15T08:00:00Z" },
     }});
     admin.post("/services/sync/east", heartbeat).await.expect(200);
     let mut http = admin.http1().await.unwrap();
@@ -189,11 +189,15 @@ async fn clusters_tell_their_story() {
     let cells: Vec<Value> = table["rows"][0]["cells"].as_array().unwrap()[..8].to_vec();
     assert_eq!(
         Value::from(cells),
-        json!(["east", "push", "False (ClaimedByAnother)", "v1.36.4", "2/3", "1/4", "2Gi/8Gi", "lab"])
+        json!(["east", "push", "Unknown", "v1.36.4", "2/3", "1/4", "2Gi/8Gi", "lab"])
     );
-    // Another cluster behind the same name is refused.
-    let another = json!({ "heartbeat": { "id": "b" } });
-    admin.post("/services/sync/east", another).await.expect_status(422, "Invalid");
+    // Another cluster behind the same name does not take its place.
+    let another = json!({ "heartbeat": { "id": "b", "reason": "AnotherCluster", "message": "another one" } });
+    admin.post("/services/sync/east", another).await.expect(200);
+    let status = admin.get(&format!("{CLUSTERS}/east")).await.expect(200)["status"].clone();
+    assert_eq!((&status["id"], &status["problem"]["reason"]), (&json!("a"), &json!("AnotherCluster")));
+    let forged = json!({ "status": { "id": "b" } });
+    admin.merge(&format!("{CLUSTERS}/east/status"), forged).await.expect_status(422, "Invalid");
 }
 
 /// Waits until an object is gone.

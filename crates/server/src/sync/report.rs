@@ -15,8 +15,7 @@ use crate::Server;
 /// Who writes what is heard of clusters.
 const MANAGER: &str = "atoll-syncer";
 /// Fields of a Cluster's status that whoever syncs it knows.
-const HEARD: [&str; 12] = [
-    "id",
+const HEARD: [&str; 10] = [
     "kubernetesVersion",
     "nodes",
     "capacity",
@@ -27,7 +26,6 @@ const HEARD: [&str; 12] = [
     "zones",
     "latency",
     "syncer",
-    "conditions",
 ];
 
 /// Takes in a report. What is not this cluster's business is left out: a syncer may be late.
@@ -160,6 +158,18 @@ async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &
             if let Some(value) = heartbeat.get(field) {
                 next["status"][field] = value.clone();
             }
+        }
+        // Which cluster it is was settled when it was first heard of.
+        if let Some(id) =
+            heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
+        {
+            next["status"]["id"] = id.clone();
+        }
+        match heartbeat["reason"].as_str() {
+            Some(reason) => {
+                next["status"]["problem"] = json!({ "reason": reason, "message": heartbeat["message"] });
+            }
+            None => drop(next["status"].as_object_mut().and_then(|status| status.remove("problem"))),
         }
         Ok(next)
     };

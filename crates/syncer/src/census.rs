@@ -1,0 +1,273 @@
+//! What the cluster has and what of it is taken: nodes and pods, kept as numbers. Pure but for the watches that feed it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atoll_informer::{Look, Sight, World, follow, resources};
+use atoll_meta::object;
+use atoll_meta::quantity::{Format, Quantity};
+use atoll_quota::Amounts;
+use serde_json::{Map, Value, json};
+
+/// At most so many rows of what is free.
+const ROWS: usize = 16;
+const REGION: &str = "topology.kubernetes.io/region";
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Those that need nothing any more are of no interest.
+const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+#[derive(Default)]
+pub struct Census {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: HashMap<String, Node>,
+    pods: HashMap<String, Pod>,
+    /// Whether all of them were seen once.
+    has_nodes: bool,
+    has_pods: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    name: String,
+    capacity: Amounts,
+    allocatable: Amounts,
+    is_ready: bool,
+    /// Whether any Pod may go there.
+    is_open: bool,
+    region: Option<String>,
+    zone: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Pod {
+    node: String,
+    requests: Amounts,
+}
+
+impl Node {
+    fn of(node: &Value) -> Node {
+        let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+        let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        let keeps_out = |taint: &Value| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
+        Node {
+            name: object::name(node).into(),
+            capacity: Amounts::read(&node["status"]["capacity"]),
+            allocatable: Amounts::read(&node["status"]["allocatable"]),
+            is_ready: conditions.into_iter().any(is_ready),
+            is_open: node["spec"]["unschedulable"] != true && !taints.into_iter().any(keeps_out),
+            region: object::label(node, REGION).map(str::to_string),
+            zone: object::label(node, ZONE).map(str::to_string),
+        }
+    }
+}
+
+impl Census {
+    /// Keeps count for as long as it is polled.
+    pub async fn run(&self, world: &World) {
+        let nodes = follow(world, Look::everywhere(&resources::NODES), |sight| self.node(sight));
+        let look = Look::everywhere(&resources::PODS).selecting(UNFINISHED);
+        let pods = follow(world, look, |sight| self.pod(sight));
+        tokio::join!(nodes, pods);
+    }
+
+    fn node(&self, sight: Sight<'_>) {
+        let mut state = self.state();
+        match sight {
+            Sight::There(node) => drop(state.nodes.insert(object::uid(&node).into(), Node::of(&node))),
+            Sight::Gone(node) => drop(state.nodes.remove(object::uid(&node))),
+            Sight::All(present, _) => {
+                state.nodes.retain(|uid, _| present.contains(uid));
+                state.has_nodes = true;
+            }
+        }
+    }
+
+    fn pod(&self, sight: Sight<'_>) {
+        let mut state = self.state();
+        match sight {
+            Sight::There(pod) => {
+                let requests = atoll_quota::requests(&pod, &Amounts::default());
+                let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_string();
+                state.pods.insert(object::uid(&pod).into(), Pod { node, requests });
+            }
+            Sight::Gone(pod) => drop(state.pods.remove(object::uid(&pod))),
+            Sight::All(present, _) => {
+                retain(&mut state.pods, present);
+                state.has_pods = true;
+            }
+        }
+    }
+
+    /// Fields of the status of a Cluster, as far as they are known.
+    pub fn status(&self) -> Map<String, Value> {
+        let state = self.state();
+        let mut status = Map::new();
+        if state.has_nodes {
+            let nodes = state.nodes.values();
+            let ready = nodes.clone().filter(|node| node.is_ready).count();
+            status.insert("nodes".into(), json!({ "total": state.nodes.len(), "ready": ready }));
+            status.insert("capacity".into(), sum(nodes.clone().map(|node| &node.capacity)).to_json());
+            status.insert("allocatable".into(), sum(nodes.clone().map(|node| &node.allocatable)).to_json());
+            if let Some(region) = most(nodes.clone().filter_map(|node| node.region.as_deref())) {
+                status.insert("region".into(), region.into());
+            }
+            let zones: BTreeSet<&str> = nodes.filter_map(|node| node.zone.as_deref()).collect();
+            if !zones.is_empty() {
+                status.insert("zones".into(), json!(zones));
+            }
+        }
+        if state.has_pods {
+            let mut requested = sum(state.pods.values().map(|pod| &pod.requests));
+            requested.set_count("pods", state.pods.len());
+            status.insert("requested".into(), requested.to_json());
+        }
+        if state.has_nodes && state.has_pods {
+            status.insert("free".into(), free(&state).into());
+        }
+        status
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn retain(pods: &mut HashMap<String, Pod>, present: &HashSet<String>) {
+    pods.retain(|uid, _| present.contains(uid));
+}
+
+fn sum<'a>(all: impl Iterator<Item = &'a Amounts>) -> Amounts {
+    all.fold(Amounts::default(), |mut sum, one| {
+        sum.add(one);
+        sum
+    })
+}
+
+/// What is said most often; of equals the first by name.
+fn most<'a>(said: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in said {
+        *counts.entry(one).or_default() += 1;
+    }
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(one, _)| one)
+}
+
+/// What is free on a node: thousandths of cores, bytes, Pods, and how many of everything else.
+type Free = BTreeMap<String, i64>;
+
+fn free(state: &State) -> Vec<Value> {
+    let mut taken: HashMap<&str, (Amounts, usize)> = HashMap::new();
+    for pod in state.pods.values().filter(|pod| !pod.node.is_empty()) {
+        let (requests, count) = taken.entry(&pod.node).or_default();
+        requests.add(&pod.requests);
+        *count += 1;
+    }
+    let open = state.nodes.values().filter(|node| node.is_ready && node.is_open);
+    let rows = open.map(|node| {
+        let mut left = node.allocatable.clone();
+        let mut pods = Amounts::default();
+        if let Some((requests, count)) = taken.get(node.name.as_str()) {
+            left.give_back(requests);
+            pods.set_count("pods", *count);
+        }
+        left.give_back(&pods);
+        left.iter().map(|(name, amount)| (name.to_string(), units(name, amount))).collect::<Free>()
+    });
+    rounded(&rows.collect::<Vec<_>>()).into_iter().map(|(row, nodes)| to_json(&row, nodes)).collect()
+}
+
+fn units(name: &str, amount: &Quantity) -> i64 {
+    if name == "cpu" { amount.millis() } else { amount.units() }
+}
+
+fn to_json(row: &Free, nodes: usize) -> Value {
+    let mut said = Map::new();
+    for (name, amount) in row.iter().filter(|(_, amount)| **amount > 0) {
+        let quantity = match name.as_str() {
+            "cpu" => Quantity::from_millis(*amount, Format::DecimalSi),
+            _ if is_bytes(name) => Quantity::new(*amount, Format::BinarySi),
+            _ => Quantity::new(*amount, Format::DecimalSi),
+        };
+        // Pods are counted, and so are nodes.
+        let value = if name == "pods" { (*amount).into() } else { Value::String(quantity.to_string()) };
+        said.insert(name.clone(), value);
+    }
+    said.insert("nodes".into(), nodes.into());
+    Value::Object(said)
+}
+
+fn is_bytes(name: &str) -> bool {
+    name == "memory" || name == "ephemeral-storage" || name.starts_with("hugepages-")
+}
+
+/// Nodes with about the same amounts together, rounded down as far as it takes to get few rows.
+fn rounded(nodes: &[Free]) -> Vec<(Free, usize)> {
+    for round in [finely, coarsely] {
+        let mut rows: BTreeMap<Free, usize> = BTreeMap::new();
+        for node in nodes {
+            let row = node.iter().map(|(name, amount)| (name.clone(), round(name, *amount))).collect();
+            *rows.entry(row).or_default() += 1;
+        }
+        if rows.len() <= ROWS {
+            return largest_first(rows.into_iter().collect());
+        }
+    }
+    let mut rows: BTreeMap<Free, usize> = BTreeMap::new();
+    for node in nodes {
+        let row = node.iter().map(|(name, amount)| (name.clone(), coarsely(name, *amount))).collect();
+        *rows.entry(row).or_default() += 1;
+    }
+    let mut rows = largest_first(rows.into_iter().collect());
+    // The last row has what all of the smallest have at least.
+    let rest = rows.split_off(ROWS - 1);
+    let count = rest.iter().map(|(_, nodes)| nodes).sum();
+    let least = rest.into_iter().map(|(row, _)| row).reduce(|mut least, row| {
+        for (name, amount) in &mut least {
+            *amount = (*amount).min(row.get(name).copied().unwrap_or(0));
+        }
+        least
+    });
+    rows.extend(least.map(|row| (row, count)));
+    rows
+}
+
+fn largest_first(mut rows: Vec<(Free, usize)>) -> Vec<(Free, usize)> {
+    let size = |row: &Free| (row.get("cpu").copied(), row.get("memory").copied());
+    rows.sort_by(|(one, _), (other, _)| size(other).cmp(&size(one)).then_with(|| other.cmp(one)));
+    rows
+}
+
+/// To whole cores, gibibytes and tens of Pods, and finer where there is less than that.
+fn finely(name: &str, amount: i64) -> i64 {
+    const GIBIBYTE: i64 = 1 << 30;
+    let (step, small) = match name {
+        "cpu" => (1000, 100),
+        "pods" => (10, 1),
+        _ if is_bytes(name) => (GIBIBYTE, GIBIBYTE / 8),
+        _ => (1, 1),
+    };
+    let step = if amount >= step { step } else { small };
+    amount.max(0) / step * step
+}
+
+/// To powers of two of the same.
+fn coarsely(name: &str, amount: i64) -> i64 {
+    let unit = match name {
+        "cpu" => 1000,
+        "pods" => 10,
+        _ if is_bytes(name) => 1 << 30,
+        _ => 1,
+    };
+    match amount / unit {
+        whole if whole >= 1 => (1 << (63 - whole.leading_zeros())) * unit,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

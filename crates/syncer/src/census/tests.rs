@@ -1,0 +1,88 @@
+use super::*;
+
+fn node(name: &str, cpu: &str, memory: &str, zone: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": name, "labels": {REGION: "north", ZONE: zone}},
+        "status": {
+            "capacity": {"cpu": "8", "memory": "16Gi", "pods": "110"},
+            "allocatable": {"cpu": cpu, "memory": memory, "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    })
+}
+
+fn pod(name: &str, node: &str, cpu: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "uid": name},
+        "spec": {"nodeName": node, "containers": [{"name": "a", "resources": {"requests": {"cpu": cpu}}}]},
+    })
+}
+
+#[test]
+fn a_cluster_says_what_it_has() {
+    let census = Census::default();
+    assert!(census.status().is_empty(), "nothing is known yet");
+    let mut closed = node("c", "8", "16Gi", "z2");
+    closed["spec"]["unschedulable"] = true.into();
+    let mut tainted = node("d", "8", "16Gi", "z2");
+    tainted["spec"]["taints"] = json!([{"key": "a", "effect": "NoSchedule"}]);
+    let mut broken = node("e", "8", "16Gi", "z3");
+    broken["status"]["conditions"][0]["status"] = "False".into();
+    for node in [node("a", "4", "8Gi", "z1"), node("b", "4", "8Gi", "z2"), closed, tainted, broken] {
+        census.node(Sight::There(node));
+    }
+    census.node(Sight::There(node("gone", "4", "8Gi", "z1")));
+    census.node(Sight::Gone(node("gone", "4", "8Gi", "z1")));
+    let present = ["a", "b", "c", "d", "e"].map(str::to_string).into();
+    census.node(Sight::All(&present, 1));
+    for pod in [pod("p", "a", "1500m"), pod("q", "b", "1"), pod("r", "", "250m"), pod("s", "a", "1")] {
+        census.pod(Sight::There(pod));
+    }
+    census.pod(Sight::All(&["p", "q", "r"].map(str::to_string).into(), 1));
+    let status = Value::Object(census.status());
+    let wanted = json!({
+        "nodes": {"total": 5, "ready": 4},
+        "capacity": {"cpu": "40", "memory": "80Gi", "pods": "550"},
+        "allocatable": {"cpu": "32", "memory": "64Gi", "pods": "550"},
+        "requested": {"cpu": "2750m", "pods": "3"},
+        "free": [
+            {"cpu": "3", "memory": "8Gi", "pods": 100, "nodes": 1},
+            {"cpu": "2", "memory": "8Gi", "pods": 100, "nodes": 1},
+        ],
+        "region": "north", "zones": ["z1", "z2", "z3"],
+    });
+    assert_eq!(status, wanted);
+}
+
+#[test]
+fn few_rows_whatever_there_is() {
+    let gibibytes = |count: i64| count << 30;
+    let rows: Vec<Free> = (1..200)
+        .map(|each| {
+            Free::from([
+                ("cpu".to_string(), each * 1000),
+                ("memory".to_string(), gibibytes(each * 3 % 64)),
+                ("example.com/gpu".to_string(), each % 5),
+            ])
+        })
+        .collect();
+    let few = rounded(&rows);
+    assert_eq!(few.len(), ROWS);
+    assert_eq!(few.iter().map(|(_, nodes)| nodes).sum::<usize>(), rows.len(), "all nodes are counted");
+    let total = |rows: &[(Free, usize)], name: &str| -> i64 {
+        rows.iter().map(|(row, nodes)| row.get(name).copied().unwrap_or(0) * *nodes as i64).sum()
+    };
+    let real: i64 = rows.iter().map(|row| row["cpu"]).sum();
+    assert!(total(&few, "cpu") <= real, "never more than there is");
+    for (name, amount, fine, coarse) in [
+        ("cpu", 7900, 7000, 4000),
+        ("cpu", 950, 900, 0),
+        ("memory", gibibytes(7) + 5, gibibytes(7), gibibytes(4)),
+        ("pods", 109, 100, 80),
+        ("pods", 7, 7, 0),
+        ("example.com/gpu", 3, 3, 2),
+        ("cpu", 0, 0, 0),
+    ] {
+        assert_eq!((finely(name, amount), coarsely(name, amount)), (fine, coarse), "{name} {amount}");
+    }
+}

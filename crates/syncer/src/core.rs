@@ -1,0 +1,256 @@
+//! What the parts of a syncer share.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_client::Client;
+use atoll_fleet::view::{Line, Resource, Target};
+use atoll_informer::{Key, Queue, World};
+use atoll_meta::Status;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::below::Below;
+use crate::reconcile::Wanted;
+use crate::reports::Reports;
+use crate::settings::{Access, Settings};
+use crate::spaces::Spaces;
+use crate::table::Table;
+use crate::up;
+use crate::view::Master;
+
+/// How long work waits to see what is there already. What is not served there is never seen.
+const FIRST_SIGHT: Duration = Duration::from_secs(5);
+
+pub struct Core {
+    pub settings: Settings,
+    pub above: Client,
+    pub below: Below,
+    pub table: Table,
+    pub queue: Queue,
+    pub reports: Reports,
+    pub spaces: Spaces,
+    master: watch::Sender<Option<Arc<Master>>>,
+    /// Workspaces that have something there, as the view says.
+    workspaces: Mutex<HashSet<String>>,
+    standing: watch::Sender<Standing>,
+    /// Whether it is known which namespaces are there.
+    is_loaded: AtomicBool,
+    /// Something is wrong with the cluster: look again, now.
+    pub doubts: Notify,
+    watches: Mutex<HashMap<Resource, Begun>>,
+}
+
+/// Whether the cluster may be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Closed,
+    /// Until then, unless that is renewed.
+    Open(Instant),
+    /// No more, ever.
+    Over,
+}
+
+/// A watch of the cluster.
+struct Begun {
+    task: AbortHandle,
+    listed: watch::Receiver<bool>,
+    /// Whether somebody waited for it in vain.
+    is_late: bool,
+}
+
+impl Core {
+    pub fn new(settings: Settings, above: Client, below: Client) -> Arc<Core> {
+        let below = Below::new(below, settings.budget.clone());
+        Arc::new(Core {
+            settings,
+            above,
+            below,
+            table: Table::default(),
+            queue: Queue::new(),
+            reports: Reports::default(),
+            spaces: Spaces::default(),
+            master: watch::Sender::new(None),
+            workspaces: Mutex::default(),
+            standing: watch::Sender::new(Standing::Closed),
+            is_loaded: AtomicBool::new(false),
+            doubts: Notify::new(),
+            watches: Mutex::default(),
+        })
+    }
+
+    /// Whose syncer this is, once that is known.
+    pub async fn master(&self) -> Arc<Master> {
+        let mut known = self.master.subscribe();
+        loop {
+            if let Some(master) = known.borrow_and_update().clone() {
+                return master;
+            }
+            if known.changed().await.is_err() {
+                // Whoever shares it is gone, and so is everybody who asks.
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    pub fn control_plane(&self) -> Option<Arc<Master>> {
+        self.master.borrow().clone()
+    }
+
+    pub fn is_anothers(&self, master: &Master) -> bool {
+        let ours = |known: &Arc<Master>| {
+            known.control_plane == master.control_plane && known.cluster == master.cluster
+        };
+        self.master.borrow().as_ref().is_some_and(|known| !ours(known))
+    }
+
+    /// Everything was said once: by whom, for which workspaces, and what, unless it was heeded already.
+    pub fn begin(self: &Arc<Self>, master: Master, workspaces: Vec<String>, staged: Option<Vec<Line>>) {
+        self.master.send_replace(Some(Arc::new(master)));
+        *self.workspaces.lock().unwrap_or_else(PoisonError::into_inner) = workspaces.into_iter().collect();
+        if let Some(staged) = staged {
+            self.table.begin_round();
+            for line in staged {
+                self.heed(line);
+            }
+            self.table.end_round();
+        }
+    }
+
+    pub fn heed(self: &Arc<Self>, line: Line) {
+        match line {
+            Line::Object { target, generation, object } => {
+                self.want(target, Wanted::present(generation, &object));
+            }
+            Line::Remove { target } => self.want(target, Wanted::Absent),
+            Line::Forget { target } => self.table.forget(&target),
+            Line::Synced { .. } | Line::Alive => {}
+        }
+    }
+
+    fn want(self: &Arc<Self>, target: Target, wanted: Wanted) {
+        let resource = target.resource.clone();
+        let is_present = wanted != Wanted::Absent;
+        let key = self.table.want(target, wanted);
+        if is_present {
+            self.reports.unsay_gone(&key);
+        }
+        if self.is_loaded.load(Ordering::Acquire) {
+            self.watch(&resource);
+        }
+        self.queue.add(key);
+    }
+
+    /// Whether the cluster serves no workspace but this one.
+    pub fn is_only(&self, workspace: &str) -> bool {
+        let mut all = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.extend(self.table.workspaces());
+        all.extend(self.spaces.workspaces());
+        all.iter().all(|other| other == workspace)
+    }
+
+    /// The cluster may be written to, until then.
+    pub async fn open(self: &Arc<Self>, until: Instant, master: &Master) -> Result<(), Status> {
+        if self.settings.access == Access::Observe {
+            return Ok(());
+        }
+        if !self.is_loaded.load(Ordering::Acquire) {
+            self.spaces.load(&self.below, &master.control_plane).await?;
+            self.is_loaded.store(true, Ordering::Release);
+            for resource in self.table.resources() {
+                self.watch(&resource);
+            }
+        }
+        self.standing.send_if_modified(|standing| match standing {
+            Standing::Over => false,
+            _ => {
+                *standing = Standing::Open(until);
+                true
+            }
+        });
+        Ok(())
+    }
+
+    /// Nothing is written until it is opened again.
+    pub fn close(&self) {
+        self.standing.send_if_modified(|standing| match standing {
+            Standing::Over | Standing::Closed => false,
+            Standing::Open(_) => {
+                *standing = Standing::Closed;
+                true
+            }
+        });
+    }
+
+    /// The cluster did not answer: who answers next may be another one.
+    pub fn doubt(&self) {
+        self.close();
+        self.doubts.notify_one();
+    }
+
+    /// Returns when the cluster may be written to; false if it never will.
+    pub async fn opened(&self) -> bool {
+        let mut standing = self.standing.subscribe();
+        loop {
+            let now = *standing.borrow_and_update();
+            match now {
+                Standing::Over => return false,
+                Standing::Open(until) if until > Instant::now() => return true,
+                // Run out: nobody was able to look for too long.
+                Standing::Open(_) | Standing::Closed => {}
+            }
+            if standing.changed().await.is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Ends everything that was begun.
+    pub fn end(&self) {
+        self.standing.send_replace(Standing::Over);
+        for (_, begun) in self.watches().drain() {
+            begun.task.abort();
+        }
+    }
+
+    /// Tells above what is new about an object.
+    pub fn tell(&self, key: &Key) {
+        if let Some(record) = self.table.news(key) {
+            self.reports.tell(key.clone(), record);
+        }
+    }
+
+    /// Follows what becomes of our objects of a resource.
+    fn watch(self: &Arc<Self>, resource: &Resource) {
+        let mut watches = self.watches();
+        if watches.contains_key(resource) || *self.standing.borrow() == Standing::Over {
+            return;
+        }
+        let (sender, listed) = watch::channel(false);
+        let (core, world) = (self.clone(), World::one(self.below.client.clone()));
+        let task = tokio::spawn(up::follow(core, world, resource.clone(), sender)).abort_handle();
+        watches.insert(resource.clone(), Begun { task, listed, is_late: false });
+    }
+
+    /// Returns when all objects of a resource were seen that are there, or after a while.
+    pub async fn sighted(&self, resource: &Resource) {
+        let Some(mut listed) =
+            self.watches().get(resource).filter(|begun| !begun.is_late).map(|begun| begun.listed.clone())
+        else {
+            return;
+        };
+        let seen = tokio::time::timeout(FIRST_SIGHT, listed.wait_for(|listed| *listed)).await;
+        if seen.is_err()
+            && let Some(begun) = self.watches().get_mut(resource)
+        {
+            begun.is_late = true;
+        }
+    }
+
+    fn watches(&self) -> MutexGuard<'_, HashMap<Resource, Begun>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,307 @@
+//! What is wanted becomes so in the cluster, one object at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_client::PatchType;
+use atoll_fleet::view::{Record, State};
+use atoll_fleet::{Locator, marks};
+use atoll_informer::{Key, Next};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::below::{collection, path};
+use crate::core::Core;
+use crate::drift::resolve;
+use crate::mark::configuration;
+use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, step};
+use crate::spaces::{Place, locator};
+use crate::table::Task;
+
+/// What is not ours, or is not taken, is looked at again after this long: nothing tells when that changes.
+const LATER: Duration = Duration::from_secs(60);
+/// The same of a namespace that is going.
+const SOON: Duration = Duration::from_secs(2);
+/// What is on its way out is looked at again after this long, should nobody tell that it is gone.
+const SAFETY: Duration = Duration::from_secs(30);
+/// How often an apply goes on after it was told whose fields are in its way.
+const ATTEMPTS: usize = 4;
+
+pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
+    if !core.opened().await {
+        return Ok(Next::Done);
+    }
+    let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
+    core.sighted(&task.target.resource).await;
+    // What was seen meanwhile counts.
+    let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
+    let Some(master) = core.control_plane() else { return Ok(Next::Done) };
+    let work = Work { core: &core, key: &key, task: &task, control_plane: &master.control_plane };
+    let outcome = work.next(task.seen.as_ref()).await;
+    match outcome {
+        Ok(next) => Ok(next),
+        Err(status) => work.failed(status),
+    }
+}
+
+struct Work<'a> {
+    core: &'a Core,
+    key: &'a Key,
+    task: &'a Task,
+    control_plane: &'a str,
+}
+
+impl Work<'_> {
+    async fn next(&self, seen: Option<&Seen>) -> Result<Next, Status> {
+        match (step(&self.task.wanted, seen, self.core.settings.drift), seen) {
+            (Step::Rest, seen) => {
+                let trouble = seen.filter(|seen| seen.drifted).map(|_| {
+                    (State::Applied, "others changed it in the cluster, and their changes are left".to_string())
+                });
+                self.settle(trouble)
+            }
+            (Step::Wait, seen) => {
+                let holds = seen.map(|seen| seen.finalizers.join(", ")).unwrap_or_default();
+                let message = match holds.is_empty() {
+                    true => "it is being deleted in the cluster".to_string(),
+                    false => format!("it is being deleted in the cluster, where it is held by {holds}"),
+                };
+                self.settle(Some((State::Applied, message)))?;
+                self.look().await
+            }
+            (Step::Create, _) => self.create().await,
+            (Step::Apply, Some(seen)) => self.apply(seen).await,
+            (Step::Delete, Some(seen)) => self.delete(seen).await,
+            (Step::Look | Step::Apply | Step::Delete, _) => self.look().await,
+        }
+    }
+
+    /// Says how it fares.
+    fn settle(&self, trouble: Option<(State, String)>) -> Result<Next, Status> {
+        self.core.table.set_trouble(self.key, trouble);
+        self.core.tell(self.key);
+        Ok(Next::Done)
+    }
+
+    fn complain(&self, state: State, message: impl Into<String>, again: Duration) -> Result<Next, Status> {
+        self.settle(Some((state, message.into())))?;
+        Ok(Next::After(self.core.settings.about(again)))
+    }
+
+    /// It is gone, or was never ours.
+    fn gone(&self, message: String) -> Result<Next, Status> {
+        let target = self.task.target.as_ref().clone();
+        let record = Record { target, state: State::Gone, message, ..Record::default() };
+        self.core.reports.tell(self.key.clone(), record);
+        Ok(Next::Done)
+    }
+
+    fn failed(&self, status: Status) -> Result<Next, Status> {
+        let target = &self.task.target;
+        match status.code() {
+            429 => Ok(Next::After(Duration::from_secs(status.retry_after().unwrap_or(1).into()))),
+            // Who we are is for the heartbeat to complain about.
+            401 => {
+                self.core.doubt();
+                Err(status)
+            }
+            409 => Err(status),
+            503 | 504 => {
+                self.core.doubt();
+                Err(status)
+            }
+            500.. => Err(status),
+            404 if status.details().is_some_and(|details| details.kind == "namespaces") => {
+                self.core.spaces.forget(&self.locator());
+                Err(status)
+            }
+            404 => {
+                let (resource, group) = (&target.resource.resource, &target.resource.group);
+                let name = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+                let message = format!("the cluster does not serve {name} in version {}", target.resource.version);
+                self.complain(State::Refused, message, LATER)
+            }
+            403 if status.has_cause("NamespaceTerminating") => {
+                self.core.spaces.forget(&self.locator());
+                self.complain(State::Refused, status.message(), SOON)
+            }
+            _ => self.complain(State::Refused, status.message(), LATER),
+        }
+    }
+
+    async fn create(&self) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Wanted::Present { generation, hash, object } = &self.task.wanted else { return Ok(Next::Done) };
+        let mut namespace = String::new();
+        if target.resource.namespaced {
+            let is_only = self.core.is_only(&target.workspace);
+            match self.core.spaces.ensure(&self.core.below, self.locator(), is_only).await? {
+                Place::In(name) => namespace = name,
+                Place::Taken(complaint) => return self.complain(State::Conflict, complaint, LATER),
+                Place::Going(complaint) => return self.complain(State::Refused, complaint, SOON),
+            }
+        }
+        let sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        let made = format!("{}?fieldManager={}", collection(&target.resource, &namespace), marks::MANAGER);
+        match self.core.below.create(&made, &sent).await {
+            Ok(made) => {
+                self.core.table.wrote(self.key, &made);
+                self.settle(None)
+            }
+            Err(status) if status.reason() == "AlreadyExists" => self.look().await,
+            Err(status) => Err(status),
+        }
+    }
+
+    async fn apply(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Wanted::Present { generation, hash, object } = &self.task.wanted else { return Ok(Next::Done) };
+        let Some(namespace) = self.namespace() else { return self.create().await };
+        if seen.applied == *hash {
+            let pause = self.core.table.correct(self.key);
+            if !pause.is_zero() {
+                return Ok(Next::After(pause));
+            }
+        }
+        let place = path(&target.resource, &namespace, &target.name);
+        if seen.is_fresh {
+            self.take_over(&place, seen).await?;
+        }
+        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        // Only this very one: another of the same name is not ours.
+        object::set_uid(&mut sent, &seen.uid);
+        let (mut force, mut left) = (false, Vec::new());
+        for _ in 0..ATTEMPTS {
+            let applied = format!("{place}?fieldManager={}&force={force}", marks::MANAGER);
+            let status = match self.core.below.patch(&applied, PatchType::Apply, &sent).await {
+                Ok(answer) => {
+                    self.core.table.wrote(self.key, &answer);
+                    let message = (!left.is_empty()).then(|| format!("changes of others are left: {}", left.join(", ")));
+                    return self.settle(message.map(|message| (State::Applied, message)));
+                }
+                Err(status) => status,
+            };
+            if status.code() == 422 && status.message().contains("metadata.uid") {
+                return self.look().await;
+            }
+            if status.code() == 404 {
+                return self.look().await;
+            }
+            if !status.has_cause("FieldManagerConflict") {
+                if status.code() == 409 {
+                    return self.look().await;
+                }
+                return Err(status);
+            }
+            let resolution = resolve(&mut sent, &status, self.core.settings.drift);
+            if resolution.is_stuck || !(resolution.yielded || resolution.force) {
+                return self.complain(State::Refused, status.message(), LATER);
+            }
+            force |= resolution.force;
+            left.extend(resolution.left);
+        }
+        Err(Status::service_unavailable("others change the same fields all the time"))
+    }
+
+    /// Lets what we created count as applied.
+    async fn take_over(&self, place: &str, seen: &Seen) -> Result<(), Status> {
+        let Some(found) = self.core.below.get(place).await? else { return Ok(()) };
+        let Some(entries) = applied_fields(&found) else { return Ok(()) };
+        if object::uid(&found) != seen.uid {
+            return Ok(());
+        }
+        let patch = json!([
+            { "op": "test", "path": "/metadata/uid", "value": seen.uid },
+            { "op": "replace", "path": "/metadata/resourceVersion", "value": object::resource_version(&found) },
+            { "op": "replace", "path": "/metadata/managedFields", "value": entries },
+        ]);
+        let taken = format!("{place}?fieldManager={}", marks::MANAGER);
+        self.core.below.patch(&taken, PatchType::Json, &patch).await.map(drop)
+    }
+
+    async fn delete(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Some(namespace) = self.namespace() else { return self.look().await };
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": { "uid": seen.uid, "resourceVersion": seen.resource_version },
+        });
+        let place = path(&target.resource, &namespace, &target.name);
+        match self.core.below.delete(&place, &options).await {
+            Ok(_) => self.look().await,
+            // Changed since, or gone: what is there now decides.
+            Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
+            Err(status) => Err(status),
+        }
+    }
+
+    /// What is there now decides what is done.
+    async fn look(&self) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let mut complaint = String::new();
+        for namespace in self.namespaces() {
+            let found = self.core.below.get(&path(&target.resource, &namespace, &target.name)).await?;
+            match judge(found.as_ref(), self.control_plane, target) {
+                Found::Nothing => {}
+                Found::Foreign(message) => complaint = message,
+                Found::Ours(seen) => {
+                    if let Some(found) = &found {
+                        self.core.spaces.learn(self.locator(), &namespace);
+                        self.core.table.saw(self.key, self.control_plane, found);
+                    }
+                    if seen.is_going {
+                        self.core.tell(self.key);
+                        return Ok(Next::After(SAFETY));
+                    }
+                    // With what is known now.
+                    return Ok(Next::Again);
+                }
+            }
+        }
+        if let Some(seen) = &self.task.seen {
+            self.core.table.lost(self.key, &seen.uid);
+        }
+        match (&self.task.wanted, complaint.is_empty()) {
+            (Wanted::Absent, _) => self.gone(complaint),
+            (Wanted::Present { .. }, false) => self.complain(State::Conflict, complaint, LATER),
+            // It went between two looks.
+            (Wanted::Present { .. }, true) => Ok(Next::Again),
+        }
+    }
+
+    /// Where it is in the cluster, if that is known.
+    fn namespace(&self) -> Option<String> {
+        let target = &self.task.target;
+        match target.resource.namespaced {
+            true => self.core.spaces.get(&self.locator()),
+            false => Some(String::new()),
+        }
+    }
+
+    /// Where it may be.
+    fn namespaces(&self) -> Vec<String> {
+        match self.namespace() {
+            Some(known) => vec![known],
+            // A namespace that has lost what it said of itself may still have it.
+            None => [true, false].map(|is_only| self.locator().below(is_only)).to_vec(),
+        }
+    }
+
+    fn locator(&self) -> Locator {
+        locator(self.control_plane, &self.task.target)
+    }
+}
+
+/// What is sent for what is wanted.
+fn sent(
+    object: &[u8],
+    task: &Task,
+    namespace: &str,
+    control_plane: &str,
+    generation: i64,
+    hash: &str,
+) -> Value {
+    // It was written by us.
+    let shaped = atoll_meta::json::parse(object).map(|parsed| parsed.value).unwrap_or_default();
+    configuration(&shaped, &task.target, namespace, control_plane, generation, hash)
+}

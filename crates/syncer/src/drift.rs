@@ -1,0 +1,266 @@
+//! Whether an object still looks like what was sent, and whose fields are whose. Pure.
+
+use atoll_meta::Status;
+use atoll_meta::quantity::Quantity;
+use serde_json::Value;
+
+use crate::settings::Drift;
+
+/// Whether all that is wanted is there, besides whatever else. Errs on the side of no: who then sends it again changes
+/// nothing if nothing is to be changed.
+pub fn covers(wanted: &Value, found: &Value) -> bool {
+    match (wanted, found) {
+        (Value::Null, _) => true,
+        (Value::Object(wanted), _) => wanted
+            .iter()
+            // How it is named there is for marks to say, and its status is the cluster's.
+            .all(|(key, value)| matches!(key.as_str(), "status" | "apiVersion" | "kind") || covers_field(key, value, found)),
+        (Value::Array(wanted), Value::Array(found)) => {
+            let in_order = wanted.len() == found.len()
+                && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found));
+            in_order || wanted.iter().all(|wanted| found.iter().any(|found| covers(wanted, found)))
+        }
+        (Value::String(wanted), Value::String(found)) if wanted != found => {
+            Quantity::parse(wanted).is_ok_and(|wanted| Quantity::parse(found).is_ok_and(|found| wanted == found))
+        }
+        (wanted, found) => wanted == found,
+    }
+}
+
+fn covers_field(key: &str, wanted: &Value, found: &Value) -> bool {
+    if key == "metadata" {
+        let found = &found["metadata"];
+        return ["labels", "annotations"].iter().all(|field| covers(&wanted[*field], &found[*field]));
+    }
+    match found.get(key) {
+        Some(found) => covers(wanted, found),
+        None => is_nothing(wanted),
+    }
+}
+
+/// Servers leave out what is empty.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Object(content) => content.values().all(is_nothing),
+        Value::Array(content) => content.is_empty(),
+        Value::String(content) => content.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(true) => false,
+    }
+}
+
+/// How a refused apply goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolution {
+    /// Whether something was taken out of the configuration.
+    pub yielded: bool,
+    /// Whether somebody took what is ours, and it is to be taken back.
+    pub force: bool,
+    /// Whether it cannot be said what to leave out: then nobody is overwritten.
+    pub is_stuck: bool,
+    /// Whose changes are left, and where, for people.
+    pub left: Vec<String>,
+}
+
+/// Takes out of a configuration what others own and may keep.
+pub fn resolve(configuration: &mut Value, conflict: &Status, drift: Drift) -> Resolution {
+    let mut resolution = Resolution::default();
+    for cause in conflict.details().into_iter().flat_map(|details| &details.causes) {
+        if cause.reason != "FieldManagerConflict" {
+            continue;
+        }
+        // conflict with "kubectl" with subresource "scale" using apps/v1
+        let manager = cause.message.split('"').nth(1).unwrap_or_default();
+        let is_controllers = is_controller(manager);
+        if !is_controllers && drift == Drift::Correct {
+            resolution.force = true;
+            continue;
+        }
+        match remove(configuration, &cause.field) {
+            true => resolution.yielded = true,
+            false => resolution.is_stuck = true,
+        }
+        if !is_controllers {
+            resolution.left.push(format!("{manager} changed {}", cause.field));
+        }
+    }
+    resolution
+}
+
+/// Controllers that every cluster has, and how others are usually called. Whoever else changes what we set is taken for
+/// a person.
+const CONTROLLERS: [&str; 8] = [
+    "kube-controller-manager",
+    "kube-scheduler",
+    "cloud-controller-manager",
+    "kubelet",
+    "kube-apiserver",
+    "atoll-controllers",
+    "cluster-autoscaler",
+    "keda",
+];
+const ENDINGS: [&str; 6] =
+    ["-controller", "-controllers", "-controller-manager", "-operator", "-autoscaler", "-updater"];
+
+pub fn is_controller(manager: &str) -> bool {
+    CONTROLLERS.contains(&manager) || ENDINGS.iter().any(|ending| manager.ends_with(ending))
+}
+
+/// Removes what is at a path as managers of fields are told of it, such as `.spec.containers[name="a"].image`.
+pub fn remove(value: &mut Value, path: &str) -> bool {
+    if let Some(rest) = path.strip_prefix('.') {
+        let Some(content) = value.as_object_mut() else { return false };
+        // Names may have dots: the longest that fits is meant.
+        let fits = |key: &&String| {
+            rest.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let Some(key) = content.keys().filter(fits).max_by_key(|key| key.len()).cloned() else { return false };
+        let rest = &rest[key.len()..];
+        if rest.is_empty() {
+            return content.remove(&key).is_some();
+        }
+        return content.get_mut(&key).is_some_and(|inner| remove(inner, rest));
+    }
+    let Some((element, rest)) = element(path) else { return false };
+    let Some(items) = value.as_array_mut() else { return false };
+    let Some(index) = items.iter().enumerate().position(|(index, item)| element.is(index, item)) else {
+        return false;
+    };
+    if rest.is_empty() {
+        items.remove(index);
+        return true;
+    }
+    remove(&mut items[index], rest)
+}
+
+/// How an item of a list is named.
+enum Element {
+    Index(usize),
+    Is(Value),
+    Keys(Vec<(String, Value)>),
+}
+
+impl Element {
+    fn is(&self, index: usize, item: &Value) -> bool {
+        match self {
+            Element::Index(wanted) => *wanted == index,
+            Element::Is(value) => value == item,
+            // A key that is not said is its default.
+            Element::Keys(keys) => keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value)),
+        }
+    }
+}
+
+/// `[0]`, `[="a"]` or `[name="a",port=80]`, and what comes after it.
+fn element(path: &str) -> Option<(Element, &str)> {
+    let mut rest = path.strip_prefix('[')?;
+    if let Some((number, after)) = rest.split_once(']')
+        && let Ok(index) = number.parse()
+    {
+        return Some((Element::Index(index), after));
+    }
+    let mut keys = Vec::new();
+    loop {
+        let (name, value) = rest.split_once('=')?;
+        let mut values = serde_json::Deserializer::from_str(value).into_iter::<Value>();
+        let parsed = values.next()?.ok()?;
+        rest = &value[values.byte_offset()..];
+        keys.push((name.to_string(), parsed));
+        if let Some(after) = rest.strip_prefix(']') {
+            let is_value = keys.len() == 1 && keys[0].0.is_empty();
+            let element = if is_value { Element::Is(keys.remove(0).1) } else { Element::Keys(keys) };
+            return Some((element, after));
+        }
+        rest = rest.strip_prefix(',')?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_meta::status::Cause;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn looks_like_it() {
+        for (wanted, found, expected) in [
+            (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 2, "paused": false}}), true),
+            (json!({"spec": {"replicas": 2}}), json!({"spec": {"replicas": 3}}), false),
+            (json!({"spec": {"replicas": 0}}), json!({"spec": {}}), true),
+            (json!({"data": {"a": "1"}}), json!({"data": {}}), false),
+            (json!({"kind": "A", "status": {"a": 1}}), json!({"kind": "B"}), true),
+            (json!({"metadata": {"uid": "u", "labels": {"a": "b"}}}), json!({"metadata": {"labels": {"a": "b"}}}), true),
+            (json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {"a": "c"}}}), false),
+            (json!({"cpu": "1000m"}), json!({"cpu": "1"}), true),
+            (json!({"cpu": "1000m"}), json!({"cpu": "2"}), false),
+            (json!({"l": [{"name": "a", "x": 1}]}), json!({"l": [{"name": "s"}, {"name": "a", "x": 1, "y": 2}]}), true),
+            (json!({"l": [{"name": "a", "x": 1}]}), json!({"l": [{"name": "a", "x": 2}]}), false),
+            (json!({"l": [1, 2]}), json!({"l": "no"}), false),
+        ] {
+            assert_eq!(covers(&wanted, &found), expected, "{wanted} {found}");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_their_paths() {
+        let whole = json!({
+            "metadata": {"annotations": {"a": "1", "a.b/c": "2"}},
+            "spec": {"replicas": 1, "containers": [{"name": "a", "image": "x"}, {"name": "b\"]", "image": "y"}],
+                "ports": [{"port": 80}], "set": ["p", "q"]},
+        });
+        for (path, pointer) in [
+            (".spec.replicas", "/spec/replicas"),
+            (".metadata.annotations.a", "/metadata/annotations/a"),
+            (".metadata.annotations.a.b/c", "/metadata/annotations/a.b~1c"),
+            (r#".spec.containers[name="a"].image"#, "/spec/containers/0/image"),
+            (r#".spec.containers[name="b\"]"].image"#, "/spec/containers/1/image"),
+            (r#".spec.ports[port=80,protocol="TCP"].port"#, "/spec/ports/0/port"),
+            (r#".spec.set[="q"]"#, "/spec/set/1"),
+            (".spec.containers[0].image", "/spec/containers/0/image"),
+        ] {
+            let mut changed = whole.clone();
+            assert!(changed.pointer(pointer).is_some(), "{pointer}");
+            assert!(remove(&mut changed, path), "{path}");
+            assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
+        }
+        for path in ["", ".", ".none", ".spec[0]", ".spec.containers[name=\"z\"].image", ".spec.containers[", "spec"] {
+            let mut changed = whole.clone();
+            assert!(!remove(&mut changed, path), "{path}");
+            assert_eq!(changed, whole);
+        }
+    }
+
+    #[test]
+    fn controllers_keep_what_they_own_and_people_do_not() {
+        let conflict = |manager: &str, field: &str| {
+            let message = format!("conflict with {manager:?} with subresource \"scale\" using apps/v1");
+            Cause { reason: "FieldManagerConflict".into(), message, field: field.into() }
+        };
+        let causes = vec![
+            conflict("kube-controller-manager", ".spec.replicas"),
+            conflict("kubectl-edit", ".spec.paused"),
+        ];
+        let status = Status::apply_conflict(causes, "conflicts");
+        let whole = json!({"spec": {"replicas": 1, "paused": true, "minReadySeconds": 3}});
+        let mut corrected = whole.clone();
+        let resolution = resolve(&mut corrected, &status, Drift::Correct);
+        assert_eq!(corrected, json!({"spec": {"paused": true, "minReadySeconds": 3}}));
+        assert_eq!(resolution, Resolution { yielded: true, force: true, ..Resolution::default() });
+        let mut reported = whole;
+        let resolution = resolve(&mut reported, &status, Drift::Report);
+        assert_eq!(reported, json!({"spec": {"minReadySeconds": 3}}));
+        assert_eq!((resolution.force, resolution.left), (false, vec!["kubectl-edit changed .spec.paused".to_string()]));
+    }
+
+    #[test]
+    fn who_is_a_controller() {
+        for name in ["kube-controller-manager", "atoll-controllers", "vpa-updater", "cert-manager-operator"] {
+            assert!(is_controller(name), "{name}");
+        }
+        for name in ["kubectl", "kubectl-edit", "helm", "", "Mozilla", "atoll"] {
+            assert!(!is_controller(name), "{name}");
+        }
+    }
+}

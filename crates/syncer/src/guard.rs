@@ -1,0 +1,257 @@
+//! Whether the cluster may be written to: it is the one that joined, it is ours, and nobody else is at it.
+
+use std::time::Duration;
+
+use atoll_fleet::marks;
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::below::Below;
+use crate::settings::{Access, Settings};
+use crate::view::Master;
+
+const IDENTITY: &str = "/api/v1/namespaces/kube-system";
+
+/// Why nothing is written, as a condition tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// What was found out about the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// The uid of its namespace `kube-system`.
+    pub identity: String,
+    /// How long it took to answer.
+    pub latency: Duration,
+}
+
+pub struct Guard {
+    /// The identity that was found first: it does not change while we look.
+    identity: Option<String>,
+    /// The lease as it was last seen, and since when it has not changed.
+    lease: Option<(Value, Instant)>,
+}
+
+impl Guard {
+    pub fn new(settings: &Settings) -> Guard {
+        Guard { identity: settings.identity.clone(), lease: None }
+    }
+
+    /// Looks at everything, and renews the lease. What could be found out is told in any case.
+    pub async fn check(
+        &mut self,
+        below: &Below,
+        settings: &Settings,
+        master: &Master,
+    ) -> (Findings, Result<(), Objection>) {
+        let mut findings = Findings::default();
+        let asked = Instant::now();
+        let system = below.get(IDENTITY).await;
+        findings.latency = asked.elapsed();
+        let verdict = async {
+            let system = system.map_err(|status| objection(&status))?.ok_or_else(no_system)?;
+            findings.identity = object::uid(&system).to_string();
+            let pinned = master.identity.as_ref().or(self.identity.as_ref());
+            if let Some(pinned) = pinned.filter(|pinned| **pinned != findings.identity) {
+                return Err(another_cluster(pinned, &findings.identity));
+            }
+            self.identity = Some(findings.identity.clone());
+            if settings.access == Access::Observe {
+                return Ok(());
+            }
+            claim(below, settings, master).await?;
+            self.renew(below, settings, master).await
+        }
+        .await;
+        (findings, verdict)
+    }
+
+    async fn renew(&mut self, below: &Below, settings: &Settings, master: &Master) -> Result<(), Objection> {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", marks::SYSTEM_NAMESPACE);
+        let own = format!("{path}/{}", marks::LEASE);
+        let holder = format!("{}/{}", master.control_plane, settings.instance);
+        let now = settings.clock.now().to_micro_time();
+        let fresh = |transitions: i64, acquired: &str| {
+            json!({
+                "holderIdentity": holder, "leaseDurationSeconds": duration(settings).as_secs(), "renewTime": now,
+                "acquireTime": acquired, "leaseTransitions": transitions,
+            })
+        };
+        // What was seen last is most often what is there: then one request does.
+        let held = self.lease.take();
+        if let Some((mut lease, _)) = held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder) {
+            lease["spec"]["renewTime"] = now.clone().into();
+            if let Ok(renewed) = below.update(&own, &lease).await {
+                self.lease = Some((renewed, Instant::now()));
+                return Ok(());
+            }
+        }
+        let Some(mut lease) = below.get(&own).await.map_err(|status| objection(&status))? else {
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": marks::LEASE, "namespace": marks::SYSTEM_NAMESPACE },
+                "spec": fresh(0, &now),
+            });
+            let made = below.create(&path, &lease).await.map_err(|status| objection(&status))?;
+            self.lease = Some((made, Instant::now()));
+            return Ok(());
+        };
+        let other = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_string();
+        // By our own watch, for clocks of two machines need not agree.
+        let same = |(seen, _): &&(Value, Instant)| object::resource_version(seen) == object::resource_version(&lease);
+        let since = held.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
+        let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
+        if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
+            let message = format!("the cluster is synced by {other}; this syncer waits until that one is done");
+            self.lease = Some((lease, since));
+            return Err(Objection { reason: "HeldByAnother", message });
+        }
+        let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0);
+        let acquired = lease["spec"]["acquireTime"].as_str().unwrap_or(&now).to_string();
+        lease["spec"] = match other == holder {
+            true => fresh(transitions, &acquired),
+            false => fresh(transitions + 1, &now),
+        };
+        let renewed = below.update(&own, &lease).await.map_err(|status| objection(&status))?;
+        self.lease = Some((renewed, Instant::now()));
+        Ok(())
+    }
+
+    /// Lets others have it at once.
+    pub async fn release(&mut self, below: &Below, settings: &Settings, master: &Master) {
+        let holder = format!("{}/{}", master.control_plane, settings.instance);
+        let Some((mut lease, _)) = self.lease.take() else { return };
+        if lease["spec"]["holderIdentity"] == holder {
+            lease["spec"]["holderIdentity"] = "".into();
+            let path = format!(
+                "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
+                marks::SYSTEM_NAMESPACE,
+                marks::LEASE
+            );
+            let _ = below.update(&path, &lease).await;
+        }
+    }
+}
+
+/// For how long a lease holds without being renewed.
+pub fn duration(settings: &Settings) -> Duration {
+    (settings.interval * 3).max(Duration::from_secs(1))
+}
+
+/// The claim says that it is ours; if there is none we make one.
+async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<(), Objection> {
+    let collection = format!("/api/v1/namespaces/{}/configmaps", marks::SYSTEM_NAMESPACE);
+    let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
+    let found = match found.map_err(|status| objection(&status))? {
+        Some(found) => found,
+        None => {
+            let workspace = master.workspace.as_deref().unwrap_or(&settings.workspace);
+            let made = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
+                "data": { "controlPlane": master.control_plane, "workspace": workspace, "cluster": master.cluster },
+            });
+            make(below, &collection, &made).await.map_err(|status| objection(&status))?
+        }
+    };
+    judge(&found["data"], master)
+}
+
+fn judge(data: &Value, master: &Master) -> Result<(), Objection> {
+    let said = |field: &str| data[field].as_str().unwrap_or_default();
+    if said("controlPlane") == master.control_plane && said("cluster") == master.cluster {
+        return Ok(());
+    }
+    let who = match said("controlPlane") == master.control_plane {
+        true => format!("another Cluster of this control plane, uid {}", said("cluster")),
+        false => format!("control plane {}", said("controlPlane")),
+    };
+    let message = format!(
+        "the cluster belongs to {who}; nothing is written to it. Remove it there first, or delete ConfigMap {}/{} in the \
+         cluster if that one is gone for good",
+        marks::SYSTEM_NAMESPACE,
+        marks::CLAIM
+    );
+    Err(Objection { reason: "ClaimedByAnother", message })
+}
+
+/// Makes something in our namespace, and that one too if it is not there.
+async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, Status> {
+    let is_missing = |status: &Status| status.code() == 404;
+    match below.create(collection, object).await {
+        Err(status) if is_missing(&status) => {
+            let namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": marks::SYSTEM_NAMESPACE },
+            });
+            match below.create("/api/v1/namespaces", &namespace).await {
+                Ok(_) => {}
+                Err(status) if status.reason() == "AlreadyExists" => {}
+                Err(status) => return Err(status),
+            }
+            below.create(collection, object).await
+        }
+        answer => answer,
+    }
+}
+
+fn no_system() -> Objection {
+    let message = "the cluster has no namespace kube-system, so it cannot be told which one it is".to_string();
+    Objection { reason: "AnotherCluster", message }
+}
+
+fn another_cluster(pinned: &str, found: &str) -> Objection {
+    let message = format!(
+        "the credentials lead to another cluster (id {found}) than the one that joined (id {pinned}); nothing is written \
+         to it. Correct the credentials, or remove the cluster and join it again"
+    );
+    Objection { reason: "AnotherCluster", message }
+}
+
+/// Why the cluster does not answer, for people.
+pub fn objection(status: &Status) -> Objection {
+    let (reason, what) = match status.code() {
+        401 => ("CredentialsRefused", "the cluster does not accept the credentials; join it again or renew them"),
+        403 => ("PermissionsMissing", "the credentials do not allow what is needed"),
+        409 => ("HeldByAnother", "somebody else is changing the same"),
+        429 => ("Overloaded", "the cluster asks to be left alone for a while"),
+        _ => ("Unreachable", "the cluster does not answer"),
+    };
+    Objection { reason, message: format!("{what}: {}", status.message()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_claim_will_do() {
+        let master = Master { control_plane: "cp".into(), cluster: "u".into(), ..Master::default() };
+        assert_eq!(judge(&json!({"controlPlane": "cp", "cluster": "u", "workspace": "w"}), &master), Ok(()));
+        for (data, words) in [
+            (json!({"controlPlane": "other", "cluster": "u"}), "control plane other"),
+            (json!({"controlPlane": "cp", "cluster": "v"}), "another Cluster of this control plane, uid v"),
+            (json!({}), "control plane "),
+            (Value::Null, "control plane "),
+        ] {
+            let objection = judge(&data, &master).expect_err("not ours");
+            assert_eq!(objection.reason, "ClaimedByAnother");
+            assert!(objection.message.contains(words), "{}", objection.message);
+        }
+    }
+
+    #[test]
+    fn reasons_say_what_to_do() {
+        for (status, reason) in [
+            (Status::unauthorized("no"), "CredentialsRefused"),
+            (Status::forbidden("", "leases", "a", "no"), "PermissionsMissing"),
+            (Status::too_many_requests("later", 1), "Overloaded"),
+            (Status::service_unavailable("connection refused"), "Unreachable"),
+        ] {
+            assert_eq!(objection(&status).reason, reason);
+        }
+    }
+}

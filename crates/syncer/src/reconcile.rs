@@ -1,0 +1,205 @@
+//! What is to be done about an object: from what is wanted above and what is there below to the next step. Pure.
+
+use atoll_fleet::marks;
+use atoll_fleet::view::{Record, State, Target};
+use atoll_meta::object;
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::digest;
+use crate::drift::covers;
+use crate::mark::Mark;
+use crate::settings::Drift;
+
+/// What is wanted of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    Present {
+        generation: i64,
+        /// Of the object.
+        hash: String,
+        /// As it was shaped above: JSON, for that takes a fraction of the room.
+        object: Bytes,
+    },
+    Absent,
+}
+
+impl Wanted {
+    pub fn present(generation: i64, object: &Value) -> Wanted {
+        let hash = digest::of_object(object);
+        Wanted::Present { generation, hash, object: atoll_meta::json::to_vec(object).into() }
+    }
+}
+
+/// What is known of an object of ours in the cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    pub uid: String,
+    pub resource_version: String,
+    /// The hash of what was sent last.
+    pub applied: String,
+    /// The generation above of what was sent last.
+    pub generation: i64,
+    pub is_going: bool,
+    /// What holds it while it is going.
+    pub finalizers: Vec<String>,
+    /// A hash of which fields are ours.
+    pub fields: u128,
+    /// It was created and not applied since: our fields are not yet under the name of one who applies.
+    pub is_fresh: bool,
+    /// Somebody has changed what is ours.
+    pub drifted: bool,
+    /// Whether the cluster's controllers have seen what it says.
+    pub observed: bool,
+    /// JSON; empty if there is none.
+    pub status: Bytes,
+}
+
+impl Seen {
+    /// Of an object that is known to be ours.
+    pub fn of(found: &Value) -> Seen {
+        let status = found.get("status").filter(|status| !status.is_null());
+        let observed = found["status"]["observedGeneration"].as_i64();
+        let annotation = |key| object::annotation(found, key).unwrap_or_default();
+        Seen {
+            uid: object::uid(found).into(),
+            resource_version: object::resource_version(found).into(),
+            applied: annotation(marks::APPLIED).into(),
+            generation: annotation(marks::GENERATION).parse().unwrap_or(0),
+            is_going: object::is_being_deleted(found),
+            finalizers: object::finalizers(found).map(str::to_string).collect(),
+            fields: owned_fields(found),
+            is_fresh: ours(found).any(|entry| entry["operation"] == "Update"),
+            drifted: false,
+            observed: observed.is_none_or(|observed| observed >= object::generation(found)),
+            status: status.map(atoll_meta::json::to_vec).unwrap_or_default().into(),
+        }
+    }
+
+    /// The same after somebody, or something, has changed the object. `before` is what was known of it.
+    #[must_use]
+    pub fn after(mut self, before: Option<&Seen>, wanted: &Wanted, found: &Value) -> Seen {
+        let Wanted::Present { hash, object, .. } = wanted else { return self };
+        if self.applied != *hash {
+            // It is about to be sent again in any case.
+            return self;
+        }
+        self.drifted = match before {
+            // Which fields are ours changes when somebody else takes some.
+            Some(before) if before.applied == self.applied => before.drifted || before.fields != self.fields,
+            // Long ago, or somebody else's work: whether it looks like it must do.
+            _ => atoll_meta::json::parse(object).is_ok_and(|wanted| !covers(&wanted.value, found)),
+        };
+        self
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.resource_version.parse().unwrap_or(0)
+    }
+}
+
+/// Which fields the object's managers say are ours.
+fn owned_fields(found: &Value) -> u128 {
+    let fields: Vec<Vec<u8>> = ours(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
+    let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
+    digest::of(&fields)
+}
+
+/// What managers' entries say of us, but for subresources.
+fn ours(found: &Value) -> impl Iterator<Item = &Value> {
+    let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
+    entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null())
+}
+
+/// The entries after what we created counts as applied; `None` if it does already. Without that, what is left out of a
+/// later configuration would stay.
+pub fn applied_fields(found: &Value) -> Option<Value> {
+    let mut entries = found["metadata"]["managedFields"].as_array()?.clone();
+    let is_ours = |entry: &Value, operation: &str| {
+        entry["manager"] == marks::MANAGER && entry["subresource"].is_null() && entry["operation"] == operation
+    };
+    let created = entries.iter().position(|entry| is_ours(entry, "Update"))?;
+    let mut created = entries.remove(created);
+    match entries.iter_mut().find(|entry| is_ours(entry, "Apply")) {
+        Some(applied) => unite(&mut applied["fieldsV1"], &created["fieldsV1"]),
+        None => {
+            created["operation"] = "Apply".into();
+            entries.push(created);
+        }
+    }
+    Some(Value::Array(entries))
+}
+
+/// Sets of fields are objects in objects.
+fn unite(into: &mut Value, from: &Value) {
+    let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
+    for (key, value) in from {
+        match into.get_mut(key) {
+            Some(inner) => unite(inner, value),
+            None => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All is as it should be.
+    Rest,
+    /// It is on its way out; whatever is wanted has to wait for that.
+    Wait,
+    Create,
+    Apply,
+    Delete,
+    /// Nothing of ours was seen: see what is there under that name.
+    Look,
+}
+
+pub fn step(wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
+    match (wanted, seen) {
+        (_, Some(seen)) if seen.is_going => Step::Wait,
+        (Wanted::Present { .. }, None) => Step::Create,
+        (Wanted::Present { hash, .. }, Some(seen)) => match seen.applied == *hash {
+            true if !seen.drifted || drift == Drift::Report => Step::Rest,
+            _ => Step::Apply,
+        },
+        (Wanted::Absent, None) => Step::Look,
+        (Wanted::Absent, Some(_)) => Step::Delete,
+    }
+}
+
+/// What was found under a name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    Nothing,
+    Ours(Box<Seen>),
+    /// Somebody else's; what to say about it.
+    Foreign(String),
+}
+
+pub fn judge(found: Option<&Value>, control_plane: &str, target: &Target) -> Found {
+    let Some(found) = found else { return Found::Nothing };
+    let mark = Mark::of(found);
+    match mark.is_of(control_plane, target) {
+        true => Found::Ours(Box::new(Seen::of(found))),
+        false => Found::Foreign(mark.complaint(control_plane, target)),
+    }
+}
+
+/// What to tell above of an object.
+pub fn record(target: &Target, wanted: &Wanted, seen: Option<&Seen>, trouble: Option<&(State, String)>) -> Record {
+    let status = seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
+    let status = status.and_then(Result::ok).map(|parsed| parsed.value).unwrap_or_default();
+    // What is applied is what is wanted even if it was sent for an earlier generation.
+    let (generation, is_current) = match (wanted, seen) {
+        (Wanted::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => (*generation, true),
+        (_, Some(seen)) => (seen.generation, false),
+        (_, None) => (0, false),
+    };
+    let (state, message) = trouble.cloned().unwrap_or_default();
+    let observed = is_current && seen.is_some_and(|seen| seen.observed);
+    Record { target: target.clone(), generation, state, message, observed, status }
+}
+
+#[cfg(test)]
+mod tests;

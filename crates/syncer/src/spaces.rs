@@ -1,0 +1,180 @@
+//! Namespaces in the cluster: which stands for which one above. Fixed once made, and said by the namespace itself.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atoll_client::PatchType;
+use atoll_fleet::view::Target;
+use atoll_fleet::{Locator, marks};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::below::Below;
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+/// Every cluster has it, and nobody can make it.
+const DEFAULT: &str = "default";
+
+/// Namespaces above, with the names of those below.
+#[derive(Default)]
+pub struct Spaces {
+    known: Mutex<HashMap<Locator, String>>,
+}
+
+/// Where objects of a namespace are to go.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Place {
+    In(String),
+    /// Nowhere: what is wrong, for people.
+    Taken(String),
+    /// Nowhere for now.
+    Going(String),
+}
+
+impl Spaces {
+    /// Reads what namespaces in the cluster say of themselves.
+    pub async fn load(&self, below: &Below, control_plane: &str) -> Result<(), Status> {
+        let (mut found, mut token) = (HashMap::new(), String::new());
+        loop {
+            let page = below.list_metadata(&format!("{NAMESPACES}?limit=500&continue={token}")).await?;
+            for namespace in page["items"].as_array().into_iter().flatten() {
+                if let Some(Ok(locator)) = Locator::of(namespace)
+                    && locator.control_plane == control_plane
+                {
+                    found.insert(locator, object::name(namespace).to_string());
+                }
+            }
+            token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
+            if token.is_empty() {
+                *self.known() = found;
+                return Ok(());
+            }
+        }
+    }
+
+    /// The namespace below, if it is known to be there.
+    pub fn get(&self, locator: &Locator) -> Option<String> {
+        self.known().get(locator).cloned()
+    }
+
+    /// Something of ours was found in a namespace that does not say so any longer.
+    pub fn learn(&self, locator: Locator, name: &str) {
+        self.known().entry(locator).or_insert_with(|| name.to_string());
+    }
+
+    /// Workspaces that have a namespace there.
+    pub fn workspaces(&self) -> HashSet<String> {
+        self.known().keys().map(|locator| locator.workspace.clone()).collect()
+    }
+
+    /// It may be there no longer.
+    pub fn forget(&self, locator: &Locator) {
+        self.known().remove(locator);
+    }
+
+    /// The namespace below, which is made if there is none.
+    pub async fn ensure(&self, below: &Below, locator: Locator, is_only_workspace: bool) -> Result<Place, Status> {
+        if let Some(known) = self.get(&locator) {
+            return Ok(Place::In(known));
+        }
+        let name = locator.below(is_only_workspace);
+        let path = format!("{NAMESPACES}/{name}");
+        let found = match below.get(&path).await? {
+            Some(found) => found,
+            None => {
+                let made = json!({
+                    "apiVersion": "v1", "kind": "Namespace",
+                    "metadata": {
+                        "name": name, "labels": { (marks::CONTROL_PLANE): locator.control_plane },
+                        "annotations": { (marks::NAMESPACE): locator.text() },
+                    },
+                });
+                below.create(&format!("{NAMESPACES}?fieldManager={}", marks::MANAGER), &made).await?
+            }
+        };
+        if object::is_being_deleted(&found) {
+            return Ok(Place::Going(format!("namespace {name:?} is being deleted in the cluster")));
+        }
+        match verify(&found, &locator) {
+            Verdict::Ours => {}
+            Verdict::Free => {
+                let patch = json!({"metadata": {
+                    "resourceVersion": object::resource_version(&found),
+                    "annotations": { (marks::NAMESPACE): locator.text() },
+                }});
+                let path = format!("{path}?fieldManager={}", marks::MANAGER);
+                below.patch(&path, PatchType::Merge, &patch).await?;
+            }
+            Verdict::Taken(complaint) => return Ok(Place::Taken(complaint)),
+        }
+        self.known().insert(locator, name.clone());
+        Ok(Place::In(name))
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Locator, String>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The namespace above that an object is in.
+pub fn locator(control_plane: &str, target: &Target) -> Locator {
+    Locator {
+        control_plane: control_plane.into(),
+        workspace: target.workspace.clone(),
+        namespace: target.namespace.clone(),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Ours,
+    /// Nobody's, and anybody may use it.
+    Free,
+    Taken(String),
+}
+
+fn verify(found: &Value, locator: &Locator) -> Verdict {
+    let name = object::name(found);
+    match Locator::of(found) {
+        Some(Ok(said)) if said == *locator => Verdict::Ours,
+        Some(_) => Verdict::Taken(format!("namespace {name:?} in the cluster stands for another one")),
+        None if name == DEFAULT => Verdict::Free,
+        None => Verdict::Taken(format!(
+            "namespace {name:?} exists in the cluster and was not made by Atoll; adopt it or rename one of the two"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_used_by_whom_it_names() {
+        let namespace = |name: &str, said: Option<&str>| {
+            let mut found = json!({"metadata": {"name": name}});
+            if let Some(said) = said {
+                object::set_annotation(&mut found, marks::NAMESPACE, said);
+            }
+            found
+        };
+        let of = |control_plane: &str, workspace: &str, namespace: &str| Locator {
+            control_plane: control_plane.into(),
+            workspace: workspace.into(),
+            namespace: namespace.into(),
+        };
+        let ours = of("cp", "w", "shop").text();
+        assert_eq!(verify(&namespace("shop", Some(&ours)), &of("cp", "w", "shop")), Verdict::Ours);
+        assert_eq!(verify(&namespace(DEFAULT, None), &of("cp", "w", DEFAULT)), Verdict::Free);
+        for (found, locator) in [
+            (namespace("shop", None), of("cp", "w", "shop")),
+            (namespace("shop", Some(&ours)), of("cp", "v", "shop")),
+            (namespace("shop", Some(&ours)), of("other", "w", "shop")),
+            (namespace("shop", Some("nonsense")), of("cp", "w", "shop")),
+            (namespace(DEFAULT, Some("nonsense")), of("cp", "w", DEFAULT)),
+        ] {
+            let verdict = verify(&found, &locator);
+            assert!(matches!(verdict, Verdict::Taken(_)), "{found} {verdict:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Everything that is wanted of the cluster, and what was last seen of it there.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_fleet::view::{Record, Resource, State, Target};
+use atoll_informer::Key;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::digest;
+use crate::mark::Mark;
+use crate::reconcile::{Seen, Wanted, record};
+
+/// Who corrects something again and again waits longer and longer, up to this.
+const LAST_CORRECTION: Duration = Duration::from_secs(60);
+/// After this long without a correction it begins anew.
+const PEACE: Duration = Duration::from_secs(600);
+
+/// What an object above is called in queues and tables: with its resource, and without its uid.
+pub fn key(target: &Target) -> Key {
+    key_of(&target.resource, &target.workspace, &target.namespace, &target.name)
+}
+
+pub fn key_of(resource: &Resource, workspace: &str, namespace: &str, name: &str) -> Key {
+    Key::new(workspace, namespace, &format!("{}.{}/{name}", resource.resource, resource.group))
+}
+
+struct Entry {
+    target: Arc<Target>,
+    wanted: Wanted,
+    seen: Option<Seen>,
+    /// What is wrong, or at least worth a word.
+    trouble: Option<(State, String)>,
+    /// A hash of what was told above last.
+    told: Option<u128>,
+    /// In which round of the view it was mentioned last.
+    round: u64,
+    /// How often others' changes were corrected lately, and when last.
+    corrections: (u32, Option<Instant>),
+}
+
+/// What there is to do about one object.
+#[derive(Clone)]
+pub struct Task {
+    pub target: Arc<Target>,
+    pub wanted: Wanted,
+    pub seen: Option<Seen>,
+}
+
+/// What follows from something that was seen.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Follows {
+    Nothing,
+    /// There is something to say.
+    News,
+    /// There is something to say, and something to do.
+    Work,
+}
+
+#[derive(Default)]
+pub struct Table {
+    state: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    entries: HashMap<Key, Entry>,
+    round: u64,
+}
+
+impl Table {
+    /// Everything is about to be said again.
+    pub fn begin_round(&self) {
+        self.state().round += 1;
+    }
+
+    /// Everything was said: what was not said is no longer known, and nothing is done about it. Returns what is.
+    pub fn end_round(&self) -> Vec<Key> {
+        let mut state = self.state();
+        let round = state.round;
+        state.entries.retain(|_, entry| entry.round == round);
+        state.entries.keys().cloned().collect()
+    }
+
+    pub fn want(&self, target: Target, wanted: Wanted) -> Key {
+        let key = key(&target);
+        let mut state = self.state();
+        let round = state.round;
+        match state.entries.get_mut(&key) {
+            Some(entry) => {
+                if *entry.target != target {
+                    // Another one of the same name: what was seen was the old one.
+                    if entry.target.uid != target.uid {
+                        entry.seen = None;
+                    }
+                    entry.target = Arc::new(target);
+                    entry.told = None;
+                }
+                if entry.wanted != wanted {
+                    entry.wanted = wanted;
+                    entry.trouble = None;
+                }
+                // Whoever says it anew may have forgotten what it was told.
+                if entry.round != round {
+                    entry.told = None;
+                }
+                entry.round = round;
+            }
+            None => {
+                let target = Arc::new(target);
+                let corrections = (0, None);
+                let entry = Entry { target, wanted, seen: None, trouble: None, told: None, round, corrections };
+                state.entries.insert(key.clone(), entry);
+            }
+        }
+        key
+    }
+
+    pub fn forget(&self, target: &Target) {
+        let mut state = self.state();
+        let key = key(target);
+        if state.entries.get(&key).is_some_and(|entry| entry.target.uid == target.uid) {
+            state.entries.remove(&key);
+        }
+    }
+
+    pub fn task(&self, key: &Key) -> Option<Task> {
+        let state = self.state();
+        let entry = state.entries.get(key)?;
+        Some(Task { target: entry.target.clone(), wanted: entry.wanted.clone(), seen: entry.seen.clone() })
+    }
+
+    /// Ids of the workspaces that something is wanted for.
+    pub fn workspaces(&self) -> HashSet<String> {
+        self.state().entries.values().map(|entry| entry.target.workspace.clone()).collect()
+    }
+
+    /// Which resources they are of.
+    pub fn resources(&self) -> HashSet<Resource> {
+        self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()
+    }
+
+    /// The cluster shows an object, which says that it is for the one with `key`.
+    pub fn saw(&self, key: &Key, control_plane: &str, found: &Value) -> Follows {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(key) else { return Follows::Nothing };
+        if !Mark::of(found).is_of(control_plane, &entry.target) {
+            return Follows::Nothing;
+        }
+        let now = Seen::of(found);
+        let before = entry.seen.as_ref();
+        if before.is_some_and(|before| before.uid == now.uid && before.revision() >= now.revision()) {
+            return Follows::Nothing;
+        }
+        let same = before.filter(|before| before.uid == now.uid);
+        let now = now.after(same, &entry.wanted, found);
+        let is_new_drift = now.drifted && before.is_none_or(|before| !before.drifted);
+        entry.seen = Some(now);
+        if is_new_drift { Follows::Work } else { Follows::News }
+    }
+
+    /// The answer to a write of ours: what is there is what we want.
+    pub fn wrote(&self, key: &Key, answer: &Value) {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(key) else { return };
+        let now = Seen::of(answer);
+        let is_older = |seen: &Seen| seen.uid == now.uid && seen.revision() > now.revision();
+        // Who was seen later may have been changed by others since.
+        if !entry.seen.as_ref().is_some_and(is_older) {
+            entry.seen = Some(now);
+        }
+    }
+
+    /// An object with this uid below is there no longer.
+    pub fn lost(&self, key: &Key, uid: &str) -> bool {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(key) else { return false };
+        let was_it = entry.seen.as_ref().is_none_or(|seen| seen.uid == uid);
+        if was_it {
+            entry.seen = None;
+        }
+        was_it
+    }
+
+    /// Only objects with these uids are there, as of a revision. Returns all of the resource.
+    pub fn retain(&self, resource: &Resource, present: &HashSet<String>, revision: u64) -> Vec<Key> {
+        let mut state = self.state();
+        let of = state.entries.iter_mut().filter(|(_, entry)| entry.target.resource == *resource);
+        of.map(|(key, entry)| {
+            let is_lost = |seen: &Seen| !present.contains(&seen.uid) && seen.revision() <= revision;
+            if entry.seen.as_ref().is_some_and(is_lost) {
+                entry.seen = None;
+            }
+            key.clone()
+        })
+        .collect()
+    }
+
+    pub fn set_trouble(&self, key: &Key, trouble: Option<(State, String)>) {
+        if let Some(entry) = self.state().entries.get_mut(key) {
+            entry.trouble = trouble;
+        }
+    }
+
+    /// What is to be told of an object, if that is something new.
+    pub fn news(&self, key: &Key) -> Option<Record> {
+        let mut state = self.state();
+        let entry = state.entries.get_mut(key)?;
+        if entry.seen.is_none() && entry.trouble.is_none() {
+            return None;
+        }
+        let record = record(&entry.target, &entry.wanted, entry.seen.as_ref(), entry.trouble.as_ref());
+        let told = digest::of(&[&serde_json::to_vec(&record).unwrap_or_default()]);
+        if entry.told.replace(told) == Some(told) {
+            return None;
+        }
+        Some(record)
+    }
+
+    /// How long to wait before a change by others is corrected, lest two fight each other at full speed.
+    pub fn correct(&self, key: &Key) -> Duration {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(key) else { return Duration::ZERO };
+        let (count, last) = entry.corrections;
+        let now = Instant::now();
+        let quiet = last.map(|last| now.saturating_duration_since(last));
+        if quiet.is_none_or(|quiet| quiet > PEACE) {
+            entry.corrections = (1, Some(now));
+            return Duration::ZERO;
+        }
+        let pause = Duration::from_millis(500).saturating_mul(1 << count.min(10)).min(LAST_CORRECTION);
+        let rest = pause.saturating_sub(quiet.unwrap_or_default());
+        if rest.is_zero() {
+            entry.corrections = (count + 1, Some(now));
+        }
+        rest
+    }
+
+    fn state(&self) -> MutexGuard<'_, Entries> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

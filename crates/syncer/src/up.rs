@@ -1,0 +1,67 @@
+//! What becomes of our objects in the cluster: one watch a resource, of what carries our label.
+
+use std::sync::Arc;
+
+use atoll_fleet::{Locator, marks, view};
+use atoll_informer::{Key, Look, Resource, Sight, World};
+use atoll_meta::object;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::core::Core;
+use crate::mark::Mark;
+use crate::table::{Follows, key_of};
+
+pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, listed: watch::Sender<bool>) {
+    let Some(master) = core.control_plane() else { return };
+    let labels = format!("{}={}", marks::CONTROL_PLANE, master.control_plane);
+    let looked_at = Resource {
+        group: resource.group.clone().into(),
+        version: resource.version.clone().into(),
+        plural: resource.resource.clone().into(),
+        kind: resource.kind.clone().into(),
+        namespaced: resource.namespaced,
+    };
+    let look = Look::everywhere(&looked_at).labelled(&labels).discovered();
+    atoll_informer::follow(&world, look, |sight| match sight {
+        Sight::There(found) => {
+            let Some(key) = place(&core, &resource, &found) else { return };
+            let follows = core.table.saw(&key, &master.control_plane, &found);
+            if follows != Follows::Nothing {
+                core.tell(&key);
+            }
+            if follows == Follows::Work {
+                core.queue.add(key);
+            }
+        }
+        Sight::Gone(found) => {
+            if let Some(key) = place(&core, &resource, &found)
+                && core.table.lost(&key, object::uid(&found))
+            {
+                core.queue.add(key);
+            }
+        }
+        Sight::All(present, revision) => {
+            for key in core.table.retain(&resource, present, revision) {
+                core.queue.add(key);
+            }
+            listed.send_replace(true);
+        }
+    })
+    .await;
+}
+
+/// Which one above it says it is for; `None` if it is not where that one would be, such as a copy that somebody made.
+fn place(core: &Core, resource: &view::Resource, found: &Value) -> Option<Key> {
+    let mark = Mark::of(found);
+    let (namespace, name) = mark.origin();
+    let is_there = match resource.namespaced {
+        true => {
+            let (control_plane, workspace) = (mark.control_plane.into(), mark.workspace.into());
+            let locator = Locator { control_plane, workspace, namespace: namespace.into() };
+            core.spaces.get(&locator).is_some_and(|place| place == object::namespace(found))
+        }
+        false => true,
+    };
+    (is_there && name == object::name(found)).then(|| key_of(resource, mark.workspace, namespace, name))
+}
