@@ -78,7 +78,8 @@ fn status(
         status.insert("kubernetesVersion".into(), version.into());
     }
     let now = settings.clock.now().to_time();
-    let syncer = json!({ "version": settings.version, "instance": settings.instance, "lastHeartbeatTime": now });
+    let syncer =
+        json!({ "version": settings.version, "instance": settings.instance, "lastHeartbeatTime": now });
     status.insert("syncer".into(), syncer);
     Value::Object(status)
 }

@@ -73,7 +73,12 @@ impl Spaces {
     }
 
     /// The namespace below, which is made if there is none.
-    pub async fn ensure(&self, below: &Below, locator: Locator, is_only_workspace: bool) -> Result<Place, Status> {
+    pub async fn ensure(
+        &self,
+        below: &Below,
+        locator: Locator,
+        is_only_workspace: bool,
+    ) -> Result<Place, Status> {
         if let Some(known) = self.get(&locator) {
             return Ok(Place::In(known));
         }

@@ -111,7 +111,8 @@ impl Table {
             None => {
                 let target = Arc::new(target);
                 let corrections = (0, None);
-                let entry = Entry { target, wanted, seen: None, trouble: None, told: None, round, corrections };
+                let entry =
+                    Entry { target, wanted, seen: None, trouble: None, told: None, round, corrections };
                 state.entries.insert(key.clone(), entry);
             }
         }

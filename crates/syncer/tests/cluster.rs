@@ -84,8 +84,11 @@ impl Above {
     /// One that has this to say to begin with.
     fn saying(control_plane: &str, lines: Vec<Line>) -> Arc<Above> {
         let above = Above::default();
-        let synced =
-            Line::Synced { control_plane: control_plane.into(), uid: "cluster".into(), workspaces: Vec::new() };
+        let synced = Line::Synced {
+            control_plane: control_plane.into(),
+            uid: "cluster".into(),
+            workspaces: Vec::new(),
+        };
         above.state.lock().unwrap().lines = lines.into_iter().chain([synced]).collect();
         Arc::new(above)
     }
@@ -164,9 +167,20 @@ fn client(atoll: &Atoll) -> Client {
 
 fn target(group: &str, resource: &str, kind: &str, name: &str) -> Target {
     let namespaced = true;
-    let resource =
-        Resource { group: group.into(), version: "v1".into(), resource: resource.into(), kind: kind.into(), namespaced };
-    Target { resource, workspace: "w".into(), namespace: "shop".into(), name: name.into(), uid: format!("uid-{name}") }
+    let resource = Resource {
+        group: group.into(),
+        version: "v1".into(),
+        resource: resource.into(),
+        kind: kind.into(),
+        namespaced,
+    };
+    Target {
+        resource,
+        workspace: "w".into(),
+        namespace: "shop".into(),
+        name: name.into(),
+        uid: format!("uid-{name}"),
+    }
 }
 
 fn map(name: &str) -> Target {
@@ -174,7 +188,8 @@ fn map(name: &str) -> Target {
 }
 
 fn map_line(name: &str, generation: i64, value: &str) -> Line {
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}});
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}});
     Line::Object { target: map(name), generation, object }
 }
 
@@ -260,7 +275,10 @@ async fn objects_go_down_and_status_comes_up() {
     })
     .await;
     let claim = below.get("/api/v1/namespaces/atoll-system/configmaps/atoll-claim").await.unwrap();
-    assert_eq!((&claim["data"]["controlPlane"], &claim["data"]["cluster"]), (&json!("plane"), &json!("cluster")));
+    assert_eq!(
+        (&claim["data"]["controlPlane"], &claim["data"]["cluster"]),
+        (&json!("plane"), &json!("cluster"))
+    );
     let path = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/atoll-syncer";
     assert_eq!(below.get(path).await.unwrap()["spec"]["holderIdentity"], "plane/one");
     running.stop().await;
@@ -323,7 +341,9 @@ async fn what_is_not_ours_is_left_alone() {
     }
     // Nor is a namespace that people made.
     below.create("/api/v1/namespaces", &json!({"metadata": {"name": "people"}})).await.unwrap();
-    let Line::Object { mut target, object, generation } = map_line("visitor", 1, "one") else { unreachable!() };
+    let Line::Object { mut target, object, generation } = map_line("visitor", 1, "one") else {
+        unreachable!()
+    };
     target.namespace = "people".into();
     above.say(&Line::Object { target, object, generation });
     above.hears("visitor", State::Conflict).await;
