@@ -58,7 +58,7 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
     for (name, limit) in spec["limits"].as_object().into_iter().flatten() {
         let path = path.child("limits").key(name);
         let quantity = limit.as_str().map(Quantity::parse);
-        if !quantity.is_some_and(|quantity| quantity.is_ok()) {
+        if quantity.is_none_or(|quantity| quantity.is_err()) {
             errors.push(FieldError::invalid(&path, limit.clone(), "must be a quantity"));
         }
     }
