@@ -182,10 +182,9 @@ async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
         // A path that means nothing is answered with a page.
         StatusCode::NOT_FOUND => Status::not_found_generic(),
         // Who is overwhelmed has no time for more than a line.
-        StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(
-            String::from_utf8_lossy(&bytes).trim(),
-            after.unwrap_or(1),
-        ),
+        StatusCode::TOO_MANY_REQUESTS => {
+            Status::too_many_requests(String::from_utf8_lossy(&bytes).trim(), after.unwrap_or(1))
+        }
         _ => Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim())),
     }))
 }
