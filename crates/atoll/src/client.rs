@@ -42,6 +42,13 @@ pub enum Problem {
     Failed(Failure),
 }
 
+impl Problem {
+    /// Whether the server said no for this reason.
+    pub fn is(&self, reason: &str) -> bool {
+        matches!(self, Problem::Refused(status) if status.reason() == reason)
+    }
+}
+
 /// How long a server may take to open a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
 
@@ -70,8 +77,23 @@ impl Client {
         accept: &str,
         body: Option<&Value>,
     ) -> Result<Value, Problem> {
+        self.whole(method, path, [accept, JSON], body).await
+    }
+
+    /// Changes a part of an object, as patches of a content type say it.
+    pub async fn patch(&self, path: &str, content_type: &str, patch: &Value) -> Result<Value, Problem> {
+        self.whole(Method::PATCH, path, [JSON, content_type], Some(patch)).await
+    }
+
+    async fn whole(
+        &self,
+        method: Method,
+        path: &str,
+        [accept, content_type]: [&str; 2],
+        body: Option<&Value>,
+    ) -> Result<Value, Problem> {
         let body = body.map(json::to_vec).unwrap_or_default();
-        let response = self.exchange(method, path, accept, JSON, Bytes::from(body)).await?;
+        let response = self.exchange(method, path, accept, content_type, Bytes::from(body)).await?;
         let status = response.status();
         let collected = response.into_body().collect().await;
         let bytes = collected.map_err(|error| Problem::from(error.to_string()))?.to_bytes();

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod cluster;
 mod playground;
 mod settings;
 mod sim;
@@ -17,6 +18,7 @@ use crate::completion::Shell;
 use crate::output::Shown;
 use crate::style::When;
 
+pub use self::cluster::{ClusterCommand, ClusterName, JoinOptions, Mode, PlaceOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
@@ -50,13 +52,18 @@ pub enum Command {
     /// Create, enter, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
+    /// Join clusters, look after them and take them out again
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Say on which clusters objects shall be
+    Place(PlaceOptions),
     /// Save everything to a file, or put it back
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     /// Show and replace the keys that sign tokens and encrypt the data
     #[command(subcommand)]
     Keys(KeysCommand),
-    /// Print a script that completes commands, options and names of workspaces in a shell
+    /// Print a script that completes commands, options and names in a shell
     Completion {
         /// Which shell; the first lines of the script say where to put it
         shell: Shell,

@@ -67,9 +67,13 @@ fn reply(expected: &Expected, names: impl FnOnce(&Expected) -> Vec<Candidate>) -
         Source::Files => (Vec::new(), FILES),
         Source::Directories => (Vec::new(), DIRECTORIES),
         Source::Words(words) => (words.clone(), NO_FILES),
-        Source::Workspaces | Source::Children | Source::Contexts | Source::Keys => {
-            (names(expected), NO_FILES)
-        }
+        Source::Workspaces
+        | Source::Children
+        | Source::Contexts
+        | Source::ControlPlaneContexts
+        | Source::Clusters
+        | Source::ClusterLists
+        | Source::Keys => (names(expected), NO_FILES),
     };
     let mut text = String::new();
     for candidate in candidates.iter().filter(|candidate| candidate.value.starts_with(&expected.partial)) {
@@ -130,6 +134,14 @@ mod tests {
             ("start --log-format=j", "json :4"),
             ("start --controllers ", ":4"),
             ("sim fault l", "list :4"),
+            ("cluster describe ", "clusters :4"),
+            ("cluster fence --lift ", "clusters :4"),
+            ("cluster join ", ":4"),
+            ("cluster join east --kubeconfig ", ":0"),
+            ("cluster join east --kubeconfig f --context ", "contexts :4"),
+            ("cluster join east --control-plane-context ", "controlplanecontexts :4"),
+            ("cluster join east --mode ", "push none :4"),
+            ("place deploy/web --on c", "clusterlists :4"),
             ("keys rotate ", "tokens encryption :4"),
             ("keys retire ", "keys :4"),
             ("snapshot restore ", ":0"),

@@ -61,6 +61,21 @@ pub fn text(entries: &[Entry<'_>], current: &str) -> String {
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
+/// A kubeconfig for somebody with a token, with everything inline.
+pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], token: &str) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": name, "cluster": {
+            "server": server, "certificate-authority-data": STANDARD.encode(authority_pem),
+        } }],
+        "users": [{ "name": user, "user": { "token": token } }],
+        "contexts": [{ "name": name, "context": { "cluster": name, "user": user } }],
+        "current-context": name,
+    });
+    serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
+}
+
 /// The kubeconfig at `path` with another certificate and key for a server's administrator, and all else as it is.
 pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;

@@ -3,6 +3,7 @@
 mod advice;
 mod certificates;
 mod client;
+mod cluster;
 mod command;
 mod completion;
 mod encryption;
@@ -10,6 +11,7 @@ mod keys;
 mod kubeconfig;
 mod kubelets;
 mod output;
+mod place;
 mod plane;
 mod playground;
 mod process;
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         Command::Playground(options) => playground::run(options),
         Command::Sim(line) => sim::run(*line),
         Command::Workspace(command) => workspace::run(command),
+        Command::Cluster(command) => cluster::run(command),
+        Command::Place(options) => place::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Completion { shell } => {

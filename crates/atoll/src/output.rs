@@ -51,6 +51,24 @@ pub fn yaml(value: &Value) -> Result<String, String> {
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
+/// A table as the server makes it for kubectl, which knows how to show ages.
+pub const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// Headers and rows of such a table; columns that are only for those who want more are left out unless it is `wide`.
+pub fn columns(answer: &Value, wide: bool) -> (Vec<String>, Vec<Vec<String>>) {
+    let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    let definitions = list(&answer["columnDefinitions"]);
+    let is_visible = |column: &usize| wide || definitions.get(*column).is_some_and(|it| it["priority"] == 0);
+    let visible: Vec<usize> = (0..definitions.len()).filter(is_visible).collect();
+    let chosen =
+        |cells: Vec<String>| visible.iter().filter_map(|column| cells.get(*column).cloned()).collect();
+    let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_string);
+    let names = definitions.iter().map(|it| it["name"].as_str().unwrap_or_default().to_uppercase()).collect();
+    let rows = list(&answer["rows"]);
+    let rows = rows.iter().map(|row| chosen(list(&row["cells"]).iter().map(text).collect())).collect();
+    (chosen(names), rows)
+}
+
 /// Columns as wide as what is in them, three spaces apart, as kubectl has them.
 pub fn table(headers: &[String], rows: &[Vec<String>], paint: Paint) -> String {
     let width = |column: usize| {
@@ -92,6 +110,18 @@ mod tests {
         let text = table(&owned(&["NAME", "PHASE", "AGE"]), &rows, Paint::PLAIN);
         assert_eq!(text, "NAME       PHASE      AGE\na          Ready      3s\n├── long   Deleting   10m\n");
         assert_eq!(table(&owned(&["NAME"]), &[], Paint::PLAIN), "NAME\n");
+    }
+
+    #[test]
+    fn columns_for_those_who_want_more_are_left_out() {
+        let answer = json!({
+            "columnDefinitions": [
+                { "name": "Name", "priority": 0 }, { "name": "Id", "priority": 1 }, { "name": "Age", "priority": 0 },
+            ],
+            "rows": [{ "cells": ["web", 1, "3s"] }],
+        });
+        assert_eq!(columns(&answer, false), (owned(&["NAME", "AGE"]), vec![owned(&["web", "3s"])]));
+        assert_eq!(columns(&answer, true), (owned(&["NAME", "ID", "AGE"]), vec![owned(&["web", "1", "3s"])]));
     }
 
     #[test]

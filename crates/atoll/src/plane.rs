@@ -6,6 +6,7 @@
 //!                                 └─► Plane "east":  disk or memory, Simulation (clock, weather, faults)
 //! ```
 
+mod identity;
 mod upkeep;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,6 +24,7 @@ use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::{Acts, Signers};
 use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
+use atoll_registry::placement::Placements;
 use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
 use atoll_server::listen::Entrance;
 use atoll_server::local::Local;
@@ -33,7 +35,7 @@ use atoll_sim::Door;
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_store::memory::MemoryStore;
-use atoll_watch::Cache;
+use atoll_watch::{Cache, Observer};
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
@@ -387,6 +389,7 @@ async fn registry(
 ) -> Result<(Arc<Registry>, Arc<Policies>), String> {
     let catalog = settings.common.catalog.clone();
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
+    identity::ensure(store.as_ref()).await?;
     let birth = Birth {
         created: first_start(&settings.directory)?,
         endpoint,
@@ -397,7 +400,9 @@ async fn registry(
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
     let policies = Arc::new(Policies::new(&layer));
-    let cache = Cache::open(store.as_ref(), decoder, layer, limits, vec![policies.clone()]).await;
+    let placements = Arc::new(Placements::default());
+    let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];
+    let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", settings.directory.display()))?;
     let clock: Arc<dyn Clock> = match &settings.simulation {
@@ -405,7 +410,7 @@ async fn registry(
         None => Arc::new(SystemClock),
     };
     let (network, naming) = (settings.network.clone(), tokio::sync::Mutex::default());
-    let registry = Registry { store, cache, catalog, clock, network, naming };
+    let registry = Registry { store, cache, catalog, clock, network, naming, placements };
     Ok((Arc::new(registry), policies))
 }
 

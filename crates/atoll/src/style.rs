@@ -96,6 +96,10 @@ impl Paint {
         self.with("1;36", text)
     }
 
+    pub fn good(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
     /// A phase that something is in: well, on its way, or anything else.
     pub fn phase(self, text: &str) -> String {
         match text {

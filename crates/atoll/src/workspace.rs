@@ -16,9 +16,6 @@ use crate::output::{self, Format, Shown};
 use crate::process;
 use crate::style::Paint;
 
-/// A table as the server makes it for kubectl, which knows how to show ages.
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
     process::ask(async {
         let outcome: Result<(), Failure> = async {
@@ -122,7 +119,8 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
 async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("/clusters/{}{WORKSPACES}", encoded(&session.current));
-    let accept = if matches!(shown.output, None | Some(Format::Wide)) { TABLE } else { "application/json" };
+    let accept =
+        if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
     let answer = match session.client.call_as(Method::GET, &path, accept, None).await {
         Ok(answer) => answer,
         Err(problem) => return Err(session.not_found(&session.current, problem).await),
@@ -146,40 +144,16 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the server says, but for columns that are only for those who want more; these also get the path, to be used
-/// with `use`.
+/// What the server says; those who want more also get the path, to be used with `use`.
 fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
-    let definitions: Vec<&Value> = answer["columnDefinitions"].as_array().into_iter().flatten().collect();
-    let visible =
-        |column: usize| wide || definitions.get(column).is_some_and(|column| column["priority"] == 0);
-    let cells = |cells: &[String]| -> Vec<String> {
-        cells
-            .iter()
-            .enumerate()
-            .filter(|(column, _)| visible(*column))
-            .map(|(_, cell)| cell.clone())
-            .collect()
-    };
-    let names: Vec<String> =
-        definitions.iter().map(|column| column["name"].as_str().unwrap_or_default().to_uppercase()).collect();
-    let mut headers = cells(&names);
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for row in answer["rows"].as_array().into_iter().flatten() {
-        let all: Vec<String> = row["cells"].as_array().into_iter().flatten().map(text).collect();
-        let mut shown = cells(&all);
-        if wide {
-            shown.push(format!("{current}:{}", all.first().map_or("", String::as_str)));
-        }
-        rows.push(shown);
-    }
+    let (mut headers, mut rows) = output::columns(answer, wide);
     if wide {
         headers.push("PATH".to_string());
+        for row in &mut rows {
+            row.push(format!("{current}:{}", row.first().map_or("", String::as_str)));
+        }
     }
     output::table(&headers, &rows, paint)
-}
-
-fn text(cell: &Value) -> String {
-    cell.as_str().map_or_else(|| cell.to_string(), str::to_string)
 }
 
 async fn delete(name: &str, no_wait: bool, connection: &Connection) -> Result<(), Failure> {
@@ -229,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_for_those_who_want_more_are_left_out() {
+    fn those_who_want_more_get_paths() {
         let answer = json!({
             "columnDefinitions": [
                 { "name": "Name", "priority": 0 }, { "name": "Id", "priority": 1 }, { "name": "Age", "priority": 0 },

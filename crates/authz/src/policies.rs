@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use atoll_meta::json;
-use atoll_store::Key;
+use atoll_store::{Key, Revision};
 use atoll_watch::object::TOMBSTONE;
 use atoll_watch::{Layer, Observer};
 use bytes::Bytes;
@@ -66,7 +66,7 @@ impl Policies {
 }
 
 impl Observer for Policies {
-    fn changed(&self, key: &Key, value: Option<&Bytes>) {
+    fn changed(&self, key: &Key, value: Option<&Bytes>, _: Revision) {
         let Some(parts) = key.parts().filter(|parts| parts.group == GROUP) else { return };
         let Some(kind) = Kind::of(parts.resource) else { return };
         self.change(parts.workspace, |index| match value {

@@ -27,6 +27,8 @@ pub struct Context {
     pub certificate_pem: Option<Vec<u8>>,
     pub key_pem: Option<Vec<u8>>,
     pub token: Option<String>,
+    /// Where one looks for objects if nobody says where.
+    pub namespace: Option<String>,
 }
 
 /// Keys and tokens are not for logs.
@@ -124,6 +126,7 @@ impl Kubeconfig {
             certificate_pem: data(user, ["client-certificate", "client-certificate-data"], base)?,
             key_pem: data(user, ["client-key", "client-key-data"], base)?,
             token: token(user, base)?,
+            namespace: context["namespace"].as_str().filter(|name| !name.is_empty()).map(str::to_string),
         })
     }
 
@@ -208,7 +211,7 @@ contexts:
 - { name: file, context: { cluster: east, user: file } }
 - { name: nobody, context: { cluster: east, user: nobody } }
 - { name: nowhere, context: { cluster: west, user: me } }
-- { name: anonymous, context: { cluster: east } }
+- { name: anonymous, context: { cluster: east, namespace: web } }
 ";
 
     #[test]
@@ -221,7 +224,9 @@ contexts:
         assert_eq!(context.authority_pem.as_deref(), Some(&b"ca"[..]));
         assert_eq!(context.token.as_deref(), Some("secret"));
         assert!(!format!("{context:?}").contains("secret"));
-        assert_eq!(config.context("anonymous", None).expect("a context").token, None);
+        assert_eq!((context.token.is_some(), context.namespace), (true, None));
+        let anonymous = config.context("anonymous", None).expect("a context");
+        assert_eq!((anonymous.token, anonymous.namespace.as_deref()), (None, Some("web")));
     }
 
     #[test]

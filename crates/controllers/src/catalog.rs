@@ -61,7 +61,12 @@ controllers! {
 }
 
 /// Those that only an Atoll has, in the same words.
-pub const OWN: &[(&str, &str)] = &[("workspace-controller", "workspace")];
+pub const OWN: &[(&str, &str)] = &[
+    ("cluster-health-controller", "clusterhealth"),
+    ("object-status-controller", "objectstatus"),
+    ("placement-follower-controller", "placementfollower"),
+    ("workspace-controller", "workspace"),
+];
 
 /// All names, with the ones they had before.
 fn names() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {

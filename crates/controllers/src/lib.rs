@@ -29,6 +29,7 @@ mod emptying;
 mod endpoint_slice;
 mod endpoint_slice_mirroring;
 mod endpoints;
+mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
 mod garbage_collector;
@@ -95,6 +96,14 @@ pub async fn run(setup: Setup) {
     tokio::join!(
         // All others need to know which workspaces there are.
         workspace::run(client, tree, choice.includes_alias("workspace")),
-        run_chosen(context, &choice),
+        run_chosen(context.clone(), &choice),
+        run_fleet(context, &choice),
     );
+}
+
+/// A simulated cluster has no clusters of its own.
+async fn run_fleet(context: Context, choice: &Choice) {
+    if context.acts == Acts::OnPodGrain {
+        fleet::run(context, choice).await;
+    }
 }

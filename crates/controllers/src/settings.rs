@@ -4,6 +4,8 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// After what time without a word from whoever syncs it a cluster is not ready.
+    pub cluster_grace_period: Duration,
     /// How often the health of nodes is looked at.
     pub node_monitor_period: Duration,
     /// After what time without a word from it a node is given up.
@@ -41,6 +43,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
+            cluster_grace_period: Duration::from_secs(40),
             node_monitor_period: Duration::from_secs(5),
             node_monitor_grace_period: Duration::from_secs(50),
             node_startup_grace_period: Duration::from_secs(60),

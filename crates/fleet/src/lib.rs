@@ -10,12 +10,16 @@
 
 pub mod marks;
 pub mod namespaces;
+pub mod overrides;
 pub mod placement;
 pub mod references;
 pub mod shape;
+pub mod sum;
 pub mod view;
 
 pub use namespaces::Locator;
+pub use overrides::Overrides;
 pub use placement::Placement;
 pub use references::{Reference, references};
 pub use shape::shape;
+pub use sum::sum;

@@ -25,7 +25,8 @@ const SERVICE_ACCOUNTS: &str = "serviceaccounts";
 const EVERYWHERE: &[(&str, &str)] = &[(SERVICE_ACCOUNTS, "default"), (CONFIG_MAPS, "kube-root-ca.crt")];
 
 /// Where an object may hold the specification of Pods.
-const POD_SPECS: &[&str] = &["/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"];
+pub(crate) const POD_SPECS: &[&str] =
+    &["/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"];
 
 /// Where volumes name something.
 const OF_VOLUMES: &[(&str, &str)] = &[

@@ -63,7 +63,7 @@ impl Catalog {
     pub fn new(profile: Profile) -> Self {
         let builtin =
             atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
-        let rows: Vec<SharedRow> = builtin.chain([workspaces()]).map(Arc::new).collect();
+        let rows: Vec<SharedRow> = builtin.chain(own()).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
         Catalog { rows, by_path, definitions: Interned::default(), texts: Interned::default() }
@@ -137,37 +137,52 @@ fn builtin(resource: &Resource) -> Row {
     }
 }
 
-/// `Workspace`, in its parent.
-fn workspaces() -> Row {
-    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    let strategy: &'static Strategy = &strategy::workspace::STRATEGY;
-    Row {
-        group: ATOLL.into(),
-        version: "v1alpha1".into(),
-        resource: "workspaces".into(),
-        singular: "workspace".into(),
-        kind: "Workspace".into(),
-        namespaced: false,
-        verbs: owned(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
-        short_names: owned(&["ws"]),
-        categories: Vec::new(),
-        storage_version_hash: String::new(),
-        subresources: vec![Subresource {
-            name: "status".into(),
-            kind: "Workspace".into(),
-            group: String::new(),
-            version: String::new(),
-            verbs: owned(&["get", "patch", "update"]),
-        }],
-        type_id: None,
-        view: None,
-        strategy,
-        defaults: atoll_defaults::of(ATOLL, "v1alpha1", "Workspace"),
-        checks: atoll_validation::of(ATOLL, "workspaces"),
-        warnings: warnings::of(ATOLL, "workspaces"),
-        managed: Kind::new(format!("{ATOLL}/v1alpha1"), "Workspace", None),
-        custom: None,
-    }
+/// Atoll's own: workspaces in their parents, clusters, and how objects fare in these.
+fn own() -> [Row; 3] {
+    let row = |resource: &str, kind: &str, namespaced: bool, short: &[&str], strategy: &'static Strategy| {
+        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+        Row {
+            group: ATOLL.into(),
+            version: "v1alpha1".into(),
+            resource: resource.into(),
+            singular: kind.to_lowercase(),
+            kind: kind.into(),
+            namespaced,
+            verbs: owned(&[
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch",
+            ]),
+            short_names: owned(short),
+            categories: Vec::new(),
+            storage_version_hash: String::new(),
+            subresources: vec![Subresource {
+                name: "status".into(),
+                kind: kind.into(),
+                group: String::new(),
+                version: String::new(),
+                verbs: owned(&["get", "patch", "update"]),
+            }],
+            type_id: None,
+            view: None,
+            strategy,
+            defaults: atoll_defaults::of(ATOLL, "v1alpha1", kind),
+            checks: atoll_validation::of(ATOLL, resource),
+            warnings: warnings::of(ATOLL, resource),
+            managed: Kind::new(format!("{ATOLL}/v1alpha1"), kind, None),
+            custom: None,
+        }
+    };
+    [
+        row("clusters", "Cluster", false, &[], &strategy::cluster::STRATEGY),
+        row("objectstatuses", "ObjectStatus", true, &[], &strategy::cluster::OF_OBJECTS),
+        row("workspaces", "Workspace", false, &["ws"], &strategy::workspace::STRATEGY),
+    ]
 }
 
 /// What is measured: `nodes` and `pods` of the group for that, which nobody keeps.

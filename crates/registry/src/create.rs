@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::Context;
-use crate::{Admission, Answer, Refused, Registry, Written, parse, random, resets, services};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, random, resets, services};
 
 /// How often a generated name is drawn again because it was taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -37,6 +37,7 @@ impl Registry {
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
         }
+        placement::keep(&mut object, None);
         if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
-use crate::{Admission, Answer, Refused, Registry, parse, services};
+use crate::{Admission, Answer, Refused, Registry, parse, placement, services};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -140,7 +140,7 @@ impl Registry {
             // What depends on a definition are its objects, and they go in any case.
             _ => finalizers(old, options.propagation.filter(|_| !definitions::defines(row))),
         };
-        let held = !finalizers.is_empty() || (row.strategy.is_held)(old);
+        let held = !finalizers.is_empty() || (row.strategy.is_held)(old) || placement::holds(old);
         if !held && matches!(grace, Grace::None) {
             return Step::Go;
         }

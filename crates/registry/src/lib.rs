@@ -23,6 +23,7 @@ pub mod expiry;
 mod facts;
 mod managers;
 mod modify;
+pub mod placement;
 mod purge;
 mod read;
 pub mod resets;
@@ -60,6 +61,8 @@ pub struct Registry {
     pub network: Network,
     /// Held by whoever gives names to definitions.
     pub naming: tokio::sync::Mutex<()>,
+    /// What is on which cluster.
+    pub placements: Arc<placement::Placements>,
 }
 
 /// Where the time comes from.

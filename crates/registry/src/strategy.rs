@@ -1,6 +1,7 @@
 //! What a kind does beyond the rules that all kinds share. Most kinds need none of it.
 
 pub mod certificate_request;
+pub mod cluster;
 pub mod config_map;
 pub mod device;
 mod disabled;

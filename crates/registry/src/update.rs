@@ -14,7 +14,7 @@ use crate::definitions;
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
-use crate::{Admission, Answer, Refused, Registry, Written, parse, resets};
+use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, resets};
 
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -70,6 +70,9 @@ impl Registry {
                 row.to_view(shown.to_mut());
             }
             let mut new = (update.transform)(Some(&shown))?;
+            if update.subresource != placement::SUBRESOURCE {
+                placement::keep(&mut new, Some(&shown));
+            }
             row.fill_defaults(&mut new);
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
@@ -202,6 +205,9 @@ impl Registry {
             update.admission.validate(Some(&new), Some(old)).await?;
             return Ok(Step::Unchanged);
         }
+        if update.subresource == placement::SUBRESOURCE {
+            return Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) });
+        }
         let mut errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
         if let Some(custom) = &row.custom {
             errors = custom.check_update(row, update.subresource, &new, old, errors);
@@ -268,6 +274,8 @@ fn settle(row: &Row, subresource: &str, new: &mut Value, old: &Value, now: &str)
         "finalize" => {
             keep_all_but(new, old, "spec");
         }
+        // It is made of the old one.
+        placement::SUBRESOURCE => {}
         _ => {
             if row.has_status() {
                 match old.get("status") {
@@ -344,7 +352,11 @@ pub(crate) fn is_finished(row: &Row, object: &Value) -> bool {
     let fields = &object["metadata"];
     let held = fields["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
     let graceful = fields["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) != 0;
-    fields["deletionTimestamp"].is_string() && !held && !graceful && !(row.strategy.is_held)(object)
+    fields["deletionTimestamp"].is_string()
+        && !held
+        && !graceful
+        && !(row.strategy.is_held)(object)
+        && !placement::holds(object)
 }
 
 fn check_uid(row: &Row, place: &Place<'_>, wanted: Option<&str>, old: &Value) -> Result<(), Status> {

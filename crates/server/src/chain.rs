@@ -22,7 +22,7 @@ use crate::request::RequestInfo;
 use crate::respond;
 use crate::weather::Weather;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, openapi, openid, snapshot, verbs, version};
+use crate::{MAX_BODY, Server, discovery, health, openapi, openid, snapshot, sync, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -179,6 +179,9 @@ where
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => {
             openapi::answer(server, shelves, workspace, info, query, parts.headers).await
+        }
+        path if let Some(cluster) = sync::cluster(path) => {
+            sync::answer(server, &workspace, cluster, &parts.method, read(body).await?).await
         }
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
         path if let Some((page, below)) = server.page(path) => {

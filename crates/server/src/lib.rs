@@ -36,6 +36,7 @@ mod request;
 mod respond;
 mod shelves;
 mod snapshot;
+mod sync;
 pub mod trace;
 pub mod usage;
 mod verbs;

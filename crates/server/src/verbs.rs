@@ -10,6 +10,7 @@ mod gate;
 mod get;
 pub(crate) mod list;
 pub(crate) mod patch;
+mod placement;
 mod review;
 mod scale;
 mod token;
@@ -107,6 +108,7 @@ async fn act(
         ("eviction", _) => eviction::answer(server, row, call).await,
         ("token", _) => token::answer(server, row, call).await,
         ("scale", _) => scale::answer(server, row, call).await,
+        (atoll_registry::placement::SUBRESOURCE, _) => placement::answer(server, row, call).await,
         (_, "create") => create::answer(server, row, call).await,
         (_, "get") => get::answer(server, row, call).await,
         (_, "list") => list::answer(server, row, call).await,
@@ -128,6 +130,9 @@ pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Resu
     // Behind a proxy the path goes on.
     if misplaced || (!info.rest.is_empty() && info.subresource != "proxy") {
         return Err(Status::not_found_generic());
+    }
+    if let Some(is_served) = placement::serves(row, &info.subresource, info.verb) {
+        return if is_served { Ok(()) } else { Err(Status::method_not_supported_generic()) };
     }
     let verbs = match info.subresource.as_str() {
         "" => &row.verbs,
@@ -166,6 +171,9 @@ fn check_custom_path(row: &Row, info: &RequestInfo) -> Result<(), Status> {
             "update" | "patch" if info.name.is_empty() => Err(Status::bad_request("name must be provided")),
             _ => Ok(()),
         };
+    }
+    if let Some(is_served) = placement::serves(row, &info.subresource, info.verb) {
+        return if is_served { Ok(()) } else { unsupported() };
     }
     let Some(subresource) = row.subresource(&info.subresource) else {
         return Err(Status::not_found(&row.group, &row.resource, &info.name));

@@ -2,7 +2,7 @@
 //!
 //! Upstream puts some 120 objects into an empty cluster. Copied into every workspace they would cost more
 //! than all else in it, so they lie in one read-only layer underneath and show through until a workspace
-//! writes its own. Their uid depends on the workspace; their revision is the first one.
+//! writes its own. Their uid depends on the workspace and on whose layer it is; their revision is the first one.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,12 +16,19 @@ use crate::object::{Facts, Object};
 /// The revision that objects of the layer carry.
 pub const REVISION: Revision = 1;
 
-#[derive(Default)]
+/// Group and resource of the key whose value sets a control plane apart from all others, and the uids of what lies in its
+/// layer with it. Nobody sees it; it goes wherever the data goes.
+pub const IDENTITY: (&str, &str) = ("internal.atoll.dev", "identity");
+
+#[derive(Clone, Default)]
 pub struct Layer {
     /// By `group/resource/namespace/name`.
     objects: BTreeMap<Box<str>, Template>,
+    /// What sets it apart from those of other control planes.
+    identity: Box<str>,
 }
 
+#[derive(Clone)]
 struct Template {
     /// Canonical encoding with neither resource version nor uid.
     encoded: Bytes,
@@ -29,6 +36,16 @@ struct Template {
 }
 
 impl Layer {
+    /// The same objects with other uids, if `key` is that of the identity.
+    pub(crate) fn identified(&self, key: &Key, value: Option<&Bytes>) -> Option<Layer> {
+        let parts = key.parts()?;
+        if (parts.group, parts.resource) != IDENTITY {
+            return None;
+        }
+        let identity = String::from_utf8_lossy(value.map_or(&[], |value| value));
+        Some(Layer { objects: self.objects.clone(), identity: identity.into() })
+    }
+
     /// Adds an object; `encoded` is its canonical encoding, without a uid.
     pub fn add(
         &mut self,
@@ -66,7 +83,7 @@ impl Layer {
             return None;
         }
         let template = self.objects.get(layer_path(key)?.as_str())?;
-        Some(template.in_workspace(key.clone()))
+        Some(template.in_workspace(key.clone(), &self.identity))
     }
 
     /// Whether anything lies under `prefix`.
@@ -93,7 +110,8 @@ impl Layer {
                 let mut segments = path.splitn(4, '/');
                 let [group, resource, namespace, name] = [(); 4].map(|()| segments.next());
                 let key = Key::object(group?, resource?, workspace, namespace?, name?);
-                (after.as_deref().is_none_or(|after| *key > *after)).then(|| template.in_workspace(key))
+                (after.as_deref().is_none_or(|after| *key > *after))
+                    .then(|| template.in_workspace(key, &self.identity))
             })
             .collect();
         // `a/x` and `a-b/x` sort alike with and without the workspace, but a test is cheaper than a proof.
@@ -103,8 +121,8 @@ impl Layer {
 }
 
 impl Template {
-    fn in_workspace(&self, key: Key) -> Arc<Object> {
-        let uid = uid(&key);
+    fn in_workspace(&self, key: Key, identity: &str) -> Arc<Object> {
+        let uid = uid(&key, identity);
         let opening = atoll_meta::json::prefix_len(&self.encoded) + "\"metadata\":{".len();
         let mut encoded = Vec::with_capacity(self.encoded.len() + 48);
         encoded.extend_from_slice(&self.encoded[..opening]);
@@ -123,9 +141,9 @@ fn layer_path(key: &Key) -> Option<String> {
 }
 
 /// The same in every process and at every start: a client that has seen the object knows it again.
-fn uid(key: &Key) -> String {
-    let [high, low] =
-        [0xcbf2_9ce4_8422_2325_u64, 0x8422_2325_cbf2_9ce4].map(|seed| fnv1a(seed, key.as_bytes()));
+fn uid(key: &Key, identity: &str) -> String {
+    let text = [key.as_bytes(), identity.as_bytes()].concat();
+    let [high, low] = [0xcbf2_9ce4_8422_2325_u64, 0x8422_2325_cbf2_9ce4].map(|seed| fnv1a(seed, &text));
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&high.to_be_bytes());
     bytes[8..].copy_from_slice(&low.to_be_bytes());

@@ -87,9 +87,10 @@ impl Cache {
         let mut snapshot = Snapshot::new(compacted, Arc::new(layer));
         for entry in base.entries {
             for observer in &observers {
-                observer.changed(&entry.key, Some(&entry.value));
+                observer.changed(&entry.key, Some(&entry.value), compacted);
             }
             let facts = decode.facts(&entry.key, &entry.value, None);
+            snapshot.identify(&entry.key, Some(&entry.value));
             snapshot.insert(Arc::new(Object::new(entry.key, entry.revision, &entry.value, facts)));
         }
         let cache = Arc::new(Cache {
@@ -237,8 +238,9 @@ impl Cache {
 
     fn change(&self, snapshot: &mut Snapshot, change: &Change) -> Event {
         for observer in &self.observers {
-            observer.changed(&change.key, change.value.as_ref());
+            observer.changed(&change.key, change.value.as_ref(), change.revision);
         }
+        snapshot.identify(&change.key, change.value.as_ref());
         let previous = snapshot.get(&change.key);
         let object = change.value.as_ref().map(|value| {
             let facts = self.decode.facts(&change.key, value, change.memo.as_ref());

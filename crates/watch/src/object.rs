@@ -28,8 +28,9 @@ pub trait Decode: Send + Sync + 'static {
 /// Keeps something that follows from objects. It is told of every change before readers can see it, and of everything that is
 /// there when the cache is opened.
 pub trait Observer: Send + Sync + 'static {
-    /// `value` is what is stored, a tombstone included; `None` if nothing is stored any longer.
-    fn changed(&self, key: &Key, value: Option<&Bytes>);
+    /// `value` is what is stored, a tombstone included; `None` if nothing is stored any longer. Readers see it from
+    /// `revision` on.
+    fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision);
 }
 
 /// What selectors ask about, extracted once.

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use atoll_store::{Key, Revision, key};
+use bytes::Bytes;
 use imbl::OrdMap;
 
 use crate::event::Event;
@@ -78,6 +79,13 @@ impl Scope {
 impl Snapshot {
     pub(crate) fn new(revision: Revision, layer: Arc<Layer>) -> Self {
         Snapshot { revision, objects: OrdMap::new(), layer }
+    }
+
+    /// What lies under all workspaces is known by what this is the value of, if `key` is that.
+    pub(crate) fn identify(&mut self, key: &Key, value: Option<&Bytes>) {
+        if let Some(layer) = self.layer.identified(key, value) {
+            self.layer = Arc::new(layer);
+        }
     }
 
     /// The object under `key`, the shared layer's if the workspace has none of its own.

@@ -16,6 +16,11 @@ pub enum Source {
     /// Names of workspaces in the current one.
     Children,
     Contexts,
+    /// Those of the control plane, where another kubeconfig is that of a cluster.
+    ControlPlaneContexts,
+    Clusters,
+    /// The same, with commas between them.
+    ClusterLists,
     Keys,
 }
 
@@ -106,6 +111,9 @@ fn values(command: &Command, argument: &Arg) -> Source {
         ("use", "path", _) => Source::Workspaces,
         ("delete", "name", _) => Source::Children,
         ("retire", "id", _) => Source::Keys,
+        ("describe" | "cordon" | "uncordon" | "fence" | "remove", "name", _) => Source::Clusters,
+        ("place", "on", _) => Source::ClusterLists,
+        (_, "control_plane_context", _) => Source::ControlPlaneContexts,
         (_, "context", _) => Source::Contexts,
         (_, _, Some("FILE")) => Source::Files,
         (_, _, Some("DIR")) => Source::Directories,

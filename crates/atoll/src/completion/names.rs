@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Candidate;
 use super::line::{Expected, Source};
+use crate::cluster::cluster_names;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::workspace::session::{ROOT, Session};
@@ -25,6 +26,15 @@ pub fn of(expected: &Expected) -> Vec<Candidate> {
     };
     let names = match expected.source {
         Source::Contexts => contexts(&connection),
+        Source::ControlPlaneContexts => contexts(&Connection {
+            kubeconfig: expected.given("control_plane_kubeconfig").map(PathBuf::from),
+            context: None,
+        }),
+        Source::Clusters => ask(&connection, async |session| clusters(session, "").await),
+        Source::ClusterLists => {
+            let before = expected.partial.rfind(',').map_or("", |comma| &expected.partial[..=comma]);
+            ask(&connection, async |session| clusters(session, before).await)
+        }
         Source::Keys => keys(expected.given("data_dir")),
         Source::Children => ask(&connection, async |session| below(session, &session.current, "").await),
         Source::Workspaces => ask(&connection, async |session| workspaces(session, &expected.partial).await),
@@ -83,6 +93,13 @@ async fn workspaces(session: &Session, partial: &str) -> Option<Vec<Candidate>> 
         found.push(candidate("..".to_string(), "the one above this one"));
     }
     Some(found)
+}
+
+/// Those that are registered in the current workspace, behind what stands `before`.
+async fn clusters(session: &Session, before: &str) -> Option<Vec<Candidate>> {
+    let names = cluster_names(session, &session.current).await.ok()?;
+    let help = format!("in {}", session.current);
+    Some(names.into_iter().map(|name| candidate(format!("{before}{name}"), &help)).collect())
 }
 
 async fn below(session: &Session, parent: &str, prefix: &str) -> Option<Vec<Candidate>> {

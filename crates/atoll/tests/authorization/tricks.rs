@@ -118,3 +118,24 @@ async fn what_is_about_the_whole_server_is_the_roots() {
     let restored = eve.workspace("root:mine").request(Method::POST, "/atoll/snapshot", restore).await;
     assert_eq!(restored.status, 404);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_cannot_be_made_into_another() {
+    let people = People::meet();
+    let admin = people.admin();
+    workspace(&admin, "root", "mine").await;
+    let everything = json!([rule("*", &["*"], &["*"]), { "nonResourceURLs": ["*"], "verbs": ["*"] }]);
+    grant(&admin.workspace("root:mine"), "owns", "eve", everything).await;
+    let eve = people.person("eve").workspace("root:mine");
+    let child =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "child" } });
+    let mut child = eve.post("/apis/atoll.dev/v1alpha1/workspaces", child).await.expect(201);
+    let id = child["status"]["id"].clone();
+    let status = "/apis/atoll.dev/v1alpha1/workspaces/child/status";
+    eve.merge(status, json!({ "status": { "id": "root" } })).await.expect_status(422, "Invalid");
+    eve.merge(status, json!({ "status": null })).await.expect_status(422, "Invalid");
+    child["status"]["id"] = "root".into();
+    eve.put(status, child).await.expect_status(422, "Invalid");
+    let read = eve.get("/apis/atoll.dev/v1alpha1/workspaces/child").await.expect(200);
+    assert_eq!(read["status"]["id"], id);
+}

@@ -118,6 +118,10 @@ async fn the_minimal_profile_serves_what_it_says_and_nothing_else() {
     let expected = [
         "apiextensions.k8s.io/v1 customresourcedefinitions",
         "apiextensions.k8s.io/v1 customresourcedefinitions/status",
+        "atoll.dev/v1alpha1 clusters",
+        "atoll.dev/v1alpha1 clusters/status",
+        "atoll.dev/v1alpha1 objectstatuses",
+        "atoll.dev/v1alpha1 objectstatuses/status",
         "atoll.dev/v1alpha1 workspaces",
         "atoll.dev/v1alpha1 workspaces/status",
         "coordination.k8s.io/v1 leases",

@@ -81,18 +81,34 @@ impl Watch {
     }
 
     async fn read(&mut self) -> Next {
+        match self.read_line().await {
+            Ok(mut event) => {
+                let kind = event["type"].as_str().unwrap().to_string();
+                Next::Event(Event { kind, object: event["object"].take() })
+            }
+            Err(over) => over,
+        }
+    }
+
+    /// The next line of a stream, as it stands.
+    pub async fn line(&mut self) -> Value {
+        match within("a stream says something", self.read_line()).await {
+            Ok(line) => line,
+            Err(over) => panic!("a line was expected, not {over:?}"),
+        }
+    }
+
+    async fn read_line(&mut self) -> Result<Value, Next> {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
                 let line = self.pending.split_to(end + 1);
-                let mut event: Value = serde_json::from_slice(&line).unwrap();
-                let kind = event["type"].as_str().unwrap().to_string();
-                return Next::Event(Event { kind, object: event["object"].take() });
+                return Ok(serde_json::from_slice(&line).unwrap());
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.pending.extend_from_slice(&frame.into_data().unwrap_or_default()),
-                Some(Err(error)) => return Next::Broken(error.to_string()),
-                None if self.pending.is_empty() => return Next::End,
-                None => return Next::Broken("the end came in the middle of an event".into()),
+                Some(Err(error)) => return Err(Next::Broken(error.to_string())),
+                None if self.pending.is_empty() => return Err(Next::End),
+                None => return Err(Next::Broken("the end came in the middle of an event".into())),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The cluster itself: leases, priorities, devices, APIs, and Atoll's own workspaces.
+//! The cluster itself: leases, priorities, devices, APIs, and Atoll's own kinds.
 
 use std::cmp::Ordering;
 
@@ -20,6 +20,8 @@ pub fn printer(group: &str, kind: &str) -> &'static Printer {
         ("resource.k8s.io", "ResourceClaim") => &RESOURCE_CLAIM,
         ("resource.k8s.io", "ResourceSlice") => &RESOURCE_SLICE,
         ("apiregistration.k8s.io", "APIService") => &API_SERVICE,
+        ("atoll.dev", "Cluster") => &CLUSTER,
+        ("atoll.dev", "ObjectStatus") => &OBJECT_STATUS,
         ("atoll.dev", "Workspace") => &WORKSPACE,
         _ => &PLAIN,
     }
@@ -159,6 +161,75 @@ fn available(api: &Value, _: Timestamp) -> Value {
         ("True", _) => "True".into(),
         (status, "") => status.into(),
         (status, reason) => format!("{status} ({reason})").into(),
+    }
+}
+
+static CLUSTER: Printer = Printer::new(&[
+    NAME,
+    Column::new("Mode", Cell::Text("spec.mode"), "Who copies to it and from it."),
+    Column::new("Ready", Cell::Special(ready), "Whether work can go there, and why not."),
+    Column::new("Version", Cell::TextOr("status.kubernetesVersion", "<unknown>"), "Of Kubernetes."),
+    Column::new("Nodes", Cell::Special(nodes), "How many of its nodes are ready."),
+    Column::new(
+        "CPU",
+        Cell::Special(|cluster, _| used(cluster, "cpu")),
+        "What pods ask for, of what there is.",
+    ),
+    Column::new(
+        "Memory",
+        Cell::Special(|cluster, _| used(cluster, "memory")),
+        "What pods ask for, of what there is.",
+    ),
+    Column::new("Region", Cell::TextOr("status.region", "<none>"), "Where it is."),
+    Column::new(
+        "Heartbeat",
+        Cell::SinceOr("status.syncer.lastHeartbeatTime", "<never>"),
+        "How long ago it was heard of.",
+    ),
+    AGE,
+    Column::new("Latency", Cell::Text("status.latency"), "How long it takes to answer.").wide(),
+    Column::new("ID", Cell::Text("status.id"), "By which it is known.").wide(),
+]);
+
+static OBJECT_STATUS: Printer = Printer::new(&[
+    NAME,
+    Column::new("Cluster", Cell::Text("spec.cluster"), "Where."),
+    Column::new("Resource", Cell::Text("spec.resource.resource"), "Of which kind."),
+    Column::new("Object", Cell::Text("spec.name"), "Which."),
+    Column::new("State", Cell::Text("status.state"), "Whether the cluster has it."),
+    AGE,
+    Column::new("Message", Cell::Text("status.message"), "What is wrong.").wide(),
+]);
+
+fn ready(cluster: &Value, _: Timestamp) -> Value {
+    let unschedulable = at(cluster, "spec.unschedulable").and_then(Value::as_bool).unwrap_or(false);
+    let mut shown = match condition(cluster, "Ready") {
+        None => "Unknown".to_string(),
+        Some(condition) => match (text(condition, "status"), text(condition, "reason")) {
+            ("True", _) => "True".to_string(),
+            (status, reason) => format!("{status} ({reason})"),
+        },
+    };
+    if unschedulable {
+        shown.push_str(",SchedulingDisabled");
+    }
+    shown.into()
+}
+
+fn nodes(cluster: &Value, _: Timestamp) -> Value {
+    match at(cluster, "status.nodes") {
+        Some(nodes) => format!("{}/{}", number(nodes, "ready"), number(nodes, "total")).into(),
+        None => "<unknown>".into(),
+    }
+}
+
+fn used(cluster: &Value, resource: &str) -> Value {
+    let of = |list: &str| {
+        at(cluster, "status").and_then(|status| status[list][resource].as_str().map(str::to_string))
+    };
+    match (of("requested"), of("allocatable")) {
+        (Some(requested), Some(allocatable)) => format!("{requested}/{allocatable}").into(),
+        _ => "<unknown>".into(),
     }
 }
 

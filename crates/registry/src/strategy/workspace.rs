@@ -13,7 +13,8 @@ pub static STRATEGY: Strategy = Strategy {
     fields: &[field("status.id"), field("status.phase"), field("spec.grain")],
     prepare_create,
     validate,
-    validate_update,
+    validate_update: |new, _| validate(new),
+    validate_subresource: |_, new, old| validate_identity(new, old),
     begin_delete,
     ..Strategy::GENERIC
 };
@@ -52,13 +53,10 @@ fn validate(workspace: &Value) -> Vec<FieldError> {
 }
 
 /// The id is what the workspace's keys are made of: to change it would be to enter another one.
-fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = validate(new);
-    if text(new, "status.id") != text(old, "status.id") {
-        let path = FieldPath::new("status").child("id");
-        errors.push(FieldError::invalid(&path, text(new, "status.id"), "field is immutable"));
-    }
-    errors
+fn validate_identity(new: &Value, old: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("status").child("id");
+    let (now, before) = (text(new, "status.id"), text(old, "status.id"));
+    (now != before).then(|| FieldError::invalid(&path, now, "field is immutable")).into_iter().collect()
 }
 
 fn begin_delete(workspace: &mut Value) {

@@ -200,7 +200,11 @@ impl<'a> Attribute<'a> {
         let start = spaces(equals + 1);
         let (start, end, length) = match text.get(start)? {
             quote @ (b'"' | b'\'') => {
-                let end = start + 1 + text[start + 1..].iter().position(|byte| byte == quote)?;
+                let Some(end) = text[start + 1..].iter().position(|byte| byte == quote) else {
+                    // It goes on to the end of the page, and so do browsers.
+                    return Some(Attribute { name: b"", before: text, value: b"", length: text.len() });
+                };
+                let end = start + 1 + end;
                 (start + 1, end, end + 1)
             }
             _ => {
@@ -260,6 +264,7 @@ mod tests {
             ),
             ("<a disabled href=\"/x\">", "<a disabled href=\"/p/proxy/x\">"),
             ("<a href=\"/x", "<a href=\"/x"),
+            ("<a href=\"/x><img src=/y>", "<a href=\"/x><img src=/y>"),
             ("<a href=", "<a href="),
             ("<", "<"),
         ] {

@@ -1,0 +1,157 @@
+//! `atoll cluster …`: clusters join, are looked after and leave.
+//!
+//! ```text
+//!   person ── join ──► cluster: namespace, ServiceAccount, ClusterRole, claim      (rights: what a syncer may do)
+//!                └───► control plane: Secret with that account's token, Cluster     (credential)
+//!   person ─ remove ─► placements (placed) ─► syncer lets go ─► Cluster, Secret, and what join made in the cluster
+//! ```
+
+mod api;
+mod ask;
+mod claim;
+mod credential;
+mod describe;
+mod fleet;
+mod join;
+mod placed;
+mod remove;
+mod rights;
+mod steps;
+
+use atoll_meta::object;
+use serde_json::{Value, json};
+
+use self::fleet::{Fleet, KIND};
+use crate::advice::{Failure, invocation};
+use crate::command::{ClusterCommand, ClusterName, Connection};
+use crate::output::{self, Format, Shown};
+use crate::process;
+use crate::style::Paint;
+
+pub use self::api::Api;
+pub use self::fleet::{cluster_names, instead};
+
+/// Taint of a cluster on which nothing runs any more.
+const FENCED: &str = "atoll.dev/fenced";
+
+pub fn run(command: ClusterCommand) -> Result<(), String> {
+    process::ask(async {
+        let outcome = match command {
+            ClusterCommand::Join(options) => join::run(*options).await,
+            ClusterCommand::List { shown, connection } => list(shown, &connection).await,
+            ClusterCommand::Describe { cluster } => describe::run(&cluster).await,
+            ClusterCommand::Cordon { cluster } => cordon(&cluster, true).await,
+            ClusterCommand::Uncordon { cluster } => cordon(&cluster, false).await,
+            ClusterCommand::Fence { cluster, lift: false, yes } => fence(&cluster, yes).await,
+            ClusterCommand::Fence { cluster, lift: true, .. } => lift(&cluster).await,
+            ClusterCommand::Remove { cluster, keep_workloads, lost, yes } => {
+                let how = match (keep_workloads, lost) {
+                    (true, _) => remove::How::Keep,
+                    (_, true) => remove::How::Lost,
+                    _ => remove::How::TakeAway,
+                };
+                remove::run(&cluster, how, yes).await
+            }
+        };
+        outcome.map_err(String::from)
+    })
+}
+
+async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
+    let fleet = Fleet::open(connection)?;
+    let accept =
+        if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
+    let answer = fleet.list(accept).await?;
+    let items = || answer["items"].as_array().into_iter().flatten();
+    let text = match shown.output {
+        Some(Format::Json) => output::json(&answer),
+        Some(Format::Yaml) => output::yaml(&answer)?,
+        Some(Format::Name) => items().map(|item| format!("{KIND}/{}\n", object::name(item))).collect(),
+        None | Some(Format::Wide) => {
+            let (headers, rows) = output::columns(&answer, shown.output.is_some());
+            output::table(&headers, &rows, Paint::stdout())
+        }
+    };
+    if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
+        let invocation = invocation();
+        eprintln!(
+            "There are no clusters in {}. Join one with: {invocation} cluster join NAME --kubeconfig FILE",
+            fleet.session.current
+        );
+        return Ok(());
+    }
+    output::print(&text);
+    Ok(())
+}
+
+async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failure> {
+    let fleet = Fleet::open(&cluster.connection)?;
+    let name = &cluster.name;
+    let found = fleet.get(name).await?;
+    let was = found["spec"]["unschedulable"] == true;
+    if was != unschedulable {
+        fleet.change(name, &json!({ "spec": { "unschedulable": unschedulable } })).await?;
+    }
+    let already = if was == unschedulable { "already " } else { "" };
+    output::print(&match unschedulable {
+        true => format!("Cluster {name} is {already}cordoned: nothing new is placed there.\n"),
+        false => format!("Cluster {name} is {already}open: things are placed there.\n"),
+    });
+    if !unschedulable && is_fenced(&found) {
+        eprintln!("It is still fenced; lift that with: {} cluster fence {name} --lift", invocation());
+    }
+    Ok(())
+}
+
+/// Only a person knows that it is so: from here a cluster that is cut off looks the same.
+async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
+    let fleet = Fleet::open(&cluster.connection)?;
+    let name = &cluster.name;
+    let found = fleet.get(name).await?;
+    if is_fenced(&found) {
+        output::print(&format!("Cluster {name} is already fenced.\n"));
+        return Ok(());
+    }
+    let warning = format!(
+        "Fencing {name} says that nothing runs there any more and that nothing will: it is switched off, or cut off from \
+         networks and disks.\nWhat must run only once then starts elsewhere. If it still runs there, it runs twice."
+    );
+    ask::confirm(&warning, "Is it so?", yes)?;
+    let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    taints.push(json!({ "key": FENCED, "effect": "NoExecute" }));
+    fleet.change(name, &guarded(&found, json!({ "unschedulable": true, "taints": taints }))).await?;
+    output::print(&format!("Cluster {name} is fenced.\n"));
+    Ok(())
+}
+
+async fn lift(cluster: &ClusterName) -> Result<(), Failure> {
+    let fleet = Fleet::open(&cluster.connection)?;
+    let name = &cluster.name;
+    let found = fleet.get(name).await?;
+    if !is_fenced(&found) {
+        output::print(&format!("Cluster {name} is not fenced.\n"));
+        return Ok(());
+    }
+    let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    taints.retain(|taint| taint["key"] != FENCED);
+    fleet.change(name, &guarded(&found, json!({ "taints": taints }))).await?;
+    let invocation = invocation();
+    output::print(&format!(
+        "Cluster {name} is no longer fenced. It is still cordoned; open it with: {invocation} cluster uncordon {name}\n"
+    ));
+    Ok(())
+}
+
+/// A change of a spec that is refused if somebody else was faster, for it has a whole list in it.
+fn guarded(found: &Value, spec: Value) -> Value {
+    json!({ "metadata": { "resourceVersion": found["metadata"]["resourceVersion"] }, "spec": spec })
+}
+
+fn is_fenced(cluster: &Value) -> bool {
+    cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
+}
+
+/// A path of the control plane, in a workspace.
+pub fn in_workspace(workspace: &str, path: &str) -> String {
+    format!("/clusters/{}{path}", crate::workspace::session::encoded(workspace))
+}

@@ -1,0 +1,131 @@
+//! An API that a command talks to: the control plane's, or a cluster's.
+
+use http::Method;
+use serde_json::Value;
+
+use crate::advice::Failure;
+use crate::client::{Client, Problem};
+use crate::kubeconfig::Context;
+
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+
+/// Who says what the commands have made.
+const MANAGER: &str = "atoll-join";
+
+/// Which one it is; advice depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Side {
+    Above,
+    /// With how to see whether it is there.
+    Below(String),
+}
+
+pub struct Api {
+    client: Client,
+    /// What all paths begin with.
+    base: String,
+    side: Side,
+}
+
+impl Api {
+    /// The control plane, in the workspace that paths begin with.
+    pub fn above(context: &Context, base: &str) -> Result<Api, Failure> {
+        Ok(Api { client: Client::new(context)?, base: base.to_string(), side: Side::Above })
+    }
+
+    /// A cluster, at whatever path of its server.
+    pub fn below(context: &Context, look: String) -> Result<Api, Failure> {
+        let client = Client::new(context)?;
+        Ok(Api { base: client.base.clone(), client, side: Side::Below(look) })
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where something is on the server.
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    pub async fn call_as(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Problem> {
+        let answer = self.client.call_as(method, &self.at(path), accept, body).await;
+        answer.map_err(|problem| self.explained(problem))
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
+        self.call_as(method, path, "application/json", body).await
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, Problem> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// What is at `path`, if something is.
+    pub async fn find(&self, path: &str) -> Result<Option<Value>, Problem> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            // A kind that nobody knows is refused in the same words, but for no object.
+            Err(Problem::Refused(status)) if is_absent(&status) => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Problem> {
+        self.call(Method::POST, path, Some(object)).await
+    }
+
+    /// Creates what is not there yet, and leaves alone what is.
+    pub async fn create_if_absent(&self, path: &str, object: &Value) -> Result<(), Problem> {
+        match self.create(path, object).await {
+            Err(problem) if !problem.is("AlreadyExists") => Err(problem),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes an object say what `object` says.
+    pub async fn apply(&self, path: &str, object: &Value) -> Result<Value, Problem> {
+        let path = self.at(&format!("{path}?fieldManager={MANAGER}&force=true"));
+        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+    }
+
+    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Problem> {
+        let answer = self.client.patch(&self.at(path), MERGE, patch).await;
+        answer.map_err(|problem| self.explained(problem))
+    }
+
+    /// Deletes what may be there.
+    pub async fn delete(&self, path: &str) -> Result<(), Problem> {
+        match self.call(Method::DELETE, path, None).await {
+            Err(problem) if !problem.is("NotFound") => Err(problem),
+            _ => Ok(()),
+        }
+    }
+
+    /// What helps against a problem with a cluster is not what helps against one with the control plane.
+    fn explained(&self, problem: Problem) -> Problem {
+        let Side::Below(look) = &self.side else { return problem };
+        match problem {
+            Problem::Elsewhere(_) => Problem::Failed(Failure::new(
+                format!("{} does not answer as a Kubernetes cluster does", self.client.origin),
+                format!("see what is there with: {look}"),
+            )),
+            Problem::Failed(failure) => Problem::Failed(Failure::new(
+                failure.what,
+                format!("is the cluster running, and can it be reached from here? See with: {look}"),
+            )),
+            refused @ Problem::Refused(_) => refused,
+        }
+    }
+}
+
+fn is_absent(status: &atoll_meta::Status) -> bool {
+    status.reason() == "NotFound" && status.details().is_some_and(|details| !details.name.is_empty())
+}

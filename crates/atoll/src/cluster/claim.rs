@@ -1,0 +1,153 @@
+//! Which control plane a cluster belongs to, as the cluster says it.
+
+use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, SYSTEM_NAMESPACE};
+use serde_json::{Value, json};
+
+use crate::advice::{Failure, invocation};
+
+/// Who claims a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Id of the control plane.
+    pub control_plane: String,
+    /// Id of the workspace.
+    pub workspace: String,
+    /// Uid of the Cluster.
+    pub cluster: String,
+    /// For people: where the control plane was when it claimed it, and what it calls the cluster.
+    pub address: String,
+    pub name: String,
+}
+
+/// What a claim means for somebody who wants to join.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is ours, or nobody's.
+    Free,
+    OtherControlPlane,
+    OtherWorkspace,
+}
+
+/// In a claim that was given up: no control plane is called so.
+pub const RELEASED: &str = "released";
+
+pub fn path() -> String {
+    format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CLAIM}")
+}
+
+impl Claim {
+    pub fn of(config_map: &Value) -> Claim {
+        let text = |name: &str| config_map["data"][name].as_str().unwrap_or_default().to_string();
+        Claim {
+            control_plane: text("controlPlane"),
+            workspace: text("workspace"),
+            cluster: text("cluster"),
+            address: text("address"),
+            name: text("name"),
+        }
+    }
+
+    pub fn config_map(&self) -> Value {
+        let mut object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": CLAIM, "namespace": SYSTEM_NAMESPACE },
+            "data": {
+                "controlPlane": self.control_plane, "workspace": self.workspace, "cluster": self.cluster,
+                "address": self.address, "name": self.name,
+            },
+        });
+        if self.control_plane != RELEASED {
+            object["metadata"]["labels"] = json!({ CONTROL_PLANE: self.control_plane });
+        }
+        object
+    }
+
+    /// `control_plane` and `workspace` are who we are, as far as we may know.
+    pub fn verdict(&self, control_plane: Option<&str>, workspace: Option<&str>) -> Verdict {
+        let is_claimed = !self.control_plane.is_empty() && self.control_plane != RELEASED;
+        let same_workspace = workspace == Some(self.workspace.as_str());
+        // Ids of workspaces are never used again, but every control plane has a root.
+        let is_known_by_workspace = same_workspace && self.workspace != crate::workspace::session::ROOT;
+        match control_plane {
+            _ if !is_claimed => Verdict::Free,
+            Some(id) if id != self.control_plane => Verdict::OtherControlPlane,
+            None if !is_known_by_workspace => Verdict::OtherControlPlane,
+            _ if workspace.is_some() && !same_workspace => Verdict::OtherWorkspace,
+            _ => Verdict::Free,
+        }
+    }
+
+    /// What to say to somebody who cannot have it. `kubectl` is how one reaches the cluster.
+    pub fn refusal(&self, verdict: &Verdict, kubectl: &str) -> Option<Failure> {
+        let what = match verdict {
+            Verdict::Free => return None,
+            Verdict::OtherControlPlane => {
+                let at = if self.address.is_empty() { "" } else { " at " };
+                format!(
+                    "the cluster belongs to another control plane{at}{}, with the id {}",
+                    self.address, self.control_plane
+                )
+            }
+            Verdict::OtherWorkspace => {
+                format!("the cluster has joined another workspace of this control plane, with the id {}", {
+                    &self.workspace
+                })
+            }
+        };
+        let name = if self.name.is_empty() { "NAME" } else { &self.name };
+        Some(Failure::new(
+            what,
+            format!(
+                "take it out there first: {} cluster remove {name}; if nobody is left there to do so, give the claim up: \
+                 {kubectl} --namespace {SYSTEM_NAMESPACE} delete configmap {CLAIM}",
+                invocation()
+            ),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_ours_nobodys_or_somebody_elses() {
+        let claim = |control_plane: &str, workspace: &str| Claim {
+            control_plane: control_plane.into(),
+            workspace: workspace.into(),
+            ..Claim::default()
+        };
+        for (found, control_plane, workspace, expected) in [
+            (claim("", ""), Some("me"), Some("w"), Verdict::Free),
+            (claim(RELEASED, "w"), Some("me"), Some("w"), Verdict::Free),
+            (claim("me", "w"), Some("me"), Some("w"), Verdict::Free),
+            (claim("me", "w"), Some("me"), None, Verdict::Free),
+            (claim("me", "v"), Some("me"), Some("w"), Verdict::OtherWorkspace),
+            (claim("you", "w"), Some("me"), Some("w"), Verdict::OtherControlPlane),
+            (claim("you", "root"), Some("me"), Some("root"), Verdict::OtherControlPlane),
+            (claim("you", "root"), None, Some("root"), Verdict::OtherControlPlane),
+            (claim("me", "w"), None, Some("w"), Verdict::Free),
+            (claim("me", "v"), None, Some("w"), Verdict::OtherControlPlane),
+            (claim("me", "v"), None, None, Verdict::OtherControlPlane),
+        ] {
+            assert_eq!(found.verdict(control_plane, workspace), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_read_as_it_was_written_and_says_whose_it_is() {
+        let claim = Claim {
+            control_plane: "id".into(),
+            workspace: "w".into(),
+            cluster: "u".into(),
+            address: "https://there:6443".into(),
+            name: "east".into(),
+        };
+        assert_eq!(Claim::of(&claim.config_map()), claim);
+        let failure = claim.refusal(&Verdict::OtherControlPlane, "kubectl").expect("it is refused");
+        assert!(failure.what.contains("https://there:6443") && failure.what.contains("id"), "{failure}");
+        assert!(failure.next.expect("a way out").contains("atoll cluster remove east"));
+        assert!(claim.refusal(&Verdict::Free, "kubectl").is_none());
+    }
+}

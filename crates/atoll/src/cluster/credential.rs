@@ -1,0 +1,126 @@
+//! What somebody needs to reach a server as a ServiceAccount: a kubeconfig with everything in it, and the Secret for it.
+
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::api::Api;
+use crate::client::Problem;
+use crate::kubeconfig::{self, Context};
+
+/// On a Secret: until when the token in it is good.
+pub const EXPIRES: &str = "atoll.dev/expires";
+/// Label of a Secret: which cluster it is for.
+pub const CLUSTER: &str = "atoll.dev/cluster";
+
+/// A server may give less.
+const LIFETIME_SECONDS: u32 = 365 * 86_400;
+
+/// A token that has been asked for.
+pub struct Token {
+    pub token: String,
+    /// As the server says it.
+    pub expires: String,
+}
+
+/// Asks a server for a token of a ServiceAccount in Atoll's namespace.
+pub async fn request(api: &Api, account: &str) -> Result<Token, Problem> {
+    let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{account}/token");
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": { "expirationSeconds": LIFETIME_SECONDS },
+    });
+    let answer = api.call_as(Method::POST, &path, "application/json", Some(&request)).await?;
+    let text = |name: &str| answer["status"][name].as_str().unwrap_or_default().to_string();
+    let token = Token { token: text("token"), expires: text("expirationTimestamp") };
+    match token.token.is_empty() {
+        true => Err(Problem::from(format!("the server gave no token to ServiceAccount {account}"))),
+        false => Ok(token),
+    }
+}
+
+/// The same server, as somebody with a token and nothing else.
+pub fn context(admin: &Context, server: &str, token: &str) -> Context {
+    Context {
+        server: server.to_string(),
+        authority_pem: admin.authority_pem.clone(),
+        token: Some(token.to_string()),
+        ..Context::default()
+    }
+}
+
+/// A kubeconfig for a context with a token.
+pub fn kubeconfig(name: &str, user: &str, context: &Context) -> String {
+    let authority = context.authority_pem.as_deref().unwrap_or_default();
+    kubeconfig::with_token(
+        name,
+        user,
+        &context.server,
+        authority,
+        context.token.as_deref().unwrap_or_default(),
+    )
+}
+
+/// Where the credential of a cluster is kept.
+pub fn secret_name(cluster: &str) -> String {
+    format!("cluster-{cluster}")
+}
+
+pub fn secret_path(cluster: &str) -> String {
+    format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{}", secret_name(cluster))
+}
+
+pub fn secret(cluster: &str, kubeconfig: &str, expires: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": secret_name(cluster), "namespace": SYSTEM_NAMESPACE,
+            "labels": { CLUSTER: cluster }, "annotations": { EXPIRES: expires },
+        },
+        "type": "Opaque",
+        "data": { "kubeconfig": STANDARD.encode(kubeconfig) },
+    })
+}
+
+/// The kubeconfig in a Secret.
+pub fn opened(secret: &Value) -> Option<String> {
+    let data = secret["data"]["kubeconfig"].as_str()?;
+    String::from_utf8(STANDARD.decode(data).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_client::kubeconfig::Kubeconfig;
+
+    #[test]
+    fn only_the_token_is_kept() {
+        let admin = Context {
+            server: "https://east:6443".into(),
+            authority_pem: Some(b"authority".to_vec()),
+            certificate_pem: Some(b"certificate".to_vec()),
+            key_pem: Some(b"key".to_vec()),
+            token: Some("admins".into()),
+            ..Context::default()
+        };
+        let text = kubeconfig("east", "atoll-syncer", &context(&admin, &admin.server, "syncers"));
+        let read = Kubeconfig::parse(&text).expect("a kubeconfig");
+        let found = read.context(read.current(), None).expect("a context with everything inline");
+        assert_eq!((found.server.as_str(), found.token.as_deref()), ("https://east:6443", Some("syncers")));
+        assert_eq!(found.authority_pem, admin.authority_pem);
+        assert_eq!((found.certificate_pem, found.key_pem), (None, None));
+        assert!(!text.contains("admins"));
+    }
+
+    #[test]
+    fn a_secret_is_opened_as_it_was_closed() {
+        let secret = secret("east", "kind: Config\n", "2027-11-16T00:00:00Z");
+        assert_eq!(opened(&secret).as_deref(), Some("kind: Config\n"));
+        assert_eq!(secret["metadata"]["name"], "cluster-east");
+        assert_eq!(opened(&json!({})), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! `atoll cluster describe`: all that is known of a cluster, for people.
+
+use std::fmt::Write;
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use super::credential::{self, EXPIRES};
+use super::fleet::Fleet;
+use super::placed;
+use crate::advice::Failure;
+use crate::command::ClusterName;
+use crate::output;
+use crate::style::Paint;
+
+pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
+    let fleet = Fleet::open(&cluster.connection)?;
+    let found = fleet.get(&cluster.name).await?;
+    // Not everybody may see these, and the rest is worth showing.
+    let secret = fleet.api.find(&credential::secret_path(&cluster.name)).await.ok().flatten();
+    let expires =
+        secret.and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str().map(str::to_string));
+    let placed = placed::read(&fleet, &cluster.name).await.ok();
+    output::print(&text(&found, expires.as_deref(), placed.map(|placed| placed.counts()), Paint::stdout()));
+    Ok(())
+}
+
+/// Width of the names of fields.
+const WIDTH: usize = 20;
+
+fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: Paint) -> String {
+    let (spec, status) = (&cluster["spec"], &cluster["status"]);
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let value = if value.is_empty() { "<none>" } else { value };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:WIDTH$}{value}", format!("{name}:"));
+    };
+    line("Name", object::name(cluster));
+    line("Labels", &pairs(&cluster["metadata"]["labels"], "="));
+    line("Created", word(&cluster["metadata"]["creationTimestamp"]));
+    line("Mode", word(&spec["mode"]));
+    line("Access", word(&spec["access"]));
+    line("Cordoned", if spec["unschedulable"] == true { "yes" } else { "no" });
+    line("Taints", &taints(&spec["taints"]));
+    line("Limits", &pairs(&spec["limits"], " "));
+    let secret = &spec["credentials"]["secret"];
+    line(
+        "Credential",
+        &match (secret.is_object(), expires) {
+            (false, _) => String::new(),
+            (true, None) => format!("Secret {}/{}", word(&secret["namespace"]), word(&secret["name"])),
+            (true, Some(expires)) => {
+                format!(
+                    "Secret {}/{}, good until {expires}",
+                    word(&secret["namespace"]),
+                    word(&secret["name"])
+                )
+            }
+        },
+    );
+    line("Identity", word(&status["id"]));
+    line("Kubernetes", word(&status["kubernetesVersion"]));
+    let nodes = &status["nodes"];
+    line(
+        "Nodes",
+        &match nodes["total"].as_i64() {
+            Some(total) => format!("{total}, {} ready", nodes["ready"].as_i64().unwrap_or_default()),
+            None => String::new(),
+        },
+    );
+    line("Region", word(&status["region"]));
+    line("Zones", &words(&status["zones"]));
+    line("Latency", word(&status["latency"]));
+    let syncer = &status["syncer"];
+    line("Syncer", &words(&serde_json::json!([syncer["version"], syncer["instance"]])));
+    line("Last heartbeat", word(&syncer["lastHeartbeatTime"]));
+    if let Some(placed) = placed {
+        line("Placed there", &placed);
+    }
+    text.push_str(&resources(status, paint));
+    text.push_str(&free(&status["free"], paint));
+    text.push_str(&conditions(&status["conditions"], paint));
+    text
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn shown(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_string)
+}
+
+fn words(list: &Value) -> String {
+    let words: Vec<&str> =
+        list.as_array().into_iter().flatten().map(word).filter(|it| !it.is_empty()).collect();
+    words.join(", ")
+}
+
+fn pairs(map: &Value, between: &str) -> String {
+    let pairs = map.as_object().into_iter().flatten();
+    pairs.map(|(name, value)| format!("{name}{between}{}", shown(value))).collect::<Vec<_>>().join(", ")
+}
+
+/// As kubectl shows them of nodes.
+fn taints(list: &Value) -> String {
+    let taint = |taint: &Value| {
+        let equals = if word(&taint["value"]).is_empty() { "" } else { "=" };
+        format!("{}{equals}{}:{}", word(&taint["key"]), word(&taint["value"]), word(&taint["effect"]))
+    };
+    list.as_array().into_iter().flatten().map(taint).collect::<Vec<_>>().join(", ")
+}
+
+fn section(title: &str, headers: &[&str], rows: &[Vec<String>], paint: Paint) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let headers: Vec<String> = headers.iter().map(|header| (*header).to_string()).collect();
+    let table = output::table(&headers, rows, paint);
+    let lines: String = table.lines().map(|line| format!("  {}\n", line.trim_end())).collect();
+    format!("{title}:\n{lines}")
+}
+
+fn resources(status: &Value, paint: Paint) -> String {
+    let names = status["capacity"].as_object().into_iter().flatten().map(|(name, _)| name);
+    let row = |name: &String| {
+        let amount = |field: &str| shown(&status[field][name.as_str()]);
+        vec![name.clone(), amount("capacity"), amount("allocatable"), amount("requested")]
+    };
+    let rows: Vec<Vec<String>> = names.map(row).collect();
+    section("Resources", &["NAME", "CAPACITY", "ALLOCATABLE", "REQUESTED"], &rows, paint)
+}
+
+fn free(rows: &Value, paint: Paint) -> String {
+    let amount = |row: &Value| {
+        let others = row.as_object().into_iter().flatten().filter(|(name, _)| *name != "nodes");
+        let amounts = others.map(|(name, value)| format!("{name} {}", shown(value)));
+        vec![shown(&row["nodes"]), amounts.collect::<Vec<_>>().join(", ")]
+    };
+    let rows: Vec<Vec<String>> = rows.as_array().into_iter().flatten().map(amount).collect();
+    section("Free", &["NODES", "ON EACH"], &rows, paint)
+}
+
+fn conditions(list: &Value, paint: Paint) -> String {
+    let row = |condition: &Value| {
+        let fields = ["type", "status", "lastTransitionTime", "reason", "message"];
+        fields.iter().map(|field| shown(&condition[*field])).collect()
+    };
+    let rows: Vec<Vec<String>> = list.as_array().into_iter().flatten().map(row).collect();
+    section("Conditions", &["TYPE", "STATUS", "SINCE", "REASON", "MESSAGE"], &rows, paint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn everything_is_shown() {
+        let cluster = json!({
+            "metadata": { "name": "east", "creationTimestamp": "2026-11-16T01:00:00Z", "labels": { "tier": "gold" } },
+            "spec": {
+                "mode": "push", "access": "manage", "limits": { "cpu": "100" },
+                "taints": [{ "key": "a", "value": "b", "effect": "NoSchedule" }, { "key": "c", "effect": "NoExecute" }],
+                "credentials": { "secret": { "namespace": "atoll-system", "name": "cluster-east" } },
+            },
+            "status": {
+                "id": "5a", "kubernetesVersion": "v1.36.4", "nodes": { "total": 3, "ready": 2 },
+                "capacity": { "cpu": "12" }, "allocatable": { "cpu": "11" }, "requested": { "cpu": "3" },
+                "free": [{ "cpu": "3", "memory": "12Gi", "nodes": 2 }],
+                "region": "eu", "zones": ["a", "b"], "latency": "3ms",
+                "syncer": { "version": "0.1.0", "lastHeartbeatTime": "2026-11-16T01:02:03Z" },
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "Synced", "message": "all is well",
+                    "lastTransitionTime": "2026-11-16T01:00:05Z",
+                }],
+            },
+        });
+        let expires = Some("2027-11-16T01:00:00Z");
+        let found = text(&cluster, expires, Some("2 configmaps".into()), Paint::PLAIN);
+        let expected = "\
+Name:               east
+Labels:             tier=gold
+Created:            2026-11-16T01:00:00Z
+Mode:               push
+Access:             manage
+Cordoned:           no
+Taints:             a=b:NoSchedule, c:NoExecute
+Limits:             cpu 100
+Credential:         Secret atoll-system/cluster-east, good until 2027-11-16T01:00:00Z
+Identity:           5a
+Kubernetes:         v1.36.4
+Nodes:              3, 2 ready
+Region:             eu
+Zones:              a, b
+Latency:            3ms
+Syncer:             0.1.0
+Last heartbeat:     2026-11-16T01:02:03Z
+Placed there:       2 configmaps
+Resources:
+  NAME   CAPACITY   ALLOCATABLE   REQUESTED
+  cpu    12         11            3
+Free:
+  NODES   ON EACH
+  2       cpu 3, memory 12Gi
+Conditions:
+  TYPE    STATUS   SINCE                  REASON   MESSAGE
+  Ready   True     2026-11-16T01:00:05Z   Synced   all is well
+";
+        assert_eq!(found, expected);
+        assert!(text(&json!({}), None, None, Paint::PLAIN).contains("Nodes:              <none>\n"));
+    }
+}

@@ -1,0 +1,155 @@
+//! The control plane as the commands for clusters see it.
+
+use atoll_meta::object;
+use http::Method;
+use serde_json::Value;
+
+use super::api::Api;
+use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::client::Problem;
+use crate::command::Connection;
+use crate::workspace::session::{ROOT, Session, WORKSPACES, encoded};
+
+pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+/// As kubectl prints names.
+pub const KIND: &str = "cluster.atoll.dev";
+
+pub struct Fleet {
+    pub session: Session,
+    /// The current workspace.
+    pub api: Api,
+}
+
+/// Where a Cluster is.
+pub fn path(name: &str) -> String {
+    format!("{CLUSTERS}/{}", encoded(name))
+}
+
+impl Fleet {
+    pub fn open(connection: &Connection) -> Result<Fleet, Failure> {
+        let session = Session::open(connection)?;
+        let context = session.config.context()?;
+        let api = Api::above(&context, &super::in_workspace(&session.current, ""))?;
+        Ok(Fleet { session, api })
+    }
+
+    /// All clusters of the workspace, in the form that is asked for.
+    pub async fn list(&self, accept: &str) -> Result<Value, Failure> {
+        match self.api.call_as(Method::GET, CLUSTERS, accept, None).await {
+            Ok(list) => Ok(list),
+            Err(problem) => Err(self.no_workspace(problem).await),
+        }
+    }
+
+    /// A cluster, or which one may have been meant.
+    pub async fn get(&self, name: &str) -> Result<Value, Failure> {
+        match self.api.get(&path(name)).await {
+            Ok(cluster) => Ok(cluster),
+            Err(problem) if problem.is("NotFound") => Err(self.not_found(name, problem).await),
+            Err(problem) => Err(problem.into()),
+        }
+    }
+
+    /// A cluster, if it is there.
+    pub async fn find(&self, name: &str) -> Result<Option<Value>, Failure> {
+        match self.api.find(&path(name)).await {
+            Ok(found) => Ok(found),
+            Err(problem) => Err(self.no_workspace(problem).await),
+        }
+    }
+
+    /// Changes a cluster as a merge patch says.
+    pub async fn change(&self, name: &str, patch: &Value) -> Result<Value, Failure> {
+        Ok(self.api.merge(&path(name), patch).await?)
+    }
+
+    async fn not_found(&self, name: &str, problem: Problem) -> Failure {
+        let Ok(names) = cluster_names(&self.session, &self.session.current).await else {
+            return self.no_workspace(problem).await;
+        };
+        Failure::new(
+            format!("there is no cluster {name} in {}", self.session.current),
+            instead(name, &names, &self.session.current),
+        )
+    }
+
+    /// The workspace of the context may be gone.
+    async fn no_workspace(&self, problem: Problem) -> Failure {
+        match &problem {
+            Problem::Refused(status) if status.reason() == "NotFound" => {
+                let asked_for = status.details().map(|details| details.kind.as_str());
+                if asked_for == Some("workspaces") {
+                    return self.session.not_found(&self.session.current, problem).await;
+                }
+                Failure::new(
+                    format!("{} does not know clusters", self.session.client.origin),
+                    "it may be an older Atoll, or no Atoll at all: choose another context",
+                )
+            }
+            _ => problem.into(),
+        }
+    }
+
+    /// Who this control plane is: the uid of the root's namespace kube-system. Not everybody may look there.
+    pub async fn control_plane(&self) -> Result<Option<String>, Failure> {
+        match self.session.call(Method::GET, ROOT, "/api/v1/namespaces/kube-system", None).await {
+            Ok(namespace) => Ok(Some(uid(&namespace).to_string()).filter(|uid| !uid.is_empty())),
+            Err(problem) if problem.is("Forbidden") => Ok(None),
+            Err(problem) => Err(problem.into()),
+        }
+    }
+
+    /// The id of the current workspace; not everybody may look into the one above it.
+    pub async fn workspace_id(&self) -> Result<Option<String>, Failure> {
+        let Some((parent, name)) = self.session.current.rsplit_once(':') else {
+            return Ok(Some(ROOT.to_string()));
+        };
+        let path = format!("{WORKSPACES}/{}", encoded(name));
+        match self.session.call(Method::GET, parent, &path, None).await {
+            Ok(workspace) => Ok(workspace["status"]["id"].as_str().map(str::to_string)),
+            Err(problem) if problem.is("Forbidden") => Ok(None),
+            Err(problem) => Err(problem.into()),
+        }
+    }
+}
+
+/// Names of the clusters that are registered in a workspace.
+pub async fn cluster_names(session: &Session, workspace: &str) -> Result<Vec<String>, Problem> {
+    let list = session.call(Method::GET, workspace, CLUSTERS, None).await?;
+    let items = list["items"].as_array().into_iter().flatten();
+    Ok(items.map(|item| object::name(item).to_string()).collect())
+}
+
+pub fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+/// What to try where there is no cluster of a name.
+pub fn instead(name: &str, names: &[String], workspace: &str) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None if names.is_empty() => {
+            format!("join one with: {} cluster join {name} --kubeconfig FILE", invocation())
+        }
+        None => format!("{workspace} has {}", enumerate(&names)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_what_there_is() {
+        let cases: [(&[&str], &str); 3] = [
+            (&["east", "west"], "did you mean east?"),
+            (&["north"], "root has north"),
+            (&[], "join one with: atoll cluster join eest --kubeconfig FILE"),
+        ];
+        for (names, expected) in cases {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
+            assert_eq!(instead("eest", &names, "root"), expected);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The cluster that joins, as its administrator sees it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::super::api::Api;
+use super::super::claim::{self, Claim};
+use super::super::credential::{self, Token};
+use super::super::fleet::uid;
+use super::super::rights::{self, ACCOUNT, Access};
+use super::version;
+use crate::advice::Failure;
+use crate::client::Problem;
+use crate::command::Connection;
+use crate::kubeconfig::{Context, Kubeconfig};
+use crate::process::{quoted, quoted_path};
+
+const IDENTITY: &str = "/api/v1/namespaces/kube-system";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// How long a cluster may take until a token that it has made counts everywhere.
+const SETTLING: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(250);
+
+pub struct Below {
+    pub api: Api,
+    context: Context,
+    /// How one reaches it by hand.
+    pub kubectl: String,
+}
+
+impl Below {
+    pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<Below, Failure> {
+        let connection =
+            Connection { kubeconfig: Some(kubeconfig.into()), context: context.map(str::to_string) };
+        let config = Kubeconfig::load(&connection)?;
+        let mut kubectl = format!("kubectl --kubeconfig {}", quoted_path(kubeconfig));
+        if let Some(context) = context {
+            kubectl.push_str(&format!(" --context {}", quoted(context)));
+        }
+        let context = config.context()?;
+        let api = Api::below(&context, format!("{kubectl} get nodes"))?;
+        Ok(Below { api, context, kubectl })
+    }
+
+    pub async fn version(&self) -> Result<(String, String), Failure> {
+        let answer = self.api.get("/version").await?;
+        let found = answer["gitVersion"].as_str().unwrap_or_default().to_string();
+        version::check(&found)?;
+        Ok((format!("reached the cluster: Kubernetes {found}"), found))
+    }
+
+    pub async fn identity(&self) -> Result<String, Failure> {
+        let namespace = self.api.get(IDENTITY).await.map_err(administrator)?;
+        match uid(&namespace) {
+            "" => Err("the cluster's namespace kube-system has no uid".to_string().into()),
+            id => Ok(id.to_string()),
+        }
+    }
+
+    /// Atoll's own namespace there. One that others have made is used, but not marked.
+    pub async fn namespace(&self, control_plane: &Option<String>) -> Result<(String, Value), Failure> {
+        let mut namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
+        if let Some(id) = control_plane {
+            namespace["metadata"]["labels"] = json!({ CONTROL_PLANE: id });
+        }
+        match self.api.create("/api/v1/namespaces", &namespace).await {
+            Ok(created) => Ok((format!("made namespace {SYSTEM_NAMESPACE} there"), created)),
+            Err(problem) if problem.is("AlreadyExists") => {
+                let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
+                let found = self.api.get(&path).await.map_err(administrator)?;
+                if found["metadata"]["deletionTimestamp"].is_string() {
+                    return Err(Failure::new(
+                        format!("namespace {SYSTEM_NAMESPACE} of the cluster is being deleted"),
+                        "wait until it is gone, then try again",
+                    ));
+                }
+                Ok((format!("found namespace {SYSTEM_NAMESPACE} there"), found))
+            }
+            Err(problem) => Err(administrator(problem)),
+        }
+    }
+
+    /// The groups that are asked for now, or else those that were asked for before.
+    pub async fn groups(&self, wanted: &[String]) -> Result<Vec<String>, Failure> {
+        if !wanted.is_empty() {
+            return Ok(wanted.to_vec());
+        }
+        let role = self.api.find(&format!("{ROLES}/clusterroles/{ACCOUNT}")).await.map_err(administrator)?;
+        Ok(role.map(|role| rights::groups_of(&role)).unwrap_or_default())
+    }
+
+    pub async fn rights(
+        &self,
+        access: Access,
+        groups: &[String],
+        namespace: &Value,
+    ) -> Result<(String, ()), Failure> {
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": { "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE },
+        });
+        let accounts = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts");
+        self.api.create_if_absent(&accounts, &account).await.map_err(administrator)?;
+        let namespaced = format!("{ROLES}/namespaces/{SYSTEM_NAMESPACE}");
+        for (path, object) in [
+            (format!("{ROLES}/clusterroles/{ACCOUNT}"), rights::cluster_role(access, groups, namespace)),
+            (format!("{ROLES}/clusterrolebindings/{ACCOUNT}"), rights::binding(Some(namespace))),
+            (format!("{namespaced}/roles/{ACCOUNT}"), rights::role(access)),
+            (format!("{namespaced}/rolebindings/{ACCOUNT}"), rights::binding(None)),
+        ] {
+            self.api.apply(&path, &object).await.map_err(administrator)?;
+        }
+        let what = match access {
+            Access::Manage => "what a syncer needs, and no more",
+            Access::Observe => "to read, and nothing else",
+        };
+        Ok((format!("made ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may do {what}"), ()))
+    }
+
+    pub async fn token(&self) -> Result<(String, Token), Failure> {
+        let token = credential::request(&self.api, ACCOUNT).await.map_err(administrator)?;
+        Ok((format!("got a token for it, good until {}", token.expires), token))
+    }
+
+    /// A kubeconfig with the token, once the cluster takes it.
+    pub async fn tried(&self, name: &str, token: &Token, id: &str) -> Result<(String, String), Failure> {
+        let context = credential::context(&self.context, &self.context.server, &token.token);
+        let api = Api::below(&context, format!("{} get nodes", self.kubectl))?;
+        let deadline = Instant::now() + SETTLING;
+        let namespace = loop {
+            match api.get(IDENTITY).await {
+                Ok(namespace) => break namespace,
+                // Its servers hear of accounts and roles one after the other.
+                Err(problem) if problem.is("Unauthorized") || problem.is("Forbidden") => {
+                    if Instant::now() >= deadline {
+                        return Err(not_taken(problem));
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(problem) => return Err(problem.into()),
+            }
+        };
+        if uid(&namespace) != id {
+            return Err(Failure::new(
+                "behind the address of this cluster is now another one",
+                "is there a proxy that leads to several? Name the address of one cluster in the kubeconfig",
+            ));
+        }
+        Ok(("tried the token: it works".into(), credential::kubeconfig(name, ACCOUNT, &context)))
+    }
+
+    pub async fn claim(&self, claim: &Claim) -> Result<(String, ()), Failure> {
+        self.api.apply(&claim::path(), &claim.config_map()).await.map_err(administrator)?;
+        Ok(("claimed it for this control plane".into(), ()))
+    }
+}
+
+/// Whoever makes others join has to be allowed to.
+pub fn administrator(problem: Problem) -> Failure {
+    match &problem {
+        Problem::Refused(status) if status.reason() == "Forbidden" => Failure::new(
+            format!("the cluster says: {}", status.message()),
+            "joining needs an administrator of the cluster: one who may make namespaces, ClusterRoles and what these allow",
+        ),
+        Problem::Refused(status) if status.code() == 401 => Failure::new(
+            "the cluster does not know who is asking",
+            "the certificate or token in the file of --kubeconfig is not valid there, or no longer; get a new one",
+        ),
+        _ => problem.into(),
+    }
+}
+
+fn not_taken(problem: Problem) -> Failure {
+    let failure = Failure::from(problem);
+    Failure::new(
+        format!("the cluster does not take the token that it has made: {}", failure.what),
+        "do all API servers of the cluster have the same keys for ServiceAccounts, and RBAC?",
+    )
+}

@@ -1,0 +1,120 @@
+//! What somebody needs who runs the syncer: two kubeconfigs and a name.
+
+use std::path::Path;
+
+use atoll_authn::authority::write_private;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use serde_json::json;
+
+use super::super::credential;
+use super::super::fleet::Fleet;
+use super::super::steps::Steps;
+use crate::advice::{Failure, invocation};
+use crate::command::JoinOptions;
+use crate::process::{quoted, quoted_path};
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// Writes both kubeconfigs and gives the line that uses them.
+pub async fn prepare(
+    options: &JoinOptions,
+    fleet: &Fleet,
+    cluster: &str,
+    steps: &mut Steps,
+) -> Result<String, Failure> {
+    let name = options.name.as_str();
+    let control_plane = steps.step("making an account for the syncer", account(name, fleet)).await?;
+    let directory = std::path::absolute(&options.write_to).map_err(|error| error.to_string())?;
+    let from = directory.join(format!("{name}.control-plane.kubeconfig"));
+    let to = directory.join(format!("{name}.cluster.kubeconfig"));
+    steps
+        .step("writing kubeconfigs", async {
+            write(&from, &control_plane)?;
+            write(&to, cluster)?;
+            let said = format!("wrote {} and {}", quoted_path(&from), quoted_path(&to));
+            Ok((said, ()))
+        })
+        .await?;
+    Ok(line(name, &from, &to))
+}
+
+fn line(name: &str, from: &Path, to: &Path) -> String {
+    format!(
+        "{} syncer --from-kubeconfig {} --to-kubeconfig {} {}",
+        invocation(),
+        quoted_path(from),
+        quoted_path(to),
+        quoted(name)
+    )
+}
+
+/// They hold tokens: for their owner only.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    write_private(path, text).map_err(|error| {
+        Failure::new(error.to_string(), "name a directory that can be written with --write-to")
+    })
+}
+
+fn account_name(cluster: &str) -> String {
+    format!("syncer-{cluster}")
+}
+
+pub fn account_path(cluster: &str) -> String {
+    format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{}", account_name(cluster))
+}
+
+pub fn role_name(cluster: &str) -> String {
+    format!("atoll:syncer:{cluster}")
+}
+
+/// An account above that may sync this cluster and nothing else; a kubeconfig for it.
+async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure> {
+    let (account, role) = (account_name(name), role_name(name));
+    let api = &fleet.api;
+    let object = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": { "name": account, "namespace": SYSTEM_NAMESPACE },
+    });
+    let accounts = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts");
+    api.create_if_absent(&accounts, &object).await?;
+    let rules = json!([
+        {
+            "apiGroups": ["atoll.dev"], "resources": ["clusters"], "resourceNames": [name],
+            "verbs": ["get", "sync"],
+        },
+        { "nonResourceURLs": [format!("/services/sync/{name}")], "verbs": ["get", "post"] },
+    ]);
+    let group = "rbac.authorization.k8s.io";
+    let object = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": role },
+        "rules": rules,
+    });
+    api.apply(&format!("{ROLES}/clusterroles/{role}"), &object).await?;
+    let object = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": role },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": role },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE }],
+    });
+    api.apply(&format!("{ROLES}/clusterrolebindings/{role}"), &object).await?;
+    let token = credential::request(api, &account).await?;
+    let admin = fleet.session.config.context()?;
+    let context = credential::context(&admin, &admin.server, &token.token);
+    let said = format!(
+        "made ServiceAccount {SYSTEM_NAMESPACE}/{account}; it may sync {name} and nothing else, until {}",
+        token.expires
+    );
+    Ok((said, credential::kubeconfig("atoll", &account, &context)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_two_kubeconfigs_and_a_name() {
+        assert_eq!(
+            line("east", Path::new("/a b/x"), Path::new("/c/y")),
+            "atoll syncer --from-kubeconfig '/a b/x' --to-kubeconfig /c/y east"
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! What is placed on a cluster, as the view for its syncer says it; and ways to take it away.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use atoll_fleet::view::{Line, Record, Report, State, Target};
+use atoll_meta::object;
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, uid};
+use super::in_workspace;
+use crate::advice::Failure;
+use crate::client::Problem;
+use crate::place::resources::collection;
+use crate::workspace::session::{Session, encoded};
+
+/// How long the server may take to say all that there is.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest line that is read: an object, and what stands around it.
+const LONGEST_LINE: usize = 16 << 20;
+/// Records in one message.
+const BATCH: usize = 500;
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Placed {
+    /// What shall be there.
+    pub there: Vec<Target>,
+    /// What the cluster has still to let go of.
+    pub leaving: Vec<Target>,
+}
+
+impl Placed {
+    pub fn is_empty(&self) -> bool {
+        self.there.is_empty() && self.leaving.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.there.len() + self.leaving.len()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Target> {
+        self.there.iter().chain(&self.leaving)
+    }
+
+    /// How many of each kind.
+    pub fn counts(&self) -> String {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for target in self.all() {
+            let resource = &target.resource;
+            let name = match resource.group.as_str() {
+                "" => resource.resource.clone(),
+                group => format!("{}.{group}", resource.resource),
+            };
+            *counts.entry(name).or_default() += 1;
+        }
+        let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        counts.join(", ")
+    }
+
+    /// Whether that was the last line of the beginning.
+    fn take(&mut self, line: &[u8]) -> bool {
+        match Line::parse(line) {
+            Some(Line::Object { target, .. }) => self.there.push(target),
+            Some(Line::Remove { target }) => self.leaving.push(target),
+            Some(Line::Synced { .. }) => return true,
+            Some(Line::Forget { .. } | Line::Alive) | None => {}
+        }
+        false
+    }
+}
+
+fn view(cluster: &str) -> String {
+    format!("/services/sync/{}", encoded(cluster))
+}
+
+/// Everything that is placed there now.
+pub async fn read(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
+    match tokio::time::timeout(PATIENCE, read_all(fleet, cluster)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(Failure::new(
+            format!("the server does not say what is placed on {cluster}"),
+            "it may be busy; try again in a moment",
+        )),
+    }
+}
+
+async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
+    let client = fleet.api.client();
+    let path = fleet.api.at(&view(cluster));
+    let response = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
+    let status = response.status();
+    let mut body = response.into_body();
+    if !status.is_success() {
+        let bytes = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let answer = atoll_meta::json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
+        return Err(client.refusal(&path, status, &answer).into());
+    }
+    let (mut placed, mut rest) = (Placed::default(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| format!("the connection broke: {error}"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        rest.extend_from_slice(&data);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            if placed.take(&rest[..end]) {
+                return Ok(placed);
+            }
+            rest.drain(..=end);
+        }
+        if rest.len() > LONGEST_LINE {
+            return Err("the server says something that has no end".to_string().into());
+        }
+    }
+    Err(Failure::new("the server broke off before it had said what is placed there", "try again"))
+}
+
+/// Paths of workspaces by their ids.
+pub struct Paths(HashMap<String, String>);
+
+impl Paths {
+    /// Of the current workspace and all below it.
+    pub async fn read(session: &Session, id: Option<String>) -> Result<Paths, Failure> {
+        let mut known = HashMap::new();
+        if let Some(id) = id {
+            known.insert(id, session.current.clone());
+        }
+        let mut open = vec![session.current.clone()];
+        while let Some(parent) = open.pop() {
+            let list = session.below(&parent).await?;
+            for workspace in list["items"].as_array().into_iter().flatten() {
+                let path = format!("{parent}:{}", object::name(workspace));
+                if let Some(id) = workspace["status"]["id"].as_str() {
+                    known.insert(id.to_string(), path.clone());
+                }
+                open.push(path);
+            }
+        }
+        Ok(Paths(known))
+    }
+
+    fn of(&self, target: &Target) -> Option<String> {
+        let workspace = self.0.get(&target.workspace)?;
+        let resource = &target.resource;
+        let (namespace, name) = (encoded(&target.namespace), encoded(&target.name));
+        let collection = collection(&resource.group, &resource.version, &namespace, &resource.resource);
+        Some(in_workspace(workspace, &format!("{collection}/{name}/placement")))
+    }
+}
+
+/// What was found where something is placed by hand, or by a policy, or because something else needs it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    Away,
+    /// It goes when those go that need it.
+    Follows,
+    /// It is no longer what it was.
+    Gone,
+}
+
+/// Takes an object away from a cluster. What only follows others is left to whoever placed it, unless `all`.
+pub async fn take_away(
+    session: &Session,
+    paths: &Paths,
+    target: &Target,
+    cluster: &str,
+    all: bool,
+) -> Result<Taken, Failure> {
+    const ATTEMPTS: usize = 5;
+    let Some(path) = paths.of(target) else { return Ok(Taken::Gone) };
+    for _ in 0..ATTEMPTS {
+        let placement = match session.client.call(Method::GET, &path, None).await {
+            Ok(placement) => placement,
+            Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
+            Err(problem) => return Err(problem.into()),
+        };
+        if uid(&placement) != target.uid {
+            return Ok(Taken::Gone);
+        }
+        if placement["spec"]["by"] == "reference" && !all {
+            return Ok(Taken::Follows);
+        }
+        let Some(next) = without(&placement, cluster) else { return Ok(Taken::Away) };
+        match session.client.call(Method::PUT, &path, Some(&next)).await {
+            Ok(_) => return Ok(Taken::Away),
+            Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
+            // Somebody was faster.
+            Err(problem) if problem.is("Conflict") => {}
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Err(Failure::new(format!("others change where {} shall be all the time", target.name), "try again"))
+}
+
+/// A placement without a cluster, if that is in it.
+fn without(placement: &Value, cluster: &str) -> Option<Value> {
+    let shares = placement["spec"]["clusters"].as_array()?;
+    let rest: Vec<&Value> = shares.iter().filter(|share| share["name"] != cluster).collect();
+    if rest.len() == shares.len() {
+        return None;
+    }
+    let mut next = placement.clone();
+    next["spec"]["clusters"] = json!(rest);
+    Some(next)
+}
+
+/// Says for a cluster that it has let go, which it cannot say itself.
+pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
+    for batch in targets.chunks(BATCH) {
+        let records = batch.iter().map(|target| Record {
+            target: target.clone(),
+            state: State::Gone,
+            ..Record::default()
+        });
+        let report = Report { records: records.collect(), heartbeat: None };
+        let body = serde_json::to_value(&report).map_err(|error| error.to_string())?;
+        fleet.api.create(&view(cluster), &body).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_fleet::view::Resource;
+
+    fn target(group: &str, resource: &str, name: &str) -> Target {
+        let resource = Resource {
+            group: group.into(),
+            version: "v1".into(),
+            resource: resource.into(),
+            ..Resource::default()
+        };
+        Target { resource, workspace: "w".into(), namespace: "n".into(), name: name.into(), uid: "u".into() }
+    }
+
+    #[test]
+    fn a_view_is_counted_until_everything_was_said() {
+        let mut placed = Placed::default();
+        for line in [
+            Line::Object { target: target("apps", "deployments", "a"), generation: 1, object: json!({}) },
+            Line::Object { target: target("apps", "deployments", "b"), generation: 1, object: json!({}) },
+            Line::Alive,
+            Line::Remove { target: target("", "configmaps", "c") },
+        ] {
+            assert!(!placed.take(line.bytes().trim_ascii_end()));
+        }
+        assert!(!placed.take(b"nonsense"));
+        let end = Line::Synced { control_plane: "p".into(), uid: "u".into(), workspaces: Vec::new() };
+        assert!(placed.take(end.bytes().trim_ascii_end()));
+        assert_eq!((placed.len(), placed.counts().as_str()), (3, "1 configmaps, 2 deployments.apps"));
+    }
+
+    #[test]
+    fn placements_are_at_the_objects() {
+        let paths = Paths(HashMap::from([("w".to_string(), "root:a".to_string())]));
+        assert_eq!(
+            paths.of(&target("apps", "deployments", "web")).as_deref(),
+            Some("/clusters/root:a/apis/apps/v1/namespaces/n/deployments/web/placement")
+        );
+        let elsewhere = Target { workspace: "v".into(), ..target("", "configmaps", "a") };
+        assert_eq!(paths.of(&elsewhere), None);
+    }
+
+    #[test]
+    fn a_cluster_is_taken_out_and_others_stay() {
+        let placement = json!({
+            "metadata": { "resourceVersion": "7" },
+            "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west", "replicas": 2 }], "by": "hand" },
+        });
+        let next = without(&placement, "east").expect("it was there");
+        assert_eq!(next["spec"], json!({ "clusters": [{ "name": "west", "replicas": 2 }], "by": "hand" }));
+        assert_eq!(next["metadata"]["resourceVersion"], "7");
+        assert_eq!(without(&placement, "north"), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
+
+mod below;
+mod release;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use self::below::Leftover;
+use super::ask;
+use super::credential::{self, CLUSTER};
+use super::fleet::{self, Fleet};
+use super::join;
+use super::placed::{self, Paths, Placed, Taken};
+use crate::advice::{Failure, invocation};
+use crate::command::ClusterName;
+
+/// What becomes of what was placed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    TakeAway,
+    Keep,
+    Lost,
+}
+
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long nothing may change before one is told what may be wrong.
+const STILL: Duration = Duration::from_secs(30);
+/// How often what follows others is looked at before it is taken away as well.
+const ROUNDS_FOR_FOLLOWERS: usize = 10;
+
+pub async fn run(cluster: &ClusterName, how: How, yes: bool) -> Result<(), Failure> {
+    let fleet = Fleet::open(&cluster.connection)?;
+    let name = cluster.name.as_str();
+    let secret = fleet.api.find(&credential::secret_path(name)).await?;
+    let secret = secret.filter(|secret| secret["metadata"]["labels"][CLUSTER] == name);
+    let found = match fleet.find(name).await? {
+        Some(found) => found,
+        // An earlier attempt did not come to its end.
+        None if secret.is_some() => {
+            println!("Cluster {name} is no longer registered; what is left of it is taken away.");
+            return finish(&fleet, name, &Value::Null, secret.as_ref(), how).await;
+        }
+        None => fleet.get(name).await?,
+    };
+    let placed = placed::read(&fleet, name).await?;
+    ask::confirm(&announcement(name, &placed, how), &format!("Remove {name}?"), yes)?;
+    // Nothing new shall come while it is emptied.
+    fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
+    let paths = Paths::read(&fleet.session, fleet.workspace_id().await?).await?;
+    match how {
+        How::TakeAway => empty(&fleet, name, &paths).await?,
+        How::Lost => forget(&fleet, name, &paths).await?,
+        How::Keep => {
+            let below = below::open(&found, secret.as_ref()).await?;
+            let control_plane = release::stop(&fleet, name, &below).await?;
+            forget(&fleet, name, &paths).await?;
+            let count = release::strip(&below, &control_plane).await?;
+            println!("Let go of objects in the cluster: {count}.");
+        }
+    }
+    fleet.api.delete(&fleet::path(name)).await?;
+    finish(&fleet, name, &found, secret.as_ref(), how).await
+}
+
+/// What will happen.
+fn announcement(name: &str, placed: &Placed, how: How) -> String {
+    let what = match placed.is_empty() {
+        true => format!("Nothing is placed on {name}."),
+        false => format!("Placed on {name}: {}.", placed.counts()),
+    };
+    let then = match (how, placed.is_empty()) {
+        (How::TakeAway, true) => "The cluster leaves the fleet, and what Atoll made there is deleted.",
+        (How::TakeAway, false) => {
+            "All of that is deleted there, then the cluster leaves the fleet. What is placed on other clusters stays there."
+        }
+        (How::Keep, _) => {
+            "All of that goes on running there and is no longer Atoll's; the cluster leaves the fleet."
+        }
+        (How::Lost, _) => {
+            "The cluster is taken for lost: nothing is deleted there, nobody waits for it, and whatever still runs there is no \
+             longer known."
+        }
+    };
+    format!("{what}\n{then}")
+}
+
+/// Takes everything away and waits until the cluster has let go.
+async fn empty(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> {
+    let (mut last, mut rounds, mut since, mut told) = (usize::MAX, 0, Instant::now(), false);
+    loop {
+        let placed = placed::read(fleet, name).await?;
+        if placed.is_empty() {
+            return Ok(());
+        }
+        let only_followers = take(fleet, name, paths, &placed, rounds >= ROUNDS_FOR_FOLLOWERS).await?;
+        rounds = if only_followers { rounds + 1 } else { 0 };
+        if placed.len() != last {
+            eprintln!("waiting until {name} has let go of {}", placed.counts());
+            (last, since, told) = (placed.len(), Instant::now(), false);
+        } else if since.elapsed() > STILL && !told {
+            told = true;
+            eprintln!("{}", standstill(name, &fleet.get(name).await?));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether nothing is left to be taken away but what follows others.
+async fn take(fleet: &Fleet, name: &str, paths: &Paths, placed: &Placed, all: bool) -> Result<bool, Failure> {
+    let mut only_followers = !placed.there.is_empty();
+    for target in &placed.there {
+        let taken = placed::take_away(&fleet.session, paths, target, name, all).await?;
+        only_followers &= taken == Taken::Follows;
+    }
+    Ok(only_followers)
+}
+
+/// Why nothing may be happening.
+fn standstill(name: &str, cluster: &Value) -> String {
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let mut wrong = conditions.filter(|condition| {
+        matches!(condition["type"].as_str(), Some("Ready" | "Reachable")) && condition["status"] != "True"
+    });
+    let why = match wrong.next() {
+        Some(condition) => {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
+            format!("{name} is not {}: {} {}", text("type").to_lowercase(), text("reason"), text("message"))
+        }
+        None => format!("{name} does not let go; does a finalizer there hold something up?"),
+    };
+    format!(
+        "{}\nIf it is gone for good, stop this and say so: {} cluster remove {name} --lost",
+        why.trim_end(),
+        invocation()
+    )
+}
+
+/// Takes everything away and says for the cluster that it has let go.
+async fn forget(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> {
+    const ROUNDS: usize = 100;
+    for _ in 0..ROUNDS {
+        let placed = placed::read(fleet, name).await?;
+        if placed.is_empty() {
+            return Ok(());
+        }
+        take(fleet, name, paths, &placed, true).await?;
+        let leaving = placed::read(fleet, name).await?.leaving;
+        placed::let_go(fleet, name, &leaving).await?;
+    }
+    Err(Failure::new(
+        format!("something is placed on {name} again and again"),
+        "does a label or a policy place it there? Change that first",
+    ))
+}
+
+/// What is left when nothing is placed there and the Cluster is gone.
+async fn finish(
+    fleet: &Fleet,
+    name: &str,
+    cluster: &Value,
+    secret: Option<&Value>,
+    how: How,
+) -> Result<(), Failure> {
+    if how != How::Lost {
+        match below::clean(cluster, secret).await {
+            Ok(Leftover::Nothing) => {}
+            Ok(Leftover::Some(text)) => eprintln!("{text}"),
+            Err(failure) => {
+                eprintln!("Could not clean up in the cluster: {failure}.\n{}", below::by_hand());
+            }
+        }
+    }
+    let api = &fleet.api;
+    let role = join::by_hand::role_name(name);
+    for path in [
+        format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}"),
+        format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"),
+        join::by_hand::account_path(name),
+    ] {
+        api.delete(&path).await?;
+    }
+    if secret.is_some() {
+        api.delete(&credential::secret_path(name)).await?;
+    }
+    println!("Cluster {name} has left the fleet.");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_fleet::view::{Resource, Target};
+
+    #[test]
+    fn one_is_told_what_will_happen() {
+        let resource =
+            Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
+        let target = Target { resource, ..Target::default() };
+        let placed = Placed { there: vec![target.clone(), target], leaving: Vec::new() };
+        for (placed, how, what, then) in [
+            (&placed, How::TakeAway, "Placed on east: 2 deployments.apps.", "All of that is deleted there"),
+            (&placed, How::Keep, "Placed on east: 2 deployments.apps.", "goes on running there"),
+            (&placed, How::Lost, "Placed on east: 2 deployments.apps.", "taken for lost"),
+            (&Placed::default(), How::TakeAway, "Nothing is placed on east.", "leaves the fleet"),
+        ] {
+            let text = announcement("east", placed, how);
+            assert!(text.starts_with(what) && text.contains(then), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_is_told_why_nothing_happens() {
+        let cluster = json!({ "status": { "conditions": [
+            { "type": "Schedulable", "status": "False", "reason": "Cordoned" },
+            { "type": "Ready", "status": "False", "reason": "Unreachable", "message": "no answer" },
+        ] } });
+        let text = standstill("east", &cluster);
+        assert!(text.starts_with("east is not ready: Unreachable no answer\n"), "{text}");
+        assert!(text.ends_with("atoll cluster remove east --lost"), "{text}");
+        assert!(standstill("east", &json!({})).contains("finalizer"));
+    }
+}

@@ -1,0 +1,97 @@
+//! The cluster that leaves, as its syncer sees it: what `join` made there goes.
+
+use atoll_client::kubeconfig::Kubeconfig;
+use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, LEASE, SYSTEM_NAMESPACE};
+use atoll_meta::object;
+use serde_json::Value;
+
+use super::super::api::Api;
+use super::super::claim::{self, Claim};
+use super::super::credential;
+use super::super::fleet::uid;
+use super::super::rights::ACCOUNT;
+use crate::advice::{Failure, enumerate};
+
+/// What could not be taken away.
+pub enum Leftover {
+    Nothing,
+    Some(String),
+}
+
+/// What an administrator of the cluster can do.
+pub fn by_hand() -> String {
+    format!(
+        "An administrator of the cluster can do it: kubectl delete namespace {SYSTEM_NAMESPACE} && kubectl delete \
+         clusterrole,clusterrolebinding {ACCOUNT}"
+    )
+}
+
+/// The cluster with the credential that is kept, if it is still the one that has joined.
+pub async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
+    let kubeconfig = secret.and_then(credential::opened);
+    let kubeconfig = kubeconfig.ok_or("there is no credential for the cluster".to_string())?;
+    let config = Kubeconfig::parse(&kubeconfig).map_err(|problem| format!("the credential: {problem}"))?;
+    let context =
+        config.context(config.current(), None).map_err(|problem| format!("the credential: {problem}"))?;
+    let api = Api::below(&context, "kubectl get nodes".into())?;
+    let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
+    match cluster["status"]["id"].as_str() {
+        Some(pinned) if pinned != id => Err(Failure::new(
+            format!("behind its address is now another cluster: {id}, not {pinned}"),
+            "if the one that has joined is gone for good, add --lost",
+        )),
+        _ => Ok(api),
+    }
+}
+
+/// Deletes what was made there when it joined. What belongs to somebody else stays.
+pub async fn clean(cluster: &Value, secret: Option<&Value>) -> Result<Leftover, Failure> {
+    let api = open(cluster, secret).await?;
+    let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
+    let claim = Claim::of(&config_map);
+    let is_ours =
+        claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
+    if !is_ours {
+        return Ok(Leftover::Some(
+            "The cluster belongs to another control plane by now; nothing was touched there.".into(),
+        ));
+    }
+    let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
+    let namespace = api.get(&path).await?;
+    let mark = namespace["metadata"]["labels"][CONTROL_PLANE].as_str();
+    let kept = match mark {
+        Some(id) => namespaces(&api, id).await,
+        None => None,
+    };
+    if mark.is_some() {
+        // Its ClusterRole and the binding belong to it, and go with it.
+        api.delete(&path).await?;
+        return Ok(kept.map_or(Leftover::Nothing, Leftover::Some));
+    }
+    for path in [
+        format!("{path}/configmaps/{CLAIM}"),
+        format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{LEASE}"),
+        format!("{path}/serviceaccounts/{ACCOUNT}"),
+    ] {
+        api.delete(&path).await?;
+    }
+    Ok(Leftover::Some(format!(
+        "Namespace {SYSTEM_NAMESPACE} of the cluster was there before; it stays, with ClusterRole, ClusterRoleBinding, Role and \
+         RoleBinding {ACCOUNT}. {}",
+        by_hand()
+    )))
+}
+
+/// Namespaces that were made for objects: others may have put something into them.
+async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
+    let list =
+        api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
+    let items = list["items"].as_array().into_iter().flatten();
+    let names: Vec<&str> = items.map(object::name).filter(|name| *name != SYSTEM_NAMESPACE).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Namespaces stay in the cluster, for others may use them: {}. Delete them if nobody does.",
+            enumerate(&names)
+        )
+    })
+}

@@ -1,0 +1,174 @@
+//! Letting go of what runs in a cluster, so that it stays there and nothing says that it was ever Atoll's.
+//!
+//! Whoever syncs must have stopped before: it would take away what is no longer placed there, and put marks back. It stops
+//! when it finds that the cluster is no longer claimed by its control plane, and says so in a condition of the Cluster.
+
+use std::time::Duration;
+
+use atoll_fleet::marks::{CONTROL_PLANE, MANAGER, PREFIX, SYSTEM_NAMESPACE};
+use atoll_meta::object;
+use http::Method;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::super::api::Api;
+use super::super::claim::{self, Claim, RELEASED};
+use super::super::fleet::Fleet;
+use crate::advice::Failure;
+use crate::place::discover;
+use crate::place::resources::Resource;
+
+/// Reason of a condition by which a syncer says that it has stopped.
+const STOPPED: &str = "ClaimedByAnother";
+/// How long a syncer may take to notice.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// A syncer that says nothing for so long is not running; when it starts it looks at the claim first.
+const SILENCE: Duration = Duration::from_secs(90);
+const PAUSE: Duration = Duration::from_millis(500);
+
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// Objects in one answer.
+const PAGE: usize = 500;
+
+/// Gives the claim up and waits until whoever syncs has stopped. The id of the control plane whose marks are there.
+pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
+    let found = below.get(&claim::path()).await?;
+    let claim = Claim::of(&found);
+    let control_plane = match claim.control_plane.as_str() {
+        // An earlier attempt has given it up.
+        RELEASED => found["metadata"]["labels"][CONTROL_PLANE].as_str().unwrap_or_default().to_string(),
+        id => id.to_string(),
+    };
+    if control_plane.is_empty() {
+        return Err(Failure::new(
+            format!("{name} does not say which control plane it belongs to"),
+            "join it again first: what is Atoll's there is known by that",
+        ));
+    }
+    below.merge(&claim::path(), &json!({ "data": { "controlPlane": RELEASED } })).await?;
+    eprintln!("waiting until whoever syncs {name} has stopped");
+    let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), Value::Null);
+    loop {
+        let cluster = fleet.get(name).await?;
+        let beat = &cluster["status"]["syncer"]["lastHeartbeatTime"];
+        if has_stopped(&cluster) || beat.is_null() || since.elapsed() > SILENCE {
+            return Ok(control_plane);
+        }
+        if *beat != heartbeat {
+            (heartbeat, since) = (beat.clone(), Instant::now());
+        }
+        if begin.elapsed() > PATIENCE {
+            // As it was before.
+            below.merge(&claim::path(), &json!({ "data": { "controlPlane": control_plane } })).await?;
+            return Err(Failure::new(
+                format!("whoever syncs {name} has not stopped; nothing was changed"),
+                "stop the syncer if you run it by hand, then try again",
+            ));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn has_stopped(cluster: &Value) -> bool {
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["reason"] == STOPPED)
+}
+
+/// Takes the marks off everything that has them. How many objects there were.
+pub async fn strip(below: &Api, control_plane: &str) -> Result<usize, Failure> {
+    let mut count = 0;
+    let resources = discover(below).await?;
+    for resource in preferred(&resources) {
+        count += strip_all(below, resource, control_plane).await?;
+    }
+    Ok(count)
+}
+
+/// One version of each resource whose objects can be found and changed.
+fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
+    let is_first = |position: usize, resource: &Resource| {
+        !resources[..position].iter().any(|it| (&it.group, &it.name) == (&resource.group, &resource.name))
+    };
+    resources.iter().enumerate().filter_map(move |(position, resource)| {
+        let has = |verb: &str| resource.verbs.iter().any(|it| it == verb);
+        (has("list") && has("patch") && is_first(position, resource)).then_some(resource)
+    })
+}
+
+async fn strip_all(below: &Api, resource: &Resource, control_plane: &str) -> Result<usize, Failure> {
+    let mut count = 0;
+    let selector = format!("labelSelector={CONTROL_PLANE}%3D{control_plane}&limit={PAGE}");
+    let mut next = String::new();
+    loop {
+        let path = format!("{}?{selector}{next}", resource.collection(""));
+        let list = match below.call_as(Method::GET, &path, METADATA, None).await {
+            Ok(list) => list,
+            // What a syncer may not see it has not made.
+            Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(count),
+            Err(problem) => return Err(problem.into()),
+        };
+        for item in list["items"].as_array().into_iter().flatten() {
+            let (namespace, name) = (object::namespace(item), object::name(item));
+            // That goes as a whole.
+            if namespace == SYSTEM_NAMESPACE || (resource.name == "namespaces" && name == SYSTEM_NAMESPACE) {
+                continue;
+            }
+            let path = format!("{}/{name}", resource.collection(namespace));
+            match below.merge(&path, &stripping(item)).await {
+                Ok(_) => count += 1,
+                Err(problem) if problem.is("NotFound") => {}
+                Err(problem) => return Err(problem.into()),
+            }
+        }
+        match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+            Some(token) => next = format!("&continue={}", crate::workspace::session::encoded(token)),
+            None => return Ok(count),
+        }
+    }
+}
+
+/// A merge patch that takes off whatever of an object's metadata is ours.
+fn stripping(object: &Value) -> Value {
+    let ours = |field: &str| -> Map<String, Value> {
+        let names = object["metadata"][field].as_object().into_iter().flatten().map(|(name, _)| name);
+        names.filter(|name| name.starts_with(PREFIX)).map(|name| (name.clone(), Value::Null)).collect()
+    };
+    let mut patch = json!({ "metadata": { "labels": ours("labels"), "annotations": ours("annotations") } });
+    if let Some(managers) = object["metadata"]["managedFields"].as_array() {
+        let others: Vec<&Value> = managers.iter().filter(|entry| entry["manager"] != MANAGER).collect();
+        // An empty list would be taken for one that was left out.
+        patch["metadata"]["managedFields"] = if others.is_empty() { json!([{}]) } else { json!(others) };
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_ours_is_taken_off() {
+        let object = json!({ "metadata": {
+            "labels": { "atoll.dev/control-plane": "id", "app": "web" },
+            "annotations": { "atoll.dev/uid": "u", "note": "mine" },
+            "managedFields": [{ "manager": "atoll" }, { "manager": "kubectl" }],
+        } });
+        assert_eq!(
+            stripping(&object),
+            json!({ "metadata": {
+                "labels": { "atoll.dev/control-plane": null }, "annotations": { "atoll.dev/uid": null },
+                "managedFields": [{ "manager": "kubectl" }],
+            } })
+        );
+        let alone = json!({ "metadata": { "managedFields": [{ "manager": "atoll" }] } });
+        assert_eq!(stripping(&alone)["metadata"]["managedFields"], json!([{}]));
+    }
+
+    #[test]
+    fn a_syncer_says_that_it_has_stopped() {
+        let cluster =
+            |reason: &str| json!({ "status": { "conditions": [{ "type": "Ready", "reason": reason }] } });
+        assert!(has_stopped(&cluster("ClaimedByAnother")));
+        assert!(!has_stopped(&cluster("Synced")));
+    }
+}

@@ -1,0 +1,210 @@
+//! `atoll cluster …` and `atoll place`.
+
+use std::path::PathBuf;
+
+use atoll_meta::names;
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Connection;
+use crate::output::Shown;
+use crate::place::shares::{self, Shares};
+
+#[derive(Subcommand)]
+pub enum ClusterCommand {
+    /// Join a cluster to the current workspace, or renew its credential
+    #[command(after_help = JOINING)]
+    Join(Box<JoinOptions>),
+    /// List the clusters of the current workspace
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        shown: Shown,
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Show all that is known of a cluster
+    Describe {
+        #[command(flatten)]
+        cluster: ClusterName,
+    },
+    /// Place nothing new on a cluster; what is there stays
+    Cordon {
+        #[command(flatten)]
+        cluster: ClusterName,
+    },
+    /// Place things on a cluster again
+    Uncordon {
+        #[command(flatten)]
+        cluster: ClusterName,
+    },
+    /// Say that nothing runs on a cluster any more, so that what must run only once can move
+    Fence {
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// Say that it may run things again
+        #[arg(long)]
+        lift: bool,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Take a cluster out of the fleet
+    #[command(after_help = REMOVING)]
+    Remove {
+        #[command(flatten)]
+        cluster: ClusterName,
+        /// Leave running what was placed there, without a trace of Atoll
+        #[arg(long, conflicts_with = "lost")]
+        keep_workloads: bool,
+        /// The cluster is gone for good: do not wait for it
+        #[arg(long)]
+        lost: bool,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+const JOINING: &str = "\
+--kubeconfig is of the cluster, and of an administrator there; it is used for this command only and not kept. The control
+plane is the one of $KUBECONFIG or ~/.kube/config, or of --control-plane-kubeconfig.
+
+Running it again with the same name renews the credential; after a failure it goes on where it stopped.";
+
+const REMOVING: &str = "\
+What was placed there is deleted there, and the command waits until it is gone. What is shared out to other clusters stays
+on those.";
+
+/// One that has joined.
+#[derive(Args)]
+pub struct ClusterName {
+    /// Name of the cluster
+    pub name: String,
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+#[derive(Args)]
+pub struct JoinOptions {
+    /// What the cluster shall be called
+    #[arg(value_parser = cluster_name)]
+    pub name: String,
+
+    /// Kubeconfig of the cluster that joins
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+
+    /// Context in it to use instead of the current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// Who syncs: the control plane (push), or whoever runs `atoll syncer` by hand (none); push if it is new
+    #[arg(long)]
+    pub mode: Option<Mode>,
+
+    /// Only look at what runs there: ask for read rights, and show them before they are given
+    #[arg(long)]
+    pub observe: bool,
+
+    /// API groups of custom resources that may be placed there, besides what Kubernetes has itself
+    #[arg(long, value_delimiter = ',', value_name = "GROUPS", value_parser = custom_group, conflicts_with = "observe")]
+    pub groups: Vec<String>,
+
+    /// With --mode none: directory to write the kubeconfigs for `atoll syncer` to
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub write_to: PathBuf,
+
+    /// Kubeconfig of the control plane to use instead of $KUBECONFIG or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub control_plane_kubeconfig: Option<PathBuf>,
+
+    /// Context in it to use instead of the current one
+    #[arg(long, value_name = "NAME")]
+    pub control_plane_context: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    Push,
+    None,
+}
+
+impl Mode {
+    /// As objects say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Push => "push",
+            Mode::None => "none",
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct PlaceOptions {
+    /// What to place, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web
+    #[arg(required = true, value_name = "RESOURCE/NAME")]
+    pub objects: Vec<String>,
+
+    /// Clusters: a,b for the whole of it on each, a=3,b=2 for so many replicas each, none to take it away everywhere
+    #[arg(long, value_name = "CLUSTERS", value_parser = shares::parse)]
+    pub on: Shares,
+
+    /// Namespace of the object, if it is not the context's
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// Names of clusters stand in labels and names of Secrets; one of them means nowhere.
+fn cluster_name(text: &str) -> Result<String, String> {
+    match names::dns1123_label(text).into_iter().next() {
+        Some(problem) => Err(problem),
+        None if text == shares::NOWHERE => Err(format!("`--on {text}` means nowhere; choose another name")),
+        None if text.len() > LONGEST => Err(format!("it must have at most {LONGEST} characters")),
+        None => Ok(text.to_string()),
+    }
+}
+
+/// What is made for a cluster has its name and a word before it.
+const LONGEST: usize = 50;
+
+/// Who may write roles may do everything.
+fn custom_group(text: &str) -> Result<String, String> {
+    const POWERFUL: [&str; 5] = [
+        "rbac.authorization.k8s.io",
+        "admissionregistration.k8s.io",
+        "apiregistration.k8s.io",
+        "certificates.k8s.io",
+        "authentication.k8s.io",
+    ];
+    if POWERFUL.contains(&text) {
+        return Err("whoever writes these can do everything there, so syncers do not".into());
+    }
+    match names::dns1123_subdomain(text).into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(text.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_groups_that_would_do_harm_are_refused() {
+        for (name, is_fine) in
+            [("east", true), ("a-1", true), ("none", false), ("East", false), ("a.b", false), ("", false)]
+        {
+            assert_eq!(cluster_name(name).is_ok(), is_fine, "{name}");
+        }
+        assert!(cluster_name(&"a".repeat(50)).is_ok());
+        assert!(cluster_name(&"a".repeat(51)).is_err());
+        for (group, is_fine) in
+            [("example.com", true), ("*", false), ("", false), ("rbac.authorization.k8s.io", false)]
+        {
+            assert_eq!(custom_group(group).is_ok(), is_fine, "{group}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `atoll place`: says by hand on which clusters an object shall be.
+
+pub mod resources;
+pub mod shares;
+
+use atoll_fleet::placement::Share;
+use http::Method;
+use serde_json::{Value, json};
+
+use self::resources::Resource;
+use crate::advice::{Failure, invocation};
+use crate::client::Problem;
+use crate::cluster::{Api, cluster_names, in_workspace, instead};
+use crate::command::PlaceOptions;
+use crate::output;
+use crate::process;
+use crate::workspace::session::{Session, encoded};
+
+const DEFAULT_NAMESPACE: &str = "default";
+
+pub fn run(options: PlaceOptions) -> Result<(), String> {
+    process::ask(async { place(&options).await.map_err(String::from) })
+}
+
+async fn place(options: &PlaceOptions) -> Result<(), Failure> {
+    let session = Session::open(&options.connection)?;
+    let context = session.config.context()?;
+    let api = Api::above(&context, &in_workspace(&session.current, ""))?;
+    let resources = discover(&api).await?;
+    let namespace =
+        options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
+    // All of them are understood before any is placed.
+    let mut wanted = Vec::new();
+    for object in &options.objects {
+        wanted.push(understood(&resources, object)?);
+    }
+    known(&session, &options.on.0).await?;
+    for (resource, name) in wanted {
+        let namespace = if resource.namespaced { namespace } else { "" };
+        let path = format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name));
+        let patch = json!({ "spec": { "clusters": options.on.0, "by": "hand" } });
+        let answer = match api.merge(&format!("{path}/placement"), &patch).await {
+            Ok(answer) => answer,
+            Err(problem) => return Err(not_placed(&api, resource, &path, problem).await),
+        };
+        output::print(&said(resource, namespace, name, &answer));
+    }
+    Ok(())
+}
+
+/// All that a server has.
+pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
+    let mut found = Vec::new();
+    for path in resources::DOCUMENTS {
+        let document = api.call_as(Method::GET, path, resources::ACCEPT, None).await?;
+        if document["kind"] != "APIGroupDiscoveryList" {
+            return Err(Failure::new(
+                format!("{} does not list what it has in one document", api.client().origin),
+                "it has to be Kubernetes v1.26 or newer for this",
+            ));
+        }
+        found.extend(resources::read(&document));
+    }
+    Ok(found)
+}
+
+fn understood<'a, 'o>(
+    resources: &'a [Resource],
+    object: &'o str,
+) -> Result<(&'a Resource, &'o str), Failure> {
+    let parts = object.split_once('/').filter(|(_, name)| !name.is_empty() && !name.contains('/'));
+    let Some((word, name)) = parts else {
+        return Err(Failure::new(
+            format!("{object:?} does not name an object"),
+            format!("say what it is and its name, as in: {} place deployment/web --on east", invocation()),
+        ));
+    };
+    let found = resources::resolve(resources, word);
+    let found = found.ok_or_else(|| {
+        let what = format!("the server has no resource type {word:?}");
+        match resources::suggestion(resources, word) {
+            Some(near) => Failure::new(what, format!("did you mean {near}/{name}?")),
+            None => Failure::new(what, "see what there is with: kubectl api-resources"),
+        }
+    })?;
+    Ok((found, name))
+}
+
+/// Clusters serve the workspace that they are registered in and those below it.
+async fn known(session: &Session, shares: &[Share]) -> Result<(), Failure> {
+    let mut names = Vec::new();
+    let mut workspace = Some(session.current.as_str());
+    while let Some(path) = workspace {
+        match cluster_names(session, path).await {
+            Ok(more) => names.extend(more),
+            // Whoever may not look there cannot be told what is wrong either; the server decides.
+            Err(problem) if problem.is("Forbidden") => return Ok(()),
+            Err(problem) => return Err(session.not_found(path, problem).await),
+        }
+        workspace = path.rsplit_once(':').map(|(parent, _)| parent);
+    }
+    match shares.iter().find(|share| !names.contains(&share.name)) {
+        None => Ok(()),
+        Some(share) => Err(Failure::new(
+            format!("there is no cluster {} for {}", share.name, session.current),
+            instead(&share.name, &names, &session.current),
+        )),
+    }
+}
+
+/// The object may be missing, or be of a kind that stays here.
+async fn not_placed(api: &Api, resource: &Resource, path: &str, problem: Problem) -> Failure {
+    if !problem.is("NotFound") && !problem.is("MethodNotAllowed") {
+        return problem.into();
+    }
+    match api.get(path).await {
+        Err(missing) => missing.into(),
+        Ok(_) => Failure::new(
+            format!("{} cannot be placed on clusters", resource.qualified()),
+            "place what makes them, or what they belong to",
+        ),
+    }
+}
+
+fn said(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> String {
+    let shares: Vec<Share> =
+        serde_json::from_value(placement["spec"]["clusters"].clone()).unwrap_or_default();
+    let leaving: Vec<Share> = placement["status"]["leaving"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| Some(Share { name: name.as_str()?.to_string(), replicas: None }))
+        .collect();
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    let mut text =
+        format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::shown(&shares));
+    if !leaving.is_empty() {
+        text.push_str(&format!("; it is taken away from {}", shares::shown(&leaving)));
+    }
+    text + ".\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_said_in_a_sentence() {
+        let deployments = Resource { kind: "Deployment".into(), ..Resource::default() };
+        let placement = json!({
+            "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west" }], "by": "hand" },
+            "status": { "leaving": ["north"] },
+        });
+        assert_eq!(
+            said(&deployments, "default", "web", &placement),
+            "Deployment default/web is placed on east (3) and west; it is taken away from north.\n"
+        );
+        assert_eq!(said(&deployments, "", "web", &json!({})), "Deployment web is placed on no cluster.\n");
+    }
+
+    #[test]
+    fn objects_are_named_by_what_they_are_and_their_name() {
+        for object in ["web", "deployment/", "a/b/c", "/web"] {
+            assert!(understood(&[], object).is_err(), "{object}");
+        }
+        let failure = understood(&[], "thing/web").expect_err("there are no things");
+        assert_eq!(failure.what, "the server has no resource type \"thing\"");
+    }
+}

@@ -1,0 +1,87 @@
+//! Clusters as they are named on the line, with what each gets.
+
+use atoll_fleet::placement::Share;
+use atoll_meta::names;
+
+/// No cluster at all.
+pub const NOWHERE: &str = "none";
+
+/// Most clusters that are named at once.
+const MOST: usize = 1000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shares(pub Vec<Share>);
+
+/// `a,b`, `a=3,b=2`, or `none`.
+pub fn parse(text: &str) -> Result<Shares, String> {
+    if text == NOWHERE {
+        return Ok(Shares(Vec::new()));
+    }
+    let mut shares: Vec<Share> = Vec::new();
+    for word in text.split(',') {
+        let (name, replicas) = match word.split_once('=') {
+            Some((name, count)) => (name, Some(replicas(name, count)?)),
+            None => (word, None),
+        };
+        if name.is_empty() {
+            return Err("it must be names of clusters with commas between them, or none".into());
+        }
+        if let Some(problem) = names::dns1123_subdomain(name).into_iter().next() {
+            return Err(format!("{name:?} is no name of a cluster: {problem}"));
+        }
+        if shares.iter().any(|share| share.name == name) {
+            return Err(format!("{name} is named twice"));
+        }
+        if shares.len() == MOST {
+            return Err(format!("no more than {MOST} clusters can be named"));
+        }
+        shares.push(Share { name: name.to_string(), replicas });
+    }
+    Ok(Shares(shares))
+}
+
+fn replicas(name: &str, count: &str) -> Result<i64, String> {
+    match count.parse::<i32>() {
+        Ok(count) if count >= 0 => Ok(i64::from(count)),
+        _ => Err(format!("{name} shall have {count:?} replicas; it must be a number that is not negative")),
+    }
+}
+
+/// In a sentence.
+pub fn shown(shares: &[Share]) -> String {
+    let words = shares.iter().map(|share| match share.replicas {
+        Some(count) => format!("{} ({count})", share.name),
+        None => share.name.clone(),
+    });
+    let words: Vec<String> = words.collect();
+    match words.as_slice() {
+        [] => "no cluster".to_string(),
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_read_and_shown() {
+        for (text, expected) in [
+            ("a", "a"),
+            ("a,b", "a and b"),
+            ("a=3,b=2", "a (3) and b (2)"),
+            ("a=3,b,c=0", "a (3), b and c (0)"),
+            ("none", "no cluster"),
+        ] {
+            assert_eq!(parse(text).map(|shares| shown(&shares.0)), Ok(expected.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for text in ["", ",", "a,", "a,a", "a=", "a=x", "a=-1", "a=1.5", "=3", "A", "a=9999999999", "a b"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Where objects shall be, and what whoever syncs a cluster sees of that and says about it.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/support.rs"]
+mod support;
+mod view;
+
+use atoll_testkit::wait::eventually;
+use http::Method;
+use serde_json::{Value, json};
+use support::access::{Access, Body};
+use support::process::Atoll;
+
+const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const ANNOTATION: &str = "atoll.dev/placement";
+
+fn cluster(name: &str) -> Value {
+    json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name } })
+}
+
+fn deployment(name: &str) -> Value {
+    let labels = json!({ "app": name });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": name },
+        "spec": {
+            "replicas": 3,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "main", "image": "example/app:1" }] },
+            },
+        },
+    })
+}
+
+fn on(clusters: Value) -> Value {
+    json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Placement", "spec": { "clusters": clusters } })
+}
+
+/// A server with clusters of these names.
+async fn with_clusters(names: &[&str]) -> (Atoll, Access) {
+    let atoll = Atoll::start_bare();
+    let admin = atoll.admin();
+    for name in names {
+        admin.post(CLUSTERS, cluster(name)).await.expect(201);
+    }
+    (atoll, admin)
+}
+
+fn path(name: &str) -> String {
+    format!("{DEPLOYMENTS}/{name}")
+}
+
+fn placement_path(name: &str) -> String {
+    format!("{DEPLOYMENTS}/{name}/placement")
+}
+
+fn placement(object: &Value) -> &str {
+    object["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn only_the_subresource_says_where_an_object_shall_be() {
+    let (_atoll, admin) = with_clusters(&["east", "west"]).await;
+    let mut forged = deployment("web");
+    forged["metadata"]["annotations"] =
+        json!({ ANNOTATION: "{\"clusters\":[{\"name\":\"east\"}]}", "other": "x" });
+    let created = admin.post(DEPLOYMENTS, forged).await.expect(201);
+    assert_eq!(created["metadata"]["annotations"], json!({ "other": "x" }));
+
+    let wanted = on(json!([{ "name": "east", "replicas": 2 }, { "name": "west", "replicas": 1 }]));
+    let placed = admin.put(&placement_path("web"), wanted).await.expect(200);
+    assert_eq!(placed["kind"], "Placement");
+    assert_eq!(placed["spec"]["by"], "hand");
+    let expected = r#"{"clusters":[{"name":"east","replicas":2},{"name":"west","replicas":1}],"by":"hand"}"#;
+    let object = admin.get(&path("web")).await.expect(200);
+    assert_eq!(placement(&object), expected);
+    assert_eq!(object["metadata"]["generation"], created["metadata"]["generation"]);
+    assert!(!object["metadata"]["managedFields"].to_string().contains(ANNOTATION), "nobody manages it");
+
+    // Whatever others write, it stays.
+    let mut replaced = deployment("web");
+    replaced["spec"]["replicas"] = 5.into();
+    let object = admin.put(&path("web"), replaced).await.expect(200);
+    assert_eq!((placement(&object), &object["spec"]["replicas"]), (expected, &json!(5)));
+    let patch = json!({ "metadata": { "annotations": { ANNOTATION: null } } });
+    assert_eq!(placement(&admin.merge(&path("web"), patch).await.expect(200)), expected);
+    let patch = json!({ "metadata": { "annotations": { ANNOTATION: "{}" } }, "status": { "replicas": 1 } });
+    assert_eq!(
+        placement(&admin.merge(&format!("{}/status", path("web")), patch).await.expect(200)),
+        expected
+    );
+    let mut config = deployment("web");
+    config["metadata"]["annotations"] = json!({ ANNOTATION: "" });
+    let body = Body::Raw("application/apply-patch+yaml", config.to_string().into());
+    let applying = format!("{}?fieldManager=me&force=true", path("web"));
+    let applied = admin.request(Method::PATCH, &applying, body).await.expect(200);
+    assert_eq!(placement(&applied), expected);
+
+    // Patches of the placement itself change it.
+    let patch = json!({ "spec": { "clusters": [{ "name": "west" }] } });
+    let patched = admin.merge(&placement_path("web"), patch).await.expect(200);
+    assert_eq!(patched["spec"]["clusters"], json!([{ "name": "west" }]));
+    assert_eq!(patched["status"]["leaving"], json!(["east"]));
+    let read = admin.get(&placement_path("web")).await.expect(200);
+    assert_eq!(read, patched);
+}
+
+#[tokio::test]
+async fn placements_are_checked() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    for (clusters, expected) in [
+        (json!([{ "name": "nowhere" }]), "spec.clusters[0].name: Not found: \"nowhere\""),
+        (json!([{ "name": "east" }, { "name": "east" }]), "spec.clusters[1].name: Duplicate value: \"east\""),
+        (json!([{}]), "spec.clusters[0].name: Required value"),
+        (
+            json!([{ "name": "east", "replicas": -1 }]),
+            "spec.clusters[0].replicas: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        (json!("east"), "spec.clusters: Invalid value: \"east\": must be a list"),
+    ] {
+        let refused = admin.put(&placement_path("web"), on(clusters)).await.expect_status(422, "Invalid");
+        assert_eq!(refused, format!("Placement.atoll.dev \"web\" is invalid: {expected}"));
+    }
+    let mut stale = on(json!([{ "name": "east" }]));
+    stale["metadata"] = json!({ "resourceVersion": "1" });
+    admin.put(&placement_path("web"), stale).await.expect_status(409, "Conflict");
+    admin
+        .get("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/a/placement")
+        .await
+        .expect_status_code(404);
+    admin.post(&placement_path("web"), on(json!([]))).await.expect_status_code(405);
+    admin.get(&placement_path("missing")).await.expect_status(404, "NotFound");
+}
+
+#[tokio::test]
+async fn whoever_may_edit_objects_may_not_place_them() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": "editor" },
+        "rules": [{ "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["*"] }],
+    });
+    admin.post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", role).await.expect(201);
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": { "name": "ann" },
+        "subjects": [{ "kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann" }],
+        "roleRef": { "kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": "editor" },
+    });
+    admin
+        .post("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding)
+        .await
+        .expect(201);
+    let ann = admin.acting_as("ann", &[]);
+    ann.merge(&path("web"), json!({ "spec": { "replicas": 1 } })).await.expect(200);
+    let wanted = on(json!([{ "name": "east" }]));
+    ann.put(&placement_path("web"), wanted).await.expect_status(403, "Forbidden");
+    ann.get("/services/sync/east").await.expect_status(403, "Forbidden");
+}
+
+#[tokio::test]
+async fn clusters_tell_their_story() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    let east = admin.get(&format!("{CLUSTERS}/east")).await.expect(200);
+    assert_eq!(east["spec"], json!({ "mode": "push", "access": "manage" }));
+    let mut inline = cluster("west");
+    inline["spec"] = json!({ "kubeconfig": "a secret" });
+    let refused = admin.post(CLUSTERS, inline).await.expect_status(422, "Invalid");
+    assert!(refused.contains("spec.credentials.secret"), "{refused}");
+    let heartbeat = json!({ "heartbeat": {
+        "id": "a", "kubernetesVersion": "v1.36.4", "nodes": { "total": 3, "ready": 2 }, "region": "lab",
+        "requested": { "cpu": "1", "memory": "2Gi" }, "allocatable": { "cpu": "4", "memory": "8Gi" },
+        "syncer": { "lastHeartbeatTime": "2026-11-15T08:00:00Z" },
+    }});
+    admin.post("/services/sync/east", heartbeat).await.expect(200);
+    let mut http = admin.http1().await.unwrap();
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let table = http.get_accepting(CLUSTERS, table).await.unwrap().expect(200);
+    let cells: Vec<Value> = table["rows"][0]["cells"].as_array().unwrap()[..8].to_vec();
+    assert_eq!(
+        Value::from(cells),
+        json!(["east", "push", "Unknown", "v1.36.4", "2/3", "1/4", "2Gi/8Gi", "lab"])
+    );
+    // Another cluster behind the same name does not take its place.
+    let another = json!({ "heartbeat": { "id": "b", "reason": "AnotherCluster", "message": "another one" } });
+    admin.post("/services/sync/east", another).await.expect(200);
+    let status = admin.get(&format!("{CLUSTERS}/east")).await.expect(200)["status"].clone();
+    assert_eq!((&status["id"], &status["problem"]["reason"]), (&json!("a"), &json!("AnotherCluster")));
+    let forged = json!({ "status": { "id": "b" } });
+    admin.merge(&format!("{CLUSTERS}/east/status"), forged).await.expect_status(422, "Invalid");
+}
+
+/// Waits until an object is gone.
+async fn gone(admin: &Access, path: &str) {
+    eventually("it is gone", || async { admin.get(path).await.status == 404 }).await;
+}

@@ -1,0 +1,145 @@
+//! The view of a cluster, and reports about it.
+
+use serde_json::{Value, json};
+
+use crate::support::process::Atoll;
+use crate::support::watching::Watch;
+use crate::{CLUSTERS, DEPLOYMENTS, cluster, deployment, gone, on, path, placement_path, with_clusters};
+
+const VIEW: &str = "/services/sync/east";
+
+/// What a report says of the object of a line.
+fn record(line: &Value, state: &str) -> Value {
+    let mut record = line.clone();
+    let fields = record.as_object_mut().unwrap();
+    fields.remove("type");
+    fields.remove("object");
+    fields.insert("state".into(), state.into());
+    record
+}
+
+fn report(record: Value) -> Value {
+    json!({ "records": [record] })
+}
+
+#[tokio::test]
+async fn a_view_has_what_is_placed_there_and_every_change() {
+    let (_atoll, admin) = with_clusters(&["east", "west"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    admin.post(DEPLOYMENTS, deployment("elsewhere")).await.expect(201);
+    let two = on(json!([{ "name": "east", "replicas": 2 }]));
+    admin.put(&placement_path("web"), two).await.expect(200);
+    admin.put(&placement_path("elsewhere"), on(json!([{ "name": "west" }]))).await.expect(200);
+
+    let mut view = Watch::open(&admin, VIEW).await;
+    let line = view.line().await;
+    assert_eq!((&line["type"], &line["name"]), (&json!("Object"), &json!("web")));
+    assert_eq!(line["resource"]["kind"], "Deployment");
+    assert_eq!(line["object"]["spec"]["replicas"], 2, "its share");
+    assert_eq!(line["object"]["status"], Value::Null);
+    let synced = view.line().await;
+    assert_eq!(synced["type"], "Synced");
+    assert_eq!(synced["workspaces"], json!(["root"]));
+    let id = admin.get("/api/v1/namespaces/kube-system").await.expect(200)["metadata"]["uid"].clone();
+    assert_eq!(synced["controlPlane"], id);
+
+    let image = json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example/app:2" }]);
+    let body = crate::Body::Raw("application/json-patch+json", image.to_string().into());
+    admin.request(http::Method::PATCH, &path("web"), body).await.expect(200);
+    let line = view.line().await;
+    assert_eq!(line["object"]["spec"]["template"]["spec"]["containers"][0]["image"], "example/app:2");
+    assert_eq!(line["generation"], 2);
+
+    // To another cluster: this one is told to let go, and the object waits for it.
+    admin.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
+    let line = view.line().await;
+    assert_eq!((&line["type"], &line["name"]), (&json!("Remove"), &json!("web")));
+    admin.post(VIEW, report(record(&line, "Gone"))).await.expect(200);
+    assert_eq!(view.line().await["type"], "Forget");
+    let left = admin.get(&placement_path("web")).await.expect(200);
+    assert_eq!((&left["spec"]["clusters"], &left["status"]), (&json!([{ "name": "west" }]), &Value::Null));
+}
+
+#[tokio::test]
+async fn an_object_is_not_gone_until_every_cluster_let_go() {
+    let (mut atoll, admin) = with_clusters(&["east", "west"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    admin.put(&placement_path("web"), on(json!([{ "name": "east" }, { "name": "west" }]))).await.expect(200);
+    admin.delete(&path("web")).await.expect(200);
+    let object = admin.get(&path("web")).await.expect(200);
+    assert!(object["metadata"]["deletionTimestamp"].is_string(), "{object}");
+
+    // Not even a restart forgets who has to let go.
+    atoll.kill();
+    atoll.restart();
+    let admin = atoll.admin();
+    let mut view = Watch::open(&admin, VIEW).await;
+    let line = view.line().await;
+    assert_eq!((&line["type"], &line["name"]), (&json!("Remove"), &json!("web")));
+    // A report about another object of that name does nothing.
+    let mut other = record(&line, "Gone");
+    other["uid"] = "another".into();
+    admin.post(VIEW, report(other)).await.expect(200);
+    assert_eq!(
+        admin.get(&placement_path("web")).await.expect(200)["spec"]["clusters"].as_array().unwrap().len(),
+        2
+    );
+
+    let gone_there = record(&line, "Gone");
+    admin.post(VIEW, report(gone_there.clone())).await.expect(200);
+    assert_eq!(
+        admin.get(&placement_path("web")).await.expect(200)["spec"]["clusters"],
+        json!([{ "name": "west" }])
+    );
+    admin.post("/services/sync/west", report(gone_there)).await.expect(200);
+    gone(&admin, &path("web")).await;
+}
+
+#[tokio::test]
+async fn how_objects_fare_is_kept_by_cluster() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    admin.put(&placement_path("web"), on(json!([{ "name": "east" }]))).await.expect(200);
+    let mut view = Watch::open(&admin, VIEW).await;
+    let line = view.line().await;
+    let mut applied = record(&line, "Applied");
+    for ready in [1, 3] {
+        applied["status"] = json!({ "readyReplicas": ready });
+        applied["observed"] = true.into();
+        admin.post(VIEW, report(applied.clone())).await.expect(200);
+        let kept = admin.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
+        let kept = kept["items"].as_array().unwrap().clone();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(kept[0]["status"]["status"]["readyReplicas"], ready);
+        assert_eq!(kept[0]["spec"]["cluster"], "east");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_serves_its_workspace_and_those_below() {
+    let atoll = Atoll::start_bare();
+    let admin = atoll.admin();
+    let workspace = |name: &str| json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name } });
+    for name in ["org", "other"] {
+        admin.post("/apis/atoll.dev/v1alpha1/workspaces", workspace(name)).await.expect(201);
+    }
+    let (org, other) = (admin.workspace("root:org"), admin.workspace("root:other"));
+    org.post("/apis/atoll.dev/v1alpha1/workspaces", workspace("team")).await.expect(201);
+    let team = admin.workspace("root:org:team");
+    org.post(CLUSTERS, cluster("east")).await.expect(201);
+    for access in [&org, &team, &other] {
+        access.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    }
+    let east = || on(json!([{ "name": "east" }]));
+    org.put(&placement_path("web"), east()).await.expect(200);
+    team.put(&placement_path("web"), east()).await.expect(200);
+    other.put(&placement_path("web"), east()).await.expect_status(422, "Invalid");
+    // Another of the same name is another one.
+    other.post(CLUSTERS, cluster("east")).await.expect(201);
+    other.put(&placement_path("web"), east()).await.expect(200);
+    let mut view = Watch::open(&org, VIEW).await;
+    let mut lines = [view.line().await, view.line().await];
+    lines.sort_by_key(|line| line["workspace"].to_string());
+    assert_ne!(lines[0]["workspace"], lines[1]["workspace"]);
+    assert_eq!(view.line().await["workspaces"].as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,226 @@
+//! What placed objects refer to goes where they go: their ConfigMaps, Secrets, accounts and claims get a placement of their
+//! own, and lose it when nobody there refers to them any longer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use atoll_fleet::Placement;
+use atoll_fleet::references::{RESOURCES, references};
+use atoll_informer::{Cache, Key, Look, Next, Queue, Resource, Sight, follow, resources};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+
+const AT_ONCE: usize = 16;
+/// Who decided where a follower is.
+const BY: &str = "reference";
+
+/// Where objects that refer to others are kept, and what their items are, which lists do not say.
+type Referrers = (fn() -> Resource, fn(&Value) -> Vec<String>);
+
+const REFERRERS: [Referrers; 8] = [
+    (|| resources::CRON_JOBS.clone(), |object| words("CronJob", object)),
+    (|| resources::DAEMON_SETS.clone(), |object| words("DaemonSet", object)),
+    (|| resources::DEPLOYMENTS.clone(), |object| words("Deployment", object)),
+    (|| resources::JOBS.clone(), |object| words("Job", object)),
+    (|| resources::REPLICA_SETS.clone(), |object| words("ReplicaSet", object)),
+    (|| resources::SERVICE_ACCOUNTS.clone(), |object| words("ServiceAccount", object)),
+    (|| resources::STATEFUL_SETS.clone(), |object| words("StatefulSet", object)),
+    (ingresses, |object| words("Ingress", object)),
+];
+
+fn ingresses() -> Resource {
+    Resource {
+        group: "networking.k8s.io".into(),
+        version: "v1".into(),
+        plural: "ingresses".into(),
+        kind: "Ingress".into(),
+        namespaced: true,
+    }
+}
+
+/// What an object that is placed refers to: `configmaps/namespace/name`.
+fn words(kind: &str, object: &Value) -> Vec<String> {
+    if object::annotation(object, atoll_fleet::marks::PLACEMENT).is_none() {
+        return Vec::new();
+    }
+    let found = match object::kind(object) {
+        "" => {
+            let mut typed = object.clone();
+            object::set_type(&mut typed, "", kind);
+            references(&typed)
+        }
+        _ => references(object),
+    };
+    let namespace = object::namespace(object);
+    found.into_iter().map(|reference| word(reference.resource, namespace, &reference.name)).collect()
+}
+
+fn word(resource: &str, namespace: &str, name: &str) -> String {
+    format!("{resource}/{namespace}/{name}")
+}
+
+pub async fn run(context: Context) {
+    let queue = Queue::new();
+    let referrers: Vec<(Arc<Cache>, usize)> = REFERRERS
+        .iter()
+        .map(|(resource, words)| {
+            let cache = context.informers.of(&resource());
+            let index = cache.index(*words);
+            let (queue, words) = (queue.clone(), *words);
+            cache.listen(move |change| {
+                for object in [&change.old, &change.new].into_iter().flatten() {
+                    for word in words(object) {
+                        queue.add(key(&change.key.workspace, &word));
+                    }
+                }
+            });
+            (cache, index)
+        })
+        .collect();
+    for (cache, _) in &referrers {
+        cache.synced().await;
+    }
+    let controller = Arc::new(Controller { context: context.clone(), referrers });
+    let mut arrivals = tokio::task::JoinSet::new();
+    for resource in RESOURCES {
+        arrivals.spawn(arrivals_of(context.clone(), resource, controller.clone(), queue.clone()));
+    }
+    queue
+        .work("what placed objects refer to", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+/// The key under which a word waits: what it names is in the namespace that it names.
+fn key(workspace: &str, word: &str) -> Key {
+    Key::new(workspace, "", word)
+}
+
+/// What comes after whoever refers to it follows at once. Only metadata is looked at, and nothing is kept.
+async fn arrivals_of(context: Context, resource: &'static str, controller: Arc<Controller>, queue: Queue) {
+    let Some(resource) = core(resource) else { return };
+    follow(context.world(), Look::everywhere(resource).metadata(), |sight| {
+        if let Sight::There(object) = sight {
+            let at = Key::of(&object);
+            let word = word(&resource.plural, &at.namespace, &at.name);
+            let is_placed = object::annotation(&object, atoll_fleet::marks::PLACEMENT).is_some();
+            if is_placed || !controller.referrers_of(&at.workspace, &word).is_empty() {
+                queue.add(key(&at.workspace, &word));
+            }
+        }
+    })
+    .await;
+}
+
+fn core(plural: &str) -> Option<&'static Resource> {
+    let known = [
+        &resources::CONFIG_MAPS,
+        &resources::PERSISTENT_VOLUME_CLAIMS,
+        &resources::SECRETS,
+        &resources::SERVICE_ACCOUNTS,
+    ];
+    known.into_iter().find(|resource| resource.plural == plural)
+}
+
+struct Controller {
+    context: Context,
+    referrers: Vec<(Arc<Cache>, usize)>,
+}
+
+impl Controller {
+    fn referrers_of(&self, workspace: &str, word: &str) -> Vec<Arc<Value>> {
+        let found = self.referrers.iter().flat_map(|(cache, index)| cache.found(*index, word));
+        found.filter(|object| *Key::of(object).workspace == *workspace).collect()
+    }
+
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let mut parts = key.name.splitn(3, '/');
+        let (Some(plural), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+            return Ok(Next::Done);
+        };
+        let Some(resource) = core(plural) else { return Ok(Next::Done) };
+        let target = Key::new(&key.workspace, namespace, name);
+        let found = match self.context.world().get_metadata(resource, &target).await {
+            Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
+            found => found?,
+        };
+        let Some(clusters) = wanted(&found, &self.referrers_of(&key.workspace, &key.name)) else {
+            return Ok(Next::Done);
+        };
+        let clusters: Vec<Value> = clusters.into_iter().map(|name| json!({ "name": name })).collect();
+        let patch = json!({
+            "metadata": { "uid": object::uid(&found), "resourceVersion": object::resource_version(&found) },
+            "spec": { "clusters": clusters, "by": BY },
+        });
+        match self.context.world().patch(resource, &target, "placement", &patch).await {
+            // It has changed meanwhile, or a cluster is not there any more; its referrers change soon, too.
+            Err(status) if matches!(status.code(), 404 | 409 | 422) => Ok(Next::Again),
+            placed => placed.map(|_| Next::Done),
+        }
+    }
+}
+
+/// Where a follower shall be from now on, if that is anything new. A placement by somebody else stays.
+fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<BTreeSet<String>> {
+    let current = Placement::of(follower);
+    if !current.clusters.is_empty() && current.by != BY {
+        return None;
+    }
+    let clusters: BTreeSet<String> = referrers
+        .iter()
+        .filter(|referrer| !object::is_being_deleted(referrer))
+        .flat_map(|referrer| Placement::of(referrer).clusters)
+        .map(|share| share.name)
+        .collect();
+    let before: BTreeSet<String> = current.clusters.into_iter().map(|share| share.name).collect();
+    (clusters != before && !object::is_being_deleted(follower)).then_some(clusters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(placement: &str) -> Value {
+        json!({ "metadata": { "annotations": { "atoll.dev/placement": placement } } })
+    }
+
+    #[test]
+    fn followers_are_where_their_referrers_are() {
+        let on = |names: &[&str], by: &str| {
+            let clusters: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+            placed(&json!({ "clusters": clusters, "by": by }).to_string())
+        };
+        let names = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect());
+        for (follower, referrers, expected) in [
+            (json!({}), vec![], None),
+            (json!({}), vec![on(&["a"], "hand"), on(&["b", "a"], "hand")], names(&["a", "b"])),
+            (on(&["a"], "reference"), vec![on(&["a"], "hand")], None),
+            (on(&["a"], "reference"), vec![], names(&[])),
+            (on(&["a"], "hand"), vec![on(&["b"], "hand")], None),
+            (placed(r#"{"leaving":["a"]}"#), vec![on(&["b"], "hand")], names(&["b"])),
+        ] {
+            let referrers: Vec<Arc<Value>> = referrers.into_iter().map(Arc::new).collect();
+            assert_eq!(wanted(&follower, &referrers), expected, "{follower} {referrers:?}");
+        }
+    }
+
+    #[test]
+    fn only_placed_objects_take_others_along() {
+        let mut deployment = json!({
+            "metadata": { "namespace": "n", "name": "web" },
+            "spec": { "template": { "spec": { "volumes": [{ "configMap": { "name": "c" } }] } } },
+        });
+        assert_eq!(words("Deployment", &deployment), Vec::<String>::new());
+        deployment["metadata"]["annotations"] = json!({ "atoll.dev/placement": "{}" });
+        assert_eq!(words("Deployment", &deployment), ["configmaps/n/c"]);
+        let ingress = json!({
+            "metadata": { "namespace": "n", "annotations": { "atoll.dev/placement": "{}" } },
+            "spec": { "tls": [{ "secretName": "s" }] },
+        });
+        assert_eq!(words("Ingress", &ingress), ["secrets/n/s"]);
+    }
+}

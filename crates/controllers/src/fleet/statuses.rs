@@ -1,0 +1,115 @@
+//! One status above from the records of all clusters that have an object.
+
+use std::sync::Arc;
+
+use atoll_fleet::sum::sum;
+use atoll_fleet::view::Record;
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Resource};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use super::own;
+use crate::context::Context;
+
+const AT_ONCE: usize = 16;
+
+/// The uid of the object that a record is about.
+fn by_uid(record: &Value) -> Vec<String> {
+    record["spec"]["uid"].as_str().map(str::to_string).into_iter().collect()
+}
+
+pub async fn run(context: Context) {
+    let records = context.informers.of(&own("objectstatuses", "ObjectStatus", true));
+    let index = records.index(by_uid);
+    let queue = Queue::new();
+    let waking = queue.clone();
+    records.listen(move |change| {
+        // However many clusters have an object, its status is written once.
+        for uid in by_uid(change.object()) {
+            waking.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
+        }
+    });
+    records.synced().await;
+    let controller = Arc::new(Controller { context, records, index });
+    queue
+        .work("statuses of placed objects", AT_ONCE, move |key| {
+            let controller = controller.clone();
+            async move { controller.sync(&key).await }
+        })
+        .await;
+}
+
+struct Controller {
+    context: Context,
+    records: Arc<Cache>,
+    index: usize,
+}
+
+impl Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let records = self.records.found(self.index, &key.name);
+        let Some((resource, at)) = records.first().and_then(|record| target(record, key)) else {
+            return Ok(Next::Done);
+        };
+        let world = self.context.world();
+        let found = match world.get(&resource, &at).await {
+            Ok(found) if object::uid(&found) == &*key.name => found,
+            Err(status) if status.reason() != "NotFound" => return Err(status),
+            // What they are about is gone, or another one of that name is there.
+            _ => return self.forget(&records).await,
+        };
+        let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
+        let wanted = sum((&resource.group, &resource.plural), object::generation(&found), &told);
+        let Some(wanted) = wanted.filter(|wanted| found["status"] != *wanted) else { return Ok(Next::Done) };
+        let mut changed = found;
+        changed["status"] = wanted;
+        match world.update_status(&resource, &changed).await {
+            Err(status) if status.reason() == "Conflict" => Ok(Next::Again),
+            // Kinds without a status have none below, either.
+            Err(status) if matches!(status.reason(), "NotFound" | "MethodNotAllowed") => Ok(Next::Done),
+            written => written.map(|_| Next::Done),
+        }
+    }
+
+    async fn forget(&self, records: &[Arc<Value>]) -> Result<Next, Status> {
+        for record in records {
+            let (key, uid) = (Key::of(record), object::uid(record));
+            let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
+            match self.context.world().delete(&self.records.resource, &key, options).await {
+                Err(status) if !matches!(status.reason(), "NotFound" | "Conflict") => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(Next::Done)
+    }
+}
+
+/// What a record is about.
+fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
+    let spec = &record["spec"];
+    let text = |value: &Value| value.as_str().map(str::to_string);
+    let namespace = spec["namespace"].as_str().unwrap_or_default();
+    let resource = Resource {
+        group: text(&spec["resource"]["group"])?.into(),
+        version: text(&spec["resource"]["version"])?.into(),
+        plural: text(&spec["resource"]["resource"])?.into(),
+        kind: text(&spec["resource"]["kind"]).unwrap_or_default().into(),
+        namespaced: !namespace.is_empty(),
+    };
+    Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))
+}
+
+/// What a record says, and of which cluster.
+fn told(record: &Value) -> Option<(String, Record)> {
+    let cluster = record["spec"]["cluster"].as_str()?.to_string();
+    let status = &record["status"];
+    let said = Record {
+        generation: status["generation"].as_i64().unwrap_or(0),
+        state: serde_json::from_value(status["state"].clone()).ok()?,
+        message: status["message"].as_str().unwrap_or_default().to_string(),
+        observed: status["observed"].as_bool().unwrap_or(false),
+        status: status["status"].clone(),
+        ..Record::default()
+    };
+    Some((cluster, said))
+}

@@ -1,0 +1,190 @@
+//! What is different about objects in one cluster: `spec.overrides` of a Cluster.
+//!
+//! ```text
+//!   object ─ match? ─ registry ─ storageClass ─ env ─ labels, annotations ─ patch ─► object as the cluster gets it
+//!            └──────────────────── one row after the other ────────────────────┘
+//! ```
+
+mod image;
+mod pods;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use atoll_merge::json_patch;
+use atoll_meta::object;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+pub use validate::validate;
+
+/// All that is different in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Overrides {
+    rows: Vec<Override>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Override {
+    #[serde(rename = "match")]
+    matches: Match,
+    registry: Option<Registry>,
+    /// Names of storage classes by those that people wrote.
+    storage_class: BTreeMap<String, String>,
+    env: Vec<Variable>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    patch: Vec<Value>,
+}
+
+/// Which objects are meant; of what is left empty, any.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Match {
+    /// `Deployment`, or `Deployment.apps`.
+    kinds: Vec<String>,
+    namespaces: Vec<String>,
+    labels: BTreeMap<String, String>,
+}
+
+/// Where images come from instead.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+struct Registry {
+    /// A registry, or part of one; all if there is none.
+    #[serde(default)]
+    from: Option<String>,
+    to: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+struct Variable {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+impl Overrides {
+    /// Those of a Cluster.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read, which [`validate`] would have said.
+    pub fn of(cluster: &Value) -> Result<Overrides, String> {
+        Overrides::read(&cluster["spec"]["overrides"])
+    }
+
+    /// As they stand in `spec.overrides`.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub fn read(overrides: &Value) -> Result<Overrides, String> {
+        if overrides.is_null() {
+            return Ok(Overrides::default());
+        }
+        Overrides::deserialize(overrides).map_err(|error| format!("spec.overrides: {error}"))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Makes an object what it is in the cluster.
+    ///
+    /// # Errors
+    ///
+    /// If a patch does not apply, or would make another object of it. The object is then as it was.
+    pub fn apply(&self, object: &mut Value) -> Result<(), String> {
+        let mut changed: Option<Value> = None;
+        for (index, row) in self.rows.iter().enumerate() {
+            let current = changed.as_ref().unwrap_or(object);
+            if !row.matches.is_met(current) {
+                continue;
+            }
+            let current = changed.get_or_insert_with(|| object.clone());
+            row.apply(current).map_err(|error| format!("spec.overrides[{index}].patch: {error}"))?;
+        }
+        if let Some(changed) = changed {
+            *object = changed;
+        }
+        Ok(())
+    }
+}
+
+impl Override {
+    fn apply(&self, object: &mut Value) -> Result<(), String> {
+        if let Some(registry) = &self.registry {
+            pods::for_each_image(object, &mut |name| {
+                if let Some(other) = image::moved(name, registry.from.as_deref(), &registry.to) {
+                    *name = other;
+                }
+            });
+        }
+        if !self.storage_class.is_empty() {
+            pods::for_each_claim(object, &mut |claim| reclassed(claim, &self.storage_class));
+        }
+        if !self.env.is_empty() {
+            let variables = self.env.iter().map(|one| (one.name.as_str(), one.value.as_str()));
+            pods::set_variables(object, variables);
+        }
+        for (key, value) in &self.labels {
+            object::set_label(object, key, value);
+        }
+        for (key, value) in &self.annotations {
+            object::set_annotation(object, key, value);
+        }
+        if self.patch.is_empty() {
+            return Ok(());
+        }
+        let before = identity(object);
+        json_patch(object, &Value::Array(self.patch.clone())).map_err(|error| error.to_string())?;
+        if identity(object) != before {
+            return Err("it would make another object of it".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What makes an object that object.
+fn identity(object: &Value) -> [String; 4] {
+    let name = object::name(object);
+    [object::api_version(object), object::kind(object), object::namespace(object), name].map(str::to_owned)
+}
+
+impl Match {
+    fn is_met(&self, object: &Value) -> bool {
+        let any = |wanted: &[String], is: &dyn Fn(&str) -> bool| {
+            wanted.is_empty() || wanted.iter().any(|one| is(one))
+        };
+        any(&self.kinds, &|kind| is_kind(object, kind))
+            && any(&self.namespaces, &|namespace| object::namespace(object) == namespace)
+            && self.labels.iter().all(|(key, value)| object::label(object, key) == Some(value))
+    }
+}
+
+fn is_kind(object: &Value, wanted: &str) -> bool {
+    let (kind, group) = wanted.split_once('.').map_or((wanted, None), |(kind, group)| (kind, Some(group)));
+    let actual = object::split_api_version(object::api_version(object)).map_or("", |(group, _)| group);
+    object::kind(object) == kind && group.is_none_or(|group| group == actual)
+}
+
+/// Gives a claim another class, where it asks for one by name.
+fn reclassed(claim: &mut Value, classes: &BTreeMap<String, String>) {
+    const BEFORE_THE_FIELD: &str = "volume.beta.kubernetes.io/storage-class";
+    if let Some(class) = claim["spec"]["storageClassName"].as_str().and_then(|class| classes.get(class)) {
+        claim["spec"]["storageClassName"] = class.as_str().into();
+    }
+    let annotations = claim.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    let named =
+        annotations.and_then(|annotations: &mut Map<String, Value>| annotations.get_mut(BEFORE_THE_FIELD));
+    if let Some(named) = named
+        && let Some(class) = named.as_str().and_then(|class| classes.get(class))
+    {
+        *named = class.as_str().into();
+    }
+}
+
+#[cfg(test)]
+mod tests;

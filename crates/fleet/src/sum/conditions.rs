@@ -1,0 +1,208 @@
+//! Conditions of several clusters as one list.
+
+use serde_json::{Map, Value, json};
+
+use super::{Extreme, OBSERVED_GENERATION, Part};
+
+/// How many clusters a message names.
+const NAMED: usize = 5;
+
+/// Types that hold as soon as they hold somewhere: they say that something is wrong, or that something is possible.
+const ANYWHERE: &[&str] = &[
+    "Degraded",
+    "DisruptionAllowed",
+    "Error",
+    "Failed",
+    "FailureTarget",
+    "ReplicaFailure",
+    "Reconciling",
+    "Stalled",
+    "Suspended",
+];
+
+/// A condition in one cluster; `None` where there is no such.
+type Told<'a> = (&'a Part<'a>, Option<&'a Value>);
+
+/// Writes the conditions of all clusters into the status.
+pub(super) fn merge(status: &mut Map<String, Value>, parts: &[Part<'_>], resource: (&str, &str)) {
+    let mut types: Vec<&str> = Vec::new();
+    for kind in parts.iter().flat_map(conditions).filter_map(|condition| condition["type"].as_str()) {
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
+    if types.is_empty() {
+        return;
+    }
+    let merged = types.iter().filter_map(|kind| one(kind, parts, resource));
+    let mut merged: Vec<Value> = merged.collect();
+    if resource == ("batch", "jobs") {
+        finish(&mut merged, status);
+    }
+    status.insert("conditions".to_owned(), merged.into());
+}
+
+/// Says of which generation above the conditions of the only cluster are.
+pub(super) fn stamp(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
+    let Some(part) = parts.first() else { return };
+    for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(observed) = observed(part, condition) {
+            condition[OBSERVED_GENERATION] = observed.into();
+        }
+    }
+}
+
+fn conditions<'a>(part: &Part<'a>) -> impl Iterator<Item = &'a Value> + use<'a> {
+    part.field("conditions").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The generation above that a condition is about, if it says that of one.
+fn observed(part: &Part<'_>, condition: &Value) -> Option<i64> {
+    let told = condition.get(OBSERVED_GENERATION)?.as_i64()?;
+    // It may be older than the rest of the status.
+    let is_behind = part.field(OBSERVED_GENERATION).and_then(Value::as_i64).is_some_and(|whole| told < whole);
+    Some(if is_behind { (part.observed - 1).max(0) } else { part.observed })
+}
+
+/// The condition of a type.
+fn one(kind: &str, parts: &[Part<'_>], resource: (&str, &str)) -> Option<Value> {
+    let told: Vec<Told<'_>> =
+        parts.iter().map(|part| (part, conditions(part).find(|one| one["type"] == kind))).collect();
+    // Conditions of claims tell what is under way; there is none when nothing is.
+    let is_anywhere = ANYWHERE.contains(&kind) || resource == ("", "persistentvolumeclaims");
+    if is_anywhere {
+        let deciding = ["True", "Unknown", "False"].iter().find_map(|wanted| having(&told, wanted))?;
+        return Some(written(&deciding, &told, Extreme::Earliest));
+    }
+    if let Some(deciding) = having(&told, "False").or_else(|| having(&told, "Unknown")) {
+        return Some(written(&deciding, &told, Extreme::Earliest));
+    }
+    let missing: Vec<&Part<'_>> =
+        told.iter().filter(|(_, condition)| condition.is_none()).map(|(part, _)| *part).collect();
+    let everywhere = having(&told, "True")?;
+    match (resource, kind) {
+        // Who has not said how far it is has not begun, and the others say more.
+        (("apps", "deployments"), "Progressing") => {
+            let is_under_way =
+                |(_, one): &Told<'_>| one.is_some_and(|one| one["reason"] != "NewReplicaSetAvailable");
+            let under_way: Vec<Told<'_>> = everywhere.iter().copied().filter(is_under_way).collect();
+            let deciding = if under_way.is_empty() { everywhere } else { under_way };
+            Some(written(&deciding, &told, Extreme::Latest))
+        }
+        _ if missing.is_empty() => Some(written(&everywhere, &told, Extreme::Latest)),
+        // Jobs have such a condition only when it holds.
+        (("batch", "jobs"), _) => None,
+        (("apps", "deployments"), _) => {
+            Some(unreported(&everywhere, &missing, "False", "MinimumReplicasUnavailable"))
+        }
+        _ => Some(unreported(&everywhere, &missing, "Unknown", "NotReported")),
+    }
+}
+
+fn having<'a>(told: &[Told<'a>], wanted: &str) -> Option<Vec<Told<'a>>> {
+    let found: Vec<Told<'a>> =
+        told.iter().copied().filter(|(_, one)| one.is_some_and(|one| one["status"] == wanted)).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// The condition of the clusters that decide, in the words of the first of them; the message says who they are unless all say
+/// the same.
+fn written(deciding: &[Told<'_>], told: &[Told<'_>], extreme: Extreme) -> Value {
+    let first = deciding.iter().find_map(|(_, one)| *one).cloned();
+    let mut condition = first.unwrap_or_default();
+    let message =
+        |one: &Told<'_>| one.1.and_then(|one| one["message"].as_str()).unwrap_or_default().to_owned();
+    let messages: Vec<String> = deciding.iter().map(message).collect();
+    let is_unanimous = deciding.len() == told.len() && messages.iter().all(|other| *other == messages[0]);
+    if !is_unanimous {
+        let lines = deciding.iter().zip(&messages).map(|((part, _), text)| (part.cluster, text.as_str()));
+        condition["message"] = attributed(lines).into();
+    }
+    let times = |name: &'static str| {
+        deciding.iter().filter_map(move |(_, one)| one.and_then(|one| one.get(name)?.as_str()))
+    };
+    if let Some(time) = extreme.of(times("lastTransitionTime")) {
+        condition["lastTransitionTime"] = time.into();
+    }
+    for name in ["lastUpdateTime", "lastProbeTime"] {
+        if let Some(time) = times(name).max() {
+            condition[name] = time.into();
+        }
+    }
+    let seen = told.iter().filter_map(|(part, one)| one.and_then(|one| observed(part, one))).min();
+    if let Some(seen) = seen {
+        condition[OBSERVED_GENERATION] = seen.into();
+    }
+    condition
+}
+
+/// The condition where some clusters have not said anything of it.
+fn unreported(told: &[Told<'_>], missing: &[&Part<'_>], status: &str, reason: &str) -> Value {
+    let mut condition = written(told, told, Extreme::Latest);
+    let lines = missing.iter().map(|part| {
+        let message = part.refusal.map_or("", |(_, message)| message);
+        (part.cluster, if message.is_empty() { "nothing reported yet" } else { message })
+    });
+    condition["message"] = attributed(lines).into();
+    condition["status"] = status.into();
+    condition["reason"] = reason.into();
+    if condition.get(OBSERVED_GENERATION).is_some() {
+        let seen = missing.iter().map(|part| part.observed).min().unwrap_or(0);
+        condition[OBSERVED_GENERATION] =
+            seen.min(condition[OBSERVED_GENERATION].as_i64().unwrap_or(0)).into();
+    }
+    condition
+}
+
+/// Which cluster says what, of the first few.
+fn attributed<'a>(lines: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> String {
+    let rest = lines.len().saturating_sub(NAMED);
+    let named = lines.take(NAMED).map(|(cluster, text)| {
+        if text.is_empty() { cluster.to_owned() } else { format!("{cluster}: {text}") }
+    });
+    let mut message = named.collect::<Vec<_>>().join("; ");
+    if rest > 0 {
+        message.push_str(&format!("; and {rest} more"));
+    }
+    message
+}
+
+/// A Job that has failed somewhere has failed; while others are at work on it, it is only going to, as one whose last pods
+/// have not ended yet. Nothing that has failed is complete.
+fn finish(conditions: &mut Vec<Value>, status: &Map<String, Value>) {
+    let Some(failed) = conditions.iter().position(|one| one["type"] == "Failed" && one["status"] == "True")
+    else {
+        return;
+    };
+    let at_work =
+        ["active", "terminating"].iter().any(|name| status.get(*name).is_some_and(|count| *count != 0));
+    let mut failed = conditions.remove(failed);
+    conditions.retain(|one| one["type"] != "Complete" && one["type"] != "SuccessCriteriaMet");
+    if !at_work {
+        conditions.push(failed);
+    } else if !conditions.iter().any(|one| one["type"] == "FailureTarget") {
+        failed["type"] = "FailureTarget".into();
+        conditions.push(failed);
+    }
+}
+
+/// A Deployment does not get on where a cluster does not take it; what ran there before may go on.
+pub(super) fn refuse(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
+    let refusals: Vec<(&str, &str, &str)> = parts
+        .iter()
+        .filter_map(|part| part.refusal.map(|(reason, message)| (part.cluster, reason, message)))
+        .collect();
+    let Some((_, reason, _)) = refusals.first() else { return };
+    let conditions = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let found = conditions.iter().position(|one| one["type"] == "Progressing");
+    let index = found.unwrap_or_else(|| {
+        conditions.push(json!({ "type": "Progressing" }));
+        conditions.len() - 1
+    });
+    let condition = &mut conditions[index];
+    condition["status"] = "False".into();
+    condition["reason"] = (*reason).into();
+    condition["message"] =
+        attributed(refusals.iter().map(|(cluster, _, message)| (*cluster, *message))).into();
+}

@@ -1,0 +1,113 @@
+//! Where objects shall be: kept in an annotation that only `…/placement` writes.
+
+mod index;
+
+use atoll_fleet::Placement;
+use atoll_fleet::marks::PLACEMENT;
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use crate::catalog::{ATOLL, METRICS};
+use crate::row::{Place, Row};
+use crate::{Answer, Registry, Unasked, Update};
+
+pub use index::{Follower, Placements};
+
+/// What says where an object shall be.
+pub const SUBRESOURCE: &str = "placement";
+/// What it can be asked for.
+pub const VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// What a cluster makes for itself, or what only counts where it was written.
+const STAY: [(&str, &[&str]); 9] = [
+    (
+        "",
+        &[
+            "bindings",
+            "componentstatuses",
+            "endpoints",
+            "events",
+            "namespaces",
+            "nodes",
+            "persistentvolumes",
+            "podtemplates",
+            "pods",
+        ],
+    ),
+    ("apps", &["controllerrevisions"]),
+    ("coordination.k8s.io", &[]),
+    ("discovery.k8s.io", &[]),
+    ("events.k8s.io", &[]),
+    ("rbac.authorization.k8s.io", &[]),
+    ("authentication.k8s.io", &[]),
+    ("authorization.k8s.io", &[]),
+    ("certificates.k8s.io", &[]),
+];
+
+/// Whether objects of this kind can be placed on clusters.
+pub fn is_placeable(row: &Row) -> bool {
+    let stays = STAY.iter().any(|(group, resources)| {
+        row.group == *group && (resources.is_empty() || resources.contains(&row.resource.as_str()))
+    });
+    !stays && row.group != ATOLL && row.group != METRICS && row.serves("update")
+}
+
+/// What is written of an object has the placement that is there, whatever it says itself.
+pub(crate) fn keep(new: &mut Value, old: Option<&Value>) {
+    let kept = old.and_then(|old| old["metadata"]["annotations"].get(PLACEMENT));
+    if new["metadata"]["annotations"].get(PLACEMENT) != kept {
+        set(new, kept.cloned());
+    }
+}
+
+/// Whether some cluster may still have it: then it is not gone.
+pub(crate) fn holds(object: &Value) -> bool {
+    object["metadata"]["annotations"].get(PLACEMENT).is_some() && !Placement::of(object).is_empty()
+}
+
+fn set(object: &mut Value, placement: Option<Value>) {
+    let fields = object::metadata_mut(object);
+    let annotations = fields.entry("annotations").or_insert_with(|| Value::Object(Default::default()));
+    if !annotations.is_object() {
+        *annotations = Value::Object(Default::default());
+    }
+    let Some(annotations) = annotations.as_object_mut() else { return };
+    match placement {
+        Some(placement) => drop(annotations.insert(PLACEMENT.into(), placement)),
+        None => drop(annotations.remove(PLACEMENT)),
+    }
+    if annotations.is_empty() {
+        fields.remove("annotations");
+    }
+}
+
+impl Registry {
+    /// Changes where an object shall be. `change` is asked as often as it takes.
+    pub async fn place(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        uid: Option<&str>,
+        dry_run: bool,
+        change: &(dyn Fn(&Value, &Placement) -> Result<Placement, Status> + Sync),
+    ) -> Result<Answer, Status> {
+        let transform = |existing: Option<&Value>| {
+            let existing =
+                existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
+            let placement = change(existing, &Placement::of(existing))?;
+            let mut placed = existing.clone();
+            set(&mut placed, placement.text().map(Value::String));
+            Ok(placed)
+        };
+        let update = Update {
+            subresource: SUBRESOURCE,
+            manager: None,
+            transform: &transform,
+            admission: &Unasked,
+            uid,
+            create_missing: false,
+            dry_run,
+        };
+        Ok(self.update(row, place, &update).await?.0)
+    }
+}

@@ -1,0 +1,178 @@
+//! What is placed on each cluster, kept up to date with every write, and who wants to know.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use atoll_fleet::Placement;
+use atoll_fleet::marks::PLACEMENT;
+use atoll_store::{Key, Revision};
+use atoll_watch::Observer;
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use tokio::sync::Notify;
+
+/// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart.
+pub struct Placements {
+    state: Mutex<State>,
+    /// Finds what may be a placement without reading the object.
+    sought: Finder<'static>,
+}
+
+#[derive(Default)]
+struct State {
+    clusters: HashMap<Arc<str>, Cluster>,
+    /// Where everything is that is anywhere.
+    objects: HashMap<Key, Box<[Arc<str>]>>,
+}
+
+#[derive(Default)]
+struct Cluster {
+    keys: HashSet<Key>,
+    followers: Vec<Weak<Follower>>,
+}
+
+/// Somebody who wants to know what happens to what is on a cluster.
+#[derive(Default)]
+pub struct Follower {
+    pending: Mutex<Pending>,
+    woken: Notify,
+}
+
+#[derive(Default)]
+struct Pending {
+    keys: HashSet<Key>,
+    /// Everything in `keys` is to be seen from here on.
+    revision: Revision,
+}
+
+impl Default for Placements {
+    fn default() -> Self {
+        Placements { state: Mutex::default(), sought: Finder::new(PLACEMENT) }
+    }
+}
+
+impl Placements {
+    /// Follows a cluster, beginning with everything that is on it.
+    pub fn follow(&self, cluster: &str) -> Arc<Follower> {
+        let follower = Arc::new(Follower::default());
+        let mut state = self.state();
+        let known = state.clusters.entry(cluster.into()).or_default();
+        known.followers.retain(|other| other.strong_count() > 0);
+        known.followers.push(Arc::downgrade(&follower));
+        follower.pending().keys.clone_from(&known.keys);
+        follower
+    }
+
+    /// How much is on a cluster, or was and has not gone yet.
+    pub fn count(&self, cluster: &str) -> usize {
+        self.state().clusters.get(cluster).map_or(0, |known| known.keys.len())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, value: Option<&Bytes>) -> Option<Placement> {
+        let value = value.filter(|value| self.sought.find(value).is_some())?;
+        let object = atoll_meta::json::parse(value).ok()?.value;
+        Some(Placement::of(&object)).filter(|placement| !placement.is_empty())
+    }
+}
+
+impl Observer for Placements {
+    fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
+        let placement = self.read(value);
+        let mut state = self.state();
+        if placement.is_none() && !state.objects.contains_key(key) {
+            return;
+        }
+        let State { clusters, objects } = &mut *state;
+        let before = objects.remove(key).unwrap_or_default();
+        let names: Box<[Arc<str>]> = placement.iter().flat_map(Placement::names).map(Arc::from).collect();
+        for name in before.iter().filter(|name| !names.contains(name)) {
+            if let Some(cluster) = clusters.get_mut(name) {
+                cluster.keys.remove(key);
+                cluster.tell(key, revision);
+                if cluster.keys.is_empty() && cluster.followers.is_empty() {
+                    clusters.remove(name);
+                }
+            }
+        }
+        for name in &names {
+            let cluster = clusters.entry(name.clone()).or_default();
+            cluster.keys.insert(key.clone());
+            cluster.tell(key, revision);
+        }
+        if !names.is_empty() {
+            objects.insert(key.clone(), names);
+        }
+    }
+}
+
+impl Cluster {
+    fn tell(&mut self, key: &Key, revision: Revision) {
+        self.followers.retain(|follower| {
+            let Some(follower) = follower.upgrade() else { return false };
+            let mut pending = follower.pending();
+            pending.keys.insert(key.clone());
+            pending.revision = pending.revision.max(revision);
+            drop(pending);
+            follower.woken.notify_one();
+            true
+        });
+    }
+}
+
+impl Follower {
+    /// What has changed since it was asked last, and from which revision on that can be seen. However often something
+    /// changed, it is in here once.
+    pub fn take(&self) -> (HashSet<Key>, Revision) {
+        let mut pending = self.pending();
+        (std::mem::take(&mut pending.keys), pending.revision)
+    }
+
+    /// Returns when there is something to take.
+    pub async fn changed(&self) {
+        self.woken.notified().await;
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(placement: &str) -> Bytes {
+        let object = serde_json::json!({ "metadata": { "annotations": { PLACEMENT: placement } } });
+        Bytes::from(object.to_string())
+    }
+
+    #[test]
+    fn followers_hear_of_what_is_theirs() {
+        let placements = Placements::default();
+        let (a, b) =
+            (Key::object("apps", "deployments", "w", "n", "a"), Key::object("", "configmaps", "w", "n", "b"));
+        let on = |names: &[&str]| {
+            let clusters: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
+            stored(&serde_json::json!({ "clusters": clusters }).to_string())
+        };
+        placements.changed(&a, Some(&on(&["east"])), 3);
+        placements.changed(&b, Some(&Bytes::from_static(b"{\"data\":{\"atoll.dev/placement\":\"x\"}}")), 4);
+        let east = placements.follow("east");
+        let west = placements.follow("west");
+        assert_eq!(east.take().0, HashSet::from([a.clone()]));
+        assert_eq!(west.take().0, HashSet::new());
+        placements.changed(&a, Some(&on(&["west"])), 5);
+        placements.changed(&b, Some(&on(&["west"])), 6);
+        assert_eq!(east.take(), (HashSet::from([a.clone()]), 5));
+        assert_eq!(west.take(), (HashSet::from([a.clone(), b.clone()]), 6));
+        assert_eq!((placements.count("east"), placements.count("west")), (0, 2));
+        placements.changed(&a, None, 7);
+        assert_eq!(east.take(), (HashSet::new(), 5));
+        assert_eq!(west.take(), (HashSet::from([a]), 7));
+        assert_eq!(placements.count("west"), 1);
+    }
+}

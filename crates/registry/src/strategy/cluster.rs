@@ -1,0 +1,123 @@
+//! Clusters that have joined, and how objects fare in them.
+
+use atoll_meta::quantity::Quantity;
+use atoll_meta::{FieldError, FieldPath, names};
+use serde_json::{Value, json};
+
+use super::{Strategy, spec_differs, text};
+
+pub static STRATEGY: Strategy = Strategy {
+    name_rule: names::name_is_dns_label,
+    generation: true,
+    is_counted: spec_differs,
+    prepare_create: |cluster, _| fill(cluster),
+    prepare_update: |cluster, _, _| fill(cluster),
+    validate,
+    validate_update: |new, _| validate(new),
+    validate_subresource: |_, new, old| validate_identity(new, old),
+    ..Strategy::GENERIC
+};
+
+/// One record for each object and cluster; only whoever syncs writes them.
+pub static OF_OBJECTS: Strategy = Strategy { keeps_status: true, ..Strategy::GENERIC };
+
+const MODES: [&str; 3] = ["none", "pull", "push"];
+const ACCESSES: [&str; 2] = ["manage", "observe"];
+const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
+
+/// Whoever says nothing wants to be served from here.
+fn fill(cluster: &mut Value) {
+    if !cluster["spec"].is_object() {
+        cluster["spec"] = json!({});
+    }
+    for (field, usual) in [("mode", "push"), ("access", "manage")] {
+        if cluster["spec"].get(field).is_none_or(Value::is_null) {
+            cluster["spec"][field] = usual.into();
+        }
+    }
+}
+
+fn validate(cluster: &Value) -> Vec<FieldError> {
+    let (spec, path) = (&cluster["spec"], FieldPath::new("spec"));
+    let mut errors = Vec::new();
+    for (field, known) in [("mode", &MODES[..]), ("access", &ACCESSES[..])] {
+        if !known.iter().any(|value| spec[field] == *value) {
+            errors.push(FieldError::not_supported(&path.child(field), spec[field].clone(), known));
+        }
+    }
+    for (index, taint) in spec["taints"].as_array().into_iter().flatten().enumerate() {
+        let path = path.child("taints").index(index);
+        if taint["key"].as_str().is_none_or(str::is_empty) {
+            errors.push(FieldError::required(&path.child("key"), ""));
+        }
+        if !EFFECTS.iter().any(|effect| taint["effect"] == *effect) {
+            errors.push(FieldError::not_supported(&path.child("effect"), taint["effect"].clone(), &EFFECTS));
+        }
+    }
+    for (name, limit) in spec["limits"].as_object().into_iter().flatten() {
+        let path = path.child("limits").key(name);
+        let quantity = limit.as_str().map(Quantity::parse);
+        if !quantity.is_some_and(|quantity| quantity.is_ok()) {
+            errors.push(FieldError::invalid(&path, limit.clone(), "must be a quantity"));
+        }
+    }
+    // A kubeconfig in here could be read by all who may read clusters.
+    if spec.get("kubeconfig").is_some_and(|inline| !inline.is_null()) {
+        let message = "credentials belong into a Secret; name it in spec.credentials.secret";
+        errors.push(FieldError::forbidden(&path.child("kubeconfig"), message));
+    }
+    errors
+}
+
+/// Another cluster behind the same name would get what was meant for the first.
+fn validate_identity(new: &Value, old: &Value) -> Vec<FieldError> {
+    let (now, before) = (text(new, "status.id"), text(old, "status.id"));
+    let path = FieldPath::new("status").child("id");
+    let is_another = !before.is_empty() && now != before;
+    is_another.then(|| FieldError::invalid(&path, now, "field is immutable")).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_checked() {
+        for (spec, expected) in [
+            (json!(null), ""),
+            (json!({ "mode": "none", "taints": [{ "key": "a", "effect": "NoSchedule" }] }), ""),
+            (json!({ "limits": { "cpu": "10", "memory": "1Ti" } }), ""),
+            (
+                json!({ "mode": "Push" }),
+                "spec.mode: Unsupported value: \"Push\": supported values: \"none\", \"pull\", \"push\"",
+            ),
+            (
+                json!({ "taints": [{ "key": "a", "effect": "No" }] }),
+                "spec.taints[0].effect: Unsupported value: \"No\": supported values: \"NoExecute\", \"NoSchedule\", \
+                 \"PreferNoSchedule\"",
+            ),
+            (
+                json!({ "limits": { "cpu": "x" } }),
+                "spec.limits[cpu]: Invalid value: \"x\": must be a quantity",
+            ),
+            (
+                json!({ "kubeconfig": "secret" }),
+                "spec.kubeconfig: Forbidden: credentials belong into a Secret; name it in spec.credentials.secret",
+            ),
+        ] {
+            let mut cluster = json!({ "spec": spec });
+            fill(&mut cluster);
+            let errors: Vec<String> = validate(&cluster).iter().map(ToString::to_string).collect();
+            assert_eq!(errors.join("\n"), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn who_a_cluster_is_does_not_change() {
+        let of = |id: &str| json!({ "status": { "id": id } });
+        assert!(validate_identity(&of("a"), &of("")).is_empty());
+        assert!(validate_identity(&of("a"), &of("a")).is_empty());
+        assert_eq!(validate_identity(&of("b"), &of("a")).len(), 1);
+        assert_eq!(validate_identity(&of(""), &of("a")).len(), 1);
+    }
+}

@@ -1,0 +1,98 @@
+//! What whoever syncs a cluster sees and says: `/services/sync/CLUSTER` in the workspace that the cluster is registered in.
+//!
+//! ```text
+//!   GET ─► view:   everything that is placed there, shaped for it, then every change; the latest state of each
+//!   POST ─► report: how objects fare there (records), that they are gone, how the cluster is (heartbeat)
+//! ```
+//!
+//! Who may use such a path by the rules of the workspace sees what is placed on that cluster, in that workspace and those
+//! below it, and nothing else.
+
+mod family;
+mod report;
+mod view;
+
+use std::sync::Arc;
+
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::view::Report;
+use atoll_meta::{Status, json, object};
+use atoll_registry::bootstrap::ROOT;
+use atoll_registry::catalog::ATOLL;
+use bytes::Bytes;
+use http::{Method, Response};
+use serde_json::Value;
+
+use crate::Server;
+use crate::body::Body;
+use crate::respond;
+use crate::workspace::Workspace;
+
+const PATH: &str = "/services/sync/";
+
+/// The cluster that a path is about.
+pub fn cluster(path: &str) -> Option<&str> {
+    let name = path.strip_prefix(PATH)?.trim_end_matches('/');
+    (!name.is_empty() && !name.contains('/')).then_some(name)
+}
+
+pub async fn answer(
+    server: &Arc<Server>,
+    workspace: &Workspace,
+    cluster: &str,
+    method: &Method,
+    body: Bytes,
+) -> Result<Response<Body>, Status> {
+    let workspace = workspace.id()?;
+    let key = atoll_store::Key::object(ATOLL, "clusters", workspace, "", cluster);
+    let registered = server.registry.snapshot().get(&key);
+    let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
+    match *method {
+        Method::GET => {
+            let uid = object::uid(&parse(&registered.json())?).to_string();
+            Ok(view::answer(server, workspace, cluster, control_plane(server)?, uid))
+        }
+        Method::POST => {
+            let report: Report = serde_json::from_slice(&body)
+                .map_err(|error| Status::bad_request(format!("this is not a report: {error}")))?;
+            report::heed(server, workspace, cluster, report).await?;
+            Ok(respond::json(&Value::Object(serde_json::Map::new())))
+        }
+        _ => Err(Status::method_not_supported_generic()),
+    }
+}
+
+/// The id of this control plane: that of its root's system namespace.
+fn control_plane(server: &Server) -> Result<String, Status> {
+    let key = atoll_store::Key::object("", "namespaces", ROOT, "", "kube-system");
+    let namespace = server.registry.snapshot().get(&key);
+    let namespace = namespace.ok_or_else(|| {
+        Status::internal_error(format!(
+            "the root has no namespace kube-system; {SYSTEM_NAMESPACE} needs its id"
+        ))
+    })?;
+    Ok(object::uid(&parse(&namespace.json())?).to_string())
+}
+
+fn parse(stored: &[u8]) -> Result<Value, Status> {
+    json::parse(stored).map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cluster;
+
+    #[test]
+    fn paths_name_clusters() {
+        for (path, expected) in [
+            ("/services/sync/east", Some("east")),
+            ("/services/sync/east/", Some("east")),
+            ("/services/sync/", None),
+            ("/services/sync", None),
+            ("/services/sync/east/more", None),
+            ("/services/other/east", None),
+        ] {
+            assert_eq!(cluster(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How objects fare in a cluster, and how the cluster is.
+
+use std::sync::Arc;
+
+use atoll_fleet::Placement;
+use atoll_fleet::view::{Record, Report, State};
+use atoll_meta::{Status, object};
+use atoll_registry::catalog::ATOLL;
+use atoll_registry::{Place, Row, Unasked, Update};
+use serde_json::{Value, json};
+
+use super::family::Family;
+use crate::Server;
+
+/// Who writes what is heard of clusters.
+const MANAGER: &str = "atoll-syncer";
+/// Fields of a Cluster's status that whoever syncs it knows.
+const HEARD: [&str; 10] = [
+    "kubernetesVersion",
+    "nodes",
+    "capacity",
+    "allocatable",
+    "requested",
+    "free",
+    "region",
+    "zones",
+    "latency",
+    "syncer",
+];
+
+/// Takes in a report. What is not this cluster's business is left out: a syncer may be late.
+pub async fn heed(
+    server: &Arc<Server>,
+    workspace: &str,
+    cluster: &str,
+    report: Report,
+) -> Result<(), Status> {
+    let mut family = Family::new(workspace);
+    for record in &report.records {
+        if !family.has(&server.registry, &record.target.workspace) {
+            continue;
+        }
+        let outcome = match record.state {
+            State::Gone => let_go(server, cluster, record).await,
+            _ => keep(server, cluster, record).await,
+        };
+        match outcome {
+            // It was deleted meanwhile, or made anew.
+            Err(status) if matches!(status.code(), 404 | 409) => {}
+            other => other?,
+        }
+    }
+    match &report.heartbeat {
+        Some(heartbeat) => hear(server, workspace, cluster, heartbeat).await,
+        None => Ok(()),
+    }
+}
+
+/// A cluster has nothing of an object any longer.
+async fn let_go(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+    let target = &record.target;
+    let resource = &target.resource;
+    let row =
+        server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
+    let row = row.ok_or_else(Status::not_found_generic)?;
+    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    let change = |existing: &Value, current: &Placement| {
+        Ok(current.let_go(cluster, object::is_being_deleted(existing)))
+    };
+    server.registry.place(&row, &place, Some(&target.uid), false, &change).await?;
+    forget(server, cluster, record).await
+}
+
+fn name(cluster: &str, record: &Record) -> String {
+    format!("{}.{cluster}", record.target.uid)
+}
+
+/// Where records of objects without a namespace are.
+fn namespace(record: &Record) -> &str {
+    match record.target.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+fn row(server: &Server, resource: &str) -> Result<Arc<Row>, Status> {
+    let row = server.registry.catalog.find(ATOLL, "v1alpha1", resource);
+    row.cloned().ok_or_else(Status::not_found_generic)
+}
+
+async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+    let row = row(server, "objectstatuses")?;
+    let name = name(cluster, record);
+    let place = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
+    let options = atoll_registry::DeleteOptions::default();
+    server.registry.delete(&row, &place, &options, &Unasked).await.map(|_| ())
+}
+
+/// One record for each object and cluster.
+async fn keep(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+    let row = row(server, "objectstatuses")?;
+    let target = &record.target;
+    let name = name(cluster, record);
+    let place = Place { workspace: &target.workspace, namespace: namespace(record), name: &name };
+    let resource = &target.resource;
+    let wanted = json!({
+        "apiVersion": row.api_version(),
+        "kind": row.kind,
+        "metadata": { "name": name, "namespace": place.namespace },
+        "spec": {
+            "cluster": cluster,
+            "resource": { "group": resource.group, "version": resource.version, "resource": resource.resource },
+            "namespace": target.namespace,
+            "name": target.name,
+            "uid": target.uid,
+        },
+        "status": {
+            "generation": record.generation,
+            "state": record.state,
+            "message": record.message,
+            "observed": record.observed,
+            "status": record.status,
+        },
+    });
+    let transform = |existing: Option<&Value>| {
+        let mut next = existing.cloned().unwrap_or_else(|| wanted.clone());
+        next["status"] = wanted["status"].clone();
+        Ok(next)
+    };
+    let is_there = server.registry.get(&row, &place).is_ok();
+    if !is_there {
+        let created =
+            server.registry.create(&row, &place, wanted.clone(), Some(MANAGER), false, &Unasked).await;
+        match created {
+            Err(status) if status.reason() == "AlreadyExists" => {}
+            other => return other.map(|_| ()),
+        }
+    }
+    let update = Update {
+        subresource: "status",
+        manager: Some(MANAGER),
+        transform: &transform,
+        admission: &Unasked,
+        uid: None,
+        create_missing: false,
+        dry_run: false,
+    };
+    server.registry.update(&row, &place, &update).await.map(|_| ())
+}
+
+/// Notes in a Cluster what was heard of it.
+async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &Value) -> Result<(), Status> {
+    let row = row(server, "clusters")?;
+    let place = Place { workspace, namespace: "", name: cluster };
+    let transform = |existing: Option<&Value>| {
+        let mut next = existing.cloned().ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
+        for field in HEARD {
+            if let Some(value) = heartbeat.get(field) {
+                next["status"][field] = value.clone();
+            }
+        }
+        // Which cluster it is was settled when it was first heard of.
+        if let Some(id) =
+            heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
+        {
+            next["status"]["id"] = id.clone();
+        }
+        match heartbeat["reason"].as_str() {
+            Some(reason) => {
+                next["status"]["problem"] = json!({ "reason": reason, "message": heartbeat["message"] });
+            }
+            None => drop(next["status"].as_object_mut().and_then(|status| status.remove("problem"))),
+        }
+        Ok(next)
+    };
+    let update = Update {
+        subresource: "status",
+        manager: Some(MANAGER),
+        transform: &transform,
+        admission: &Unasked,
+        uid: None,
+        create_missing: false,
+        dry_run: false,
+    };
+    server.registry.update(&row, &place, &update).await.map(|_| ())
+}

@@ -1,0 +1,182 @@
+//! The placement subresource: on which clusters an object shall be. Whoever may write it decides; the object itself stays as
+//! it is.
+
+use std::sync::Arc;
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
+use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
+use atoll_registry::Row;
+use atoll_registry::catalog::ATOLL;
+use atoll_registry::placement::{SUBRESOURCE, VERBS, is_placeable};
+use atoll_store::Key;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::patch::{PatchKind, options as patch_options};
+use super::place;
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::WriteOptions;
+use crate::workspace::Workspace;
+use crate::{decode, respond};
+
+const KIND: &str = "Placement";
+const VERSION: &str = "v1alpha1";
+/// Who decided, if nobody says.
+const BY_HAND: &str = "hand";
+
+/// Whether this is one that the row has, and whether it can be asked for in this way.
+pub fn serves(row: &Row, subresource: &str, verb: &str) -> Option<bool> {
+    (subresource == SUBRESOURCE && is_placeable(row)).then(|| VERBS.contains(&verb))
+}
+
+pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let place = place(row, call)?;
+    let (wanted, dry_run): (Wanted, bool) = match call.info.verb {
+        "get" => {
+            let object = server.registry.get(row, &place)?;
+            return Ok(shown(&parse(&object.json())?, call));
+        }
+        "update" => {
+            let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
+            let body = decode::options(ATOLL, VERSION, KIND, &call.headers, &call.body)?;
+            (Wanted::Whole(body), options.dry_run)
+        }
+        _ => {
+            let kind = PatchKind::of(call, row)?;
+            let dry_run = patch_options(call, kind)?.dry_run;
+            let patch = json::parse(&call.body)
+                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+            match kind {
+                PatchKind::Json => (Wanted::JsonPatch(patch.value), dry_run),
+                PatchKind::Merge => (Wanted::MergePatch(patch.value), dry_run),
+                _ => {
+                    let known = ["application/json-patch+json", "application/merge-patch+json"];
+                    return Err(Status::unsupported_media_type(&known));
+                }
+            }
+        }
+    };
+    let change = |existing: &Value, current: &Placement| {
+        let wanted = wanted.of(existing, current)?;
+        let field = |name: &str| wanted["metadata"][name].as_str().unwrap_or_default().to_string();
+        let is_stale =
+            |name: &str, now: &str| !matches!(field(name), given if given.is_empty() || given == now);
+        if is_stale("uid", object::uid(existing))
+            || is_stale("resourceVersion", object::resource_version(existing))
+        {
+            let message =
+                "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(Status::conflict(&row.group, &row.resource, place.name, message));
+        }
+        let clusters = read(server, row, call, &wanted, current)
+            .map_err(|errors| Status::invalid(ATOLL, KIND, place.name, errors))?;
+        let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
+        Ok(current.decided(clusters, by))
+    };
+    let placed = server.registry.place(row, &place, None, dry_run, &change).await?;
+    Ok(shown(&parse(&placed.json)?, call))
+}
+
+enum Wanted {
+    Whole(Value),
+    JsonPatch(Value),
+    MergePatch(Value),
+}
+
+impl Wanted {
+    fn of(&self, existing: &Value, current: &Placement) -> Result<Value, Status> {
+        let mut placement = shape(existing, current);
+        match self {
+            Wanted::Whole(wanted) => return Ok(wanted.clone()),
+            Wanted::JsonPatch(patch) => {
+                atoll_merge::json_patch(&mut placement, patch).map_err(|error| error.status())?;
+            }
+            Wanted::MergePatch(patch) => atoll_merge::merge_patch(&mut placement, patch),
+        }
+        Ok(placement)
+    }
+}
+
+/// The clusters that a Placement names, or all that is wrong with it.
+fn read(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    wanted: &Value,
+    current: &Placement,
+) -> Result<Vec<Share>, Vec<FieldError>> {
+    let path = FieldPath::new("spec").child("clusters");
+    let mut errors = Vec::new();
+    let mut shares: Vec<Share> = Vec::new();
+    let given = match &wanted["spec"]["clusters"] {
+        Value::Null => &[][..],
+        Value::Array(given) => given,
+        other => return Err(vec![FieldError::invalid(&path, other.clone(), "must be a list")]),
+    };
+    for (index, share) in given.iter().enumerate() {
+        let path = path.index(index);
+        let name = share["name"].as_str().unwrap_or_default();
+        let is_known = || current.share(name).is_some() || is_in_reach(server, row, &call.workspace, name);
+        if name.is_empty() {
+            errors.push(FieldError::required(&path.child("name"), ""));
+        } else if let Some(wrong) = names::name_is_dns_label(name, false).first() {
+            errors.push(FieldError::invalid(&path.child("name"), name, wrong.clone()));
+        } else if shares.iter().any(|other| other.name == name) {
+            errors.push(FieldError::duplicate(&path.child("name"), name));
+        } else if !is_known() {
+            errors.push(FieldError::not_found(&path.child("name"), name));
+        }
+        let replicas = match &share["replicas"] {
+            Value::Null => None,
+            count => match count.as_i64().filter(|count| (0..=i64::from(i32::MAX)).contains(count)) {
+                Some(count) => Some(count),
+                None => {
+                    let message = "must be greater than or equal to 0";
+                    errors.push(FieldError::invalid(&path.child("replicas"), count.clone(), message));
+                    None
+                }
+            },
+        };
+        shares.push(Share { name: name.to_string(), replicas });
+    }
+    if errors.is_empty() { Ok(shares) } else { Err(errors) }
+}
+
+/// Whether a cluster of this name serves the workspace: one that is registered in it or above it. What is in no namespace
+/// goes down only from where the cluster is registered.
+fn is_in_reach(server: &Server, row: &Row, workspace: &Workspace, name: &str) -> bool {
+    let Workspace::One { id, steps, .. } = workspace else { return false };
+    let snapshot = server.registry.snapshot();
+    let has = |workspace: &str| snapshot.get(&Key::object(ATOLL, "clusters", workspace, "", name)).is_some();
+    has(id) || (row.namespaced && steps.iter().any(|step| has(&step.parent)))
+}
+
+fn shape(object: &Value, placement: &Placement) -> Value {
+    let mut metadata = json!({});
+    for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(name) {
+            metadata[name] = value.clone();
+        }
+    }
+    let mut spec = json!({ "clusters": placement.clusters });
+    if !placement.by.is_empty() {
+        spec["by"] = placement.by.as_str().into();
+    }
+    let mut shown = json!({ "kind": KIND, "apiVersion": format!("{ATOLL}/{VERSION}"), "metadata": metadata, "spec": spec });
+    if !placement.leaving.is_empty() {
+        shown["status"] = json!({ "leaving": placement.leaving });
+    }
+    shown
+}
+
+fn shown(object: &Value, call: &Call) -> Response<Body> {
+    let placement = shape(object, &Placement::of(object));
+    respond::value(StatusCode::OK, &placement, call.output)
+}
+
+fn parse(stored: &[u8]) -> Result<Value, Status> {
+    json::parse(stored).map(|parsed| parsed.value).map_err(|error| Status::internal_error(error.to_string()))
+}
