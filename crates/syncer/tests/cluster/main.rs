@@ -3,134 +3,24 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+mod above;
+mod faults;
+
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::https::{Endpoint, Https};
-use atoll_client::{BoxError, BoxFuture, Client, PatchType, ResponseBody, Transport};
-use atoll_fleet::view::{Line, Record, Report, Resource, State, Target};
+use atoll_client::{Client, PatchType};
+use atoll_fleet::view::{Line, Resource, State, Target};
 use atoll_syncer::{Drift, Settings};
 use atoll_testkit::wait::eventually;
 use atoll_testkit::{Atoll, TOKEN, Upstream};
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body::Frame;
-use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Says lines, and keeps what it hears.
-#[derive(Default)]
-struct Above {
-    state: Mutex<Heard>,
-}
-
-#[derive(Default)]
-struct Heard {
-    /// What is said to whoever comes.
-    lines: Vec<Line>,
-    listeners: Vec<mpsc::UnboundedSender<Bytes>>,
-    records: BTreeMap<String, Record>,
-    heartbeat: Value,
-    views: usize,
-}
-
-struct Body(mpsc::UnboundedReceiver<Bytes>);
-
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
-
-impl Transport for Above {
-    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
-        Box::pin(async move {
-            assert_eq!(request.uri().path(), "/services/sync/east");
-            let mut state = self.state.lock().unwrap();
-            if request.method() == Method::POST {
-                let report: Report = serde_json::from_slice(request.body())?;
-                for record in report.records {
-                    state.records.insert(record.target.name.clone(), record);
-                }
-                if let Some(heartbeat) = report.heartbeat {
-                    state.heartbeat = heartbeat;
-                }
-                let body = Full::new(Bytes::from_static(b"{}")).map_err(|never| match never {});
-                return Ok(Response::new(body.boxed_unsync()));
-            }
-            let (sender, receiver) = mpsc::unbounded_channel();
-            for line in &state.lines {
-                sender.send(line.bytes().into())?;
-            }
-            state.views += 1;
-            state.listeners.push(sender);
-            Ok(Response::new(Body(receiver).boxed_unsync()))
-        })
-    }
-}
-
-impl Above {
-    /// One that has this to say to begin with.
-    fn saying(control_plane: &str, lines: Vec<Line>) -> Arc<Above> {
-        let above = Above::default();
-        let synced = Line::Synced {
-            control_plane: control_plane.into(),
-            uid: "cluster".into(),
-            workspaces: Vec::new(),
-        };
-        above.state.lock().unwrap().lines = lines.into_iter().chain([synced]).collect();
-        Arc::new(above)
-    }
-
-    fn say(&self, line: &Line) {
-        let mut state = self.state.lock().unwrap();
-        state.listeners.retain(|listener| listener.send(line.bytes().into()).is_ok());
-    }
-
-    /// Every view ends; who comes again hears this.
-    fn cut(&self, lines: Vec<Line>) {
-        let mut state = self.state.lock().unwrap();
-        let synced = state.lines.pop().unwrap();
-        state.lines = lines.into_iter().chain([synced]).collect();
-        state.listeners.clear();
-    }
-
-    fn record(&self, name: &str) -> Option<Record> {
-        self.state.lock().unwrap().records.get(name).cloned()
-    }
-
-    fn forget_records(&self) {
-        self.state.lock().unwrap().records.clear();
-    }
-
-    fn heartbeat(&self) -> Value {
-        self.state.lock().unwrap().heartbeat.clone()
-    }
-
-    fn views(&self) -> usize {
-        self.state.lock().unwrap().views
-    }
-
-    async fn hears(&self, name: &str, state: State) -> Record {
-        eventually(&format!("{name} is {state:?}"), async || {
-            self.record(name).is_some_and(|record| record.state == state)
-        })
-        .await;
-        self.record(name).unwrap()
-    }
-}
+use above::Above;
 
 struct Running {
     stop: Option<oneshot::Sender<()>>,
@@ -156,14 +46,18 @@ impl Running {
     }
 }
 
-fn client(url: &str, authority: &Path) -> Client {
+fn transport(url: &str, authority: &Path) -> Https {
     let endpoint = Endpoint {
         server: url.into(),
         authority_pem: std::fs::read(authority).unwrap(),
         token: Some(TOKEN.into()),
         ..Endpoint::default()
     };
-    Client::new(Arc::new(Https::new(&endpoint).unwrap()))
+    Https::new(&endpoint).unwrap()
+}
+
+fn client(url: &str, authority: &Path) -> Client {
+    Client::new(Arc::new(transport(url, authority)))
 }
 
 fn target(group: &str, resource: &str, kind: &str, name: &str) -> Target {
