@@ -25,6 +25,7 @@ mod drift;
 mod guard;
 mod heartbeat;
 mod mark;
+mod push;
 mod reconcile;
 mod reports;
 mod settings;
@@ -44,6 +45,7 @@ use census::Census;
 use core::Core;
 use guard::Guard;
 
+pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 
 /// Who ends says so, but not for longer than this.
