@@ -154,7 +154,7 @@ impl Core {
 
     /// The cluster may be written to, until then.
     pub async fn open(self: &Arc<Self>, until: Instant, master: &Master) -> Result<(), Status> {
-        if self.settings.access == Access::Observe {
+        if self.settings.access == Access::Observe || master.observe {
             return Ok(());
         }
         if !self.is_loaded.load(Ordering::Acquire) {

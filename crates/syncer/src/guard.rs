@@ -60,7 +60,7 @@ impl Guard {
                 return Err(another_cluster(pinned, &findings.identity));
             }
             self.identity = Some(findings.identity.clone());
-            if settings.access == Access::Observe {
+            if settings.access == Access::Observe || master.observe {
                 return Ok(());
             }
             claim(below, settings, master).await?;
@@ -154,7 +154,10 @@ async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<()
     let found = match found.map_err(|status| objection(&status))? {
         Some(found) => found,
         None => {
-            let workspace = master.workspace.as_deref().unwrap_or(&settings.workspace);
+            let workspace = match master.workspace.is_empty() {
+                true => &settings.workspace,
+                false => &master.workspace,
+            };
             let made = json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
