@@ -164,13 +164,19 @@ impl Core {
                 self.watch(&resource);
             }
         }
+        let mut was_closed = false;
         self.standing.send_if_modified(|standing| match standing {
             Standing::Over => false,
             _ => {
+                was_closed = *standing == Standing::Closed;
                 *standing = Standing::Open(until);
                 true
             }
         });
+        // What failed meanwhile need not wait any longer.
+        if was_closed {
+            self.table.unfinished(self.settings.drift).into_iter().for_each(|key| self.queue.add(key));
+        }
         Ok(())
     }
 
