@@ -22,7 +22,8 @@ impl Transport for Above {
             let mut heard = self.heard.lock().expect("nobody panics with it");
             let code = (self.answer)(heard.len(), &report);
             heard.push((code, report));
-            let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}).to_string();
+            let body =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}).to_string();
             let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
             Ok(Response::builder().status(code).body(body)?)
         })
