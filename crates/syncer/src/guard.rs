@@ -13,6 +13,9 @@ use crate::view::Master;
 
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
+/// Reasons by which it is not for us to say anything to the cluster.
+const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
+
 /// Why nothing is written, as a condition tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
@@ -67,6 +70,10 @@ impl Guard {
             self.renew(below, settings, master).await
         }
         .await;
+        // The lease is not this one's, and is not given back to it either.
+        if verdict.as_ref().is_err_and(|objection| NOT_OURS.contains(&objection.reason)) {
+            self.lease = None;
+        }
         (findings, verdict)
     }
 
