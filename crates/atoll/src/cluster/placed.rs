@@ -247,7 +247,14 @@ mod tests {
             assert!(!placed.take(line.bytes().trim_ascii_end()));
         }
         assert!(!placed.take(b"nonsense"));
-        let end = Line::Synced { control_plane: "p".into(), uid: "u".into(), workspaces: Vec::new() };
+        let end = Line::Synced {
+            control_plane: "p".into(),
+            uid: "u".into(),
+            workspaces: Vec::new(),
+            workspace: "w".into(),
+            id: String::new(),
+            observe: false,
+        };
         assert!(placed.take(end.bytes().trim_ascii_end()));
         assert_eq!((placed.len(), placed.counts().as_str()), (3, "1 configmaps, 2 deployments.apps"));
     }
