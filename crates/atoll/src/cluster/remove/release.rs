@@ -69,9 +69,11 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
     }
 }
 
+/// What a syncer says itself is in a field of its own; the condition follows from that.
 fn has_stopped(cluster: &Value) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["reason"] == STOPPED)
+    let status = &cluster["status"];
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    status["problem"]["reason"] == STOPPED || conditions.any(|condition| condition["reason"] == STOPPED)
 }
 
 /// Takes the marks off everything that has them. How many objects there were.
@@ -169,6 +171,7 @@ mod tests {
         let cluster =
             |reason: &str| json!({ "status": { "conditions": [{ "type": "Ready", "reason": reason }] } });
         assert!(has_stopped(&cluster("ClaimedByAnother")));
+        assert!(has_stopped(&json!({ "status": { "problem": { "reason": "ClaimedByAnother" } } })));
         assert!(!has_stopped(&cluster("Synced")));
     }
 }
