@@ -12,7 +12,7 @@ mod claim;
 mod credential;
 mod describe;
 mod fleet;
-mod join;
+pub mod join;
 mod placed;
 mod remove;
 mod rights;

@@ -18,7 +18,7 @@ use crate::completion::Shell;
 use crate::output::Shown;
 use crate::style::When;
 
-pub use self::cluster::{ClusterCommand, ClusterName, JoinOptions, Mode, PlaceOptions};
+pub use self::cluster::{ClusterCommand, ClusterName, JoinOptions, Mode, PlaceOptions, SyncerOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
@@ -55,6 +55,8 @@ pub enum Command {
     /// Join clusters, look after them and take them out again
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Copy what is placed on a cluster there, and its status back, for a cluster that joined with --mode none
+    Syncer(SyncerOptions),
     /// Say on which clusters objects shall be
     Place(PlaceOptions),
     /// Save everything to a file, or put it back

@@ -19,6 +19,7 @@ mod sim;
 mod snapshot;
 mod start;
 mod style;
+mod syncer;
 mod workspace;
 
 use std::ffi::OsString;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Sim(line) => sim::run(*line),
         Command::Workspace(command) => workspace::run(command),
         Command::Cluster(command) => cluster::run(command),
+        Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),

@@ -35,6 +35,7 @@ use atoll_sim::Door;
 use atoll_sqlite::SqliteStore;
 use atoll_store::Store;
 use atoll_store::memory::MemoryStore;
+use atoll_syncer::Push;
 use atoll_watch::{Cache, Observer};
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
@@ -273,6 +274,12 @@ impl Plane {
             serving,
             disk,
         };
+        if plane.simulation.is_none() && settings.controllers.includes_alias("clusterpush") {
+            let (informers, clock) = (plane.informers.clone(), plane.clock());
+            let interval = settings.patience.cluster_grace_period / 4;
+            let push = Push { informers, clock, random: crate::syncer::random(), interval };
+            plane.tasks.spawn(atoll_syncer::push(push));
+        }
         if settings.controllers.any() {
             let setup = Setup {
                 client,

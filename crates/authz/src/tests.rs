@@ -46,7 +46,7 @@ impl World {
 
     fn write(&self, workspace: &str, resource: &str, namespace: &str, name: &str, object: Option<Value>) {
         let value = object.map(|object| Bytes::from(atoll_meta::json::encode_object(&object)));
-        self.policies.changed(&Key::object(GROUP, resource, workspace, namespace, name), value.as_ref());
+        self.policies.changed(&Key::object(GROUP, resource, workspace, namespace, name), value.as_ref(), 2);
     }
 
     fn role(&self, workspace: &str, namespace: &str, name: &str, rules: Value) {
@@ -125,15 +125,15 @@ fn what_lies_under_all_workspaces_counts_until_one_has_its_own() {
     assert!(world.may(ROOT, &reader, "get") && world.may(other, &reader, "get"));
     let tombstone = Bytes::from_static(TOMBSTONE);
     let key = Key::object(GROUP, "clusterrolebindings", "w", "", "readers");
-    world.policies.changed(&key, Some(&tombstone));
+    world.policies.changed(&key, Some(&tombstone), 2);
     assert!(world.may(ROOT, &reader, "get") && !world.may(other, &reader, "get"));
-    world.policies.changed(&key, None);
+    world.policies.changed(&key, None, 3);
     assert!(world.may(other, &reader, "get"));
     world.role("w", "", "reader", json!([rule(&["watch"], &["pods"])]));
     assert!(!world.may(other, &reader, "get") && world.may(other, &reader, "watch"));
     assert!(!world.may(ROOT, &reader, "watch"));
     let key = Key::object(GROUP, "clusterroles", "w", "", "reader");
-    world.policies.changed(&key, Some(&tombstone));
+    world.policies.changed(&key, Some(&tombstone), 4);
     assert!(world.asks(other, &reader, "get").ends_with(
         "in the namespace \"n\": RBAC: clusterrole.rbac.authorization.k8s.io \"reader\" not found"
     ));

@@ -48,6 +48,23 @@ pub struct Https {
 
 type Connection = SendRequest<Full<Bytes>>;
 
+#[cfg(feature = "kubeconfig")]
+impl Endpoint {
+    /// Where a context leads, if there is a way to know that it does.
+    pub fn of(context: crate::kubeconfig::Context) -> Result<Endpoint, String> {
+        if context.insecure {
+            return Err("it skips TLS verification; give it certificate-authority-data instead".into());
+        }
+        Ok(Endpoint {
+            server: context.server,
+            authority_pem: context.authority_pem.ok_or("it has no certificate-authority-data")?,
+            certificate_pem: context.certificate_pem,
+            key_pem: context.key_pem,
+            token: context.token,
+        })
+    }
+}
+
 impl Https {
     pub fn new(endpoint: &Endpoint) -> Result<Https, String> {
         let uri: Uri = endpoint.server.parse().map_err(|error| format!("{:?}: {error}", endpoint.server))?;

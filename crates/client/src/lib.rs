@@ -44,6 +44,23 @@ pub trait Transport: Send + Sync + 'static {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>>;
 }
 
+/// Everything is asked for below a path.
+struct Below {
+    transport: Arc<dyn Transport>,
+    path: String,
+}
+
+impl Transport for Below {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        let (mut parts, body) = request.into_parts();
+        match format!("{}{}", self.path, parts.uri).parse() {
+            Ok(uri) => parts.uri = uri,
+            Err(error) => return Box::pin(async move { Err(BoxError::from(error)) }),
+        }
+        self.transport.send(Request::from_parts(parts, body))
+    }
+}
+
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
@@ -74,6 +91,13 @@ impl PatchType {
 impl Client {
     pub fn new(transport: Arc<dyn Transport>) -> Self {
         Client { transport }
+    }
+
+    /// The same, of what is below a path.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Client {
+        let below = Below { transport: self.transport.clone(), path: path.trim_end_matches('/').to_string() };
+        Client { transport: Arc::new(below) }
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, Status> {
@@ -182,10 +206,9 @@ async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
         // A path that means nothing is answered with a page.
         StatusCode::NOT_FOUND => Status::not_found_generic(),
         // Who is overwhelmed has no time for more than a line.
-        StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(
-            String::from_utf8_lossy(&bytes).trim(),
-            after.unwrap_or(1),
-        ),
+        StatusCode::TOO_MANY_REQUESTS => {
+            Status::too_many_requests(String::from_utf8_lossy(&bytes).trim(), after.unwrap_or(1))
+        }
         _ => Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim())),
     }))
 }

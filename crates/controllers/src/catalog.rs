@@ -63,6 +63,7 @@ controllers! {
 /// Those that only an Atoll has, in the same words.
 pub const OWN: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
+    ("cluster-push-controller", "clusterpush"),
     ("object-status-controller", "objectstatus"),
     ("placement-follower-controller", "placementfollower"),
     ("workspace-controller", "workspace"),

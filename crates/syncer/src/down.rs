@@ -56,7 +56,10 @@ impl Work<'_> {
         match (step(&self.task.wanted, seen, self.core.settings.drift), seen) {
             (Step::Rest, seen) => {
                 let trouble = seen.filter(|seen| seen.drifted).map(|_| {
-                    (State::Applied, "others changed it in the cluster, and their changes are left".to_string())
+                    (
+                        State::Applied,
+                        "others changed it in the cluster, and their changes are left".to_string(),
+                    )
                 });
                 self.settle(trouble)
             }
@@ -118,7 +121,8 @@ impl Work<'_> {
             404 => {
                 let (resource, group) = (&target.resource.resource, &target.resource.group);
                 let name = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
-                let message = format!("the cluster does not serve {name} in version {}", target.resource.version);
+                let message =
+                    format!("the cluster does not serve {name} in version {}", target.resource.version);
                 self.complain(State::Refused, message, LATER)
             }
             403 if status.has_cause("NamespaceTerminating") => {
@@ -134,7 +138,7 @@ impl Work<'_> {
         let Wanted::Present { generation, hash, object } = &self.task.wanted else { return Ok(Next::Done) };
         let mut namespace = String::new();
         if target.resource.namespaced {
-            let is_only = self.core.is_only(&target.workspace);
+            let is_only = || self.core.is_only(&target.workspace);
             match self.core.spaces.ensure(&self.core.below, self.locator(), is_only).await? {
                 Place::In(name) => namespace = name,
                 Place::Taken(complaint) => return self.complain(State::Conflict, complaint, LATER),
@@ -176,7 +180,8 @@ impl Work<'_> {
             let status = match self.core.below.patch(&applied, PatchType::Apply, &sent).await {
                 Ok(answer) => {
                     self.core.table.wrote(self.key, &answer);
-                    let message = (!left.is_empty()).then(|| format!("changes of others are left: {}", left.join(", ")));
+                    let message = (!left.is_empty())
+                        .then(|| format!("changes of others are left: {}", left.join(", ")));
                     return self.settle(message.map(|message| (State::Applied, message)));
                 }
                 Err(status) => status,

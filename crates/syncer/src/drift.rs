@@ -14,15 +14,16 @@ pub fn covers(wanted: &Value, found: &Value) -> bool {
         (Value::Object(wanted), _) => wanted
             .iter()
             // How it is named there is for marks to say, and its status is the cluster's.
-            .all(|(key, value)| matches!(key.as_str(), "status" | "apiVersion" | "kind") || covers_field(key, value, found)),
+            .all(|(key, value)| {
+                matches!(key.as_str(), "status" | "apiVersion" | "kind") || covers_field(key, value, found)
+            }),
         (Value::Array(wanted), Value::Array(found)) => {
             let in_order = wanted.len() == found.len()
                 && wanted.iter().zip(found).all(|(wanted, found)| covers(wanted, found));
             in_order || wanted.iter().all(|wanted| found.iter().any(|found| covers(wanted, found)))
         }
-        (Value::String(wanted), Value::String(found)) if wanted != found => {
-            Quantity::parse(wanted).is_ok_and(|wanted| Quantity::parse(found).is_ok_and(|found| wanted == found))
-        }
+        (Value::String(wanted), Value::String(found)) if wanted != found => Quantity::parse(wanted)
+            .is_ok_and(|wanted| Quantity::parse(found).is_ok_and(|found| wanted == found)),
         (wanted, found) => wanted == found,
     }
 }
@@ -113,9 +114,12 @@ pub fn remove(value: &mut Value, path: &str) -> bool {
         let Some(content) = value.as_object_mut() else { return false };
         // Names may have dots: the longest that fits is meant.
         let fits = |key: &&String| {
-            rest.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            rest.strip_prefix(key.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        let Some(key) = content.keys().filter(fits).max_by_key(|key| key.len()).cloned() else { return false };
+        let Some(key) = content.keys().filter(fits).max_by_key(|key| key.len()).cloned() else {
+            return false;
+        };
         let rest = &rest[key.len()..];
         if rest.is_empty() {
             return content.remove(&key).is_some();
@@ -147,7 +151,9 @@ impl Element {
             Element::Index(wanted) => *wanted == index,
             Element::Is(value) => value == item,
             // A key that is not said is its default.
-            Element::Keys(keys) => keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value)),
+            Element::Keys(keys) => {
+                keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
+            }
         }
     }
 }
@@ -191,11 +197,19 @@ mod tests {
             (json!({"spec": {"replicas": 0}}), json!({"spec": {}}), true),
             (json!({"data": {"a": "1"}}), json!({"data": {}}), false),
             (json!({"kind": "A", "status": {"a": 1}}), json!({"kind": "B"}), true),
-            (json!({"metadata": {"uid": "u", "labels": {"a": "b"}}}), json!({"metadata": {"labels": {"a": "b"}}}), true),
+            (
+                json!({"metadata": {"uid": "u", "labels": {"a": "b"}}}),
+                json!({"metadata": {"labels": {"a": "b"}}}),
+                true,
+            ),
             (json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {"a": "c"}}}), false),
             (json!({"cpu": "1000m"}), json!({"cpu": "1"}), true),
             (json!({"cpu": "1000m"}), json!({"cpu": "2"}), false),
-            (json!({"l": [{"name": "a", "x": 1}]}), json!({"l": [{"name": "s"}, {"name": "a", "x": 1, "y": 2}]}), true),
+            (
+                json!({"l": [{"name": "a", "x": 1}]}),
+                json!({"l": [{"name": "s"}, {"name": "a", "x": 1, "y": 2}]}),
+                true,
+            ),
             (json!({"l": [{"name": "a", "x": 1}]}), json!({"l": [{"name": "a", "x": 2}]}), false),
             (json!({"l": [1, 2]}), json!({"l": "no"}), false),
         ] {
@@ -225,7 +239,9 @@ mod tests {
             assert!(remove(&mut changed, path), "{path}");
             assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
         }
-        for path in ["", ".", ".none", ".spec[0]", ".spec.containers[name=\"z\"].image", ".spec.containers[", "spec"] {
+        for path in
+            ["", ".", ".none", ".spec[0]", ".spec.containers[name=\"z\"].image", ".spec.containers[", "spec"]
+        {
             let mut changed = whole.clone();
             assert!(!remove(&mut changed, path), "{path}");
             assert_eq!(changed, whole);
@@ -251,7 +267,10 @@ mod tests {
         let mut reported = whole;
         let resolution = resolve(&mut reported, &status, Drift::Report);
         assert_eq!(reported, json!({"spec": {"minReadySeconds": 3}}));
-        assert_eq!((resolution.force, resolution.left), (false, vec!["kubectl-edit changed .spec.paused".to_string()]));
+        assert_eq!(
+            (resolution.force, resolution.left),
+            (false, vec!["kubectl-edit changed .spec.paused".to_string()])
+        );
     }
 
     #[test]

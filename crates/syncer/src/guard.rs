@@ -83,7 +83,9 @@ impl Guard {
         };
         // What was seen last is most often what is there: then one request does.
         let held = self.lease.take();
-        if let Some((mut lease, _)) = held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder) {
+        if let Some((mut lease, _)) =
+            held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
+        {
             lease["spec"]["renewTime"] = now.clone().into();
             if let Ok(renewed) = below.update(&own, &lease).await {
                 self.lease = Some((renewed, Instant::now()));
@@ -102,11 +104,14 @@ impl Guard {
         };
         let other = lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_string();
         // By our own watch, for clocks of two machines need not agree.
-        let same = |(seen, _): &&(Value, Instant)| object::resource_version(seen) == object::resource_version(&lease);
+        let same = |(seen, _): &&(Value, Instant)| {
+            object::resource_version(seen) == object::resource_version(&lease)
+        };
         let since = held.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
-            let message = format!("the cluster is synced by {other}; this syncer waits until that one is done");
+            let message =
+                format!("the cluster is synced by {other}; this syncer waits until that one is done");
             self.lease = Some((lease, since));
             return Err(Objection { reason: "HeldByAnother", message });
         }
@@ -199,7 +204,8 @@ async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, 
 }
 
 fn no_system() -> Objection {
-    let message = "the cluster has no namespace kube-system, so it cannot be told which one it is".to_string();
+    let message =
+        "the cluster has no namespace kube-system, so it cannot be told which one it is".to_string();
     Objection { reason: "AnotherCluster", message }
 }
 
@@ -214,7 +220,9 @@ fn another_cluster(pinned: &str, found: &str) -> Objection {
 /// Why the cluster does not answer, for people.
 pub fn objection(status: &Status) -> Objection {
     let (reason, what) = match status.code() {
-        401 => ("CredentialsRefused", "the cluster does not accept the credentials; join it again or renew them"),
+        401 => {
+            ("CredentialsRefused", "the cluster does not accept the credentials; join it again or renew them")
+        }
         403 => ("PermissionsMissing", "the credentials do not allow what is needed"),
         409 => ("HeldByAnother", "somebody else is changing the same"),
         429 => ("Overloaded", "the cluster asks to be left alone for a while"),

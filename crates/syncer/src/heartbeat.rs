@@ -39,7 +39,8 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
                 pause = FIRST_PAUSE;
                 tokio::select! {
                     () = tokio::time::sleep(core.settings.about(core.settings.interval)) => {}
-                    () = core.doubts.notified() => {}
+                    // Who doubts all the time is not heeded all the time.
+                    () = core.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
             }
             Err(objection) => {
@@ -78,7 +79,8 @@ fn status(
         status.insert("kubernetesVersion".into(), version.into());
     }
     let now = settings.clock.now().to_time();
-    let syncer = json!({ "version": settings.version, "instance": settings.instance, "lastHeartbeatTime": now });
+    let syncer =
+        json!({ "version": settings.version, "instance": settings.instance, "lastHeartbeatTime": now });
     status.insert("syncer".into(), syncer);
     Value::Object(status)
 }

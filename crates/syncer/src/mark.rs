@@ -44,13 +44,17 @@ impl<'a> Mark<'a> {
     pub fn complaint(&self, control_plane: &str, target: &Target) -> String {
         let what = match target.namespace.is_empty() {
             true => format!("{} {:?}", target.resource.kind, target.name),
-            false => format!("{} {:?} in namespace {:?}", target.resource.kind, target.name, target.namespace),
+            false => {
+                format!("{} {:?} in namespace {:?}", target.resource.kind, target.name, target.namespace)
+            }
         };
         match self.control_plane {
             "" if self.uid == target.uid => {
                 format!("{what} has lost the label {} in the cluster; it is left alone", marks::CONTROL_PLANE)
             }
-            "" => format!("{what} exists in the cluster and was not made by Atoll; adopt it or rename one of the two"),
+            "" => format!(
+                "{what} exists in the cluster and was not made by Atoll; adopt it or rename one of the two"
+            ),
             other if other != control_plane => {
                 format!("{what} exists in the cluster and belongs to another control plane, {other}")
             }

@@ -100,7 +100,8 @@ impl Seen {
 
 /// Which fields the object's managers say are ours.
 fn owned_fields(found: &Value) -> u128 {
-    let fields: Vec<Vec<u8>> = ours(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
+    let fields: Vec<Vec<u8>> =
+        ours(found).map(|entry| atoll_meta::json::to_vec(&entry["fieldsV1"])).collect();
     let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
     digest::of(&fields)
 }
@@ -116,7 +117,9 @@ fn ours(found: &Value) -> impl Iterator<Item = &Value> {
 pub fn applied_fields(found: &Value) -> Option<Value> {
     let mut entries = found["metadata"]["managedFields"].as_array()?.clone();
     let is_ours = |entry: &Value, operation: &str| {
-        entry["manager"] == marks::MANAGER && entry["subresource"].is_null() && entry["operation"] == operation
+        entry["manager"] == marks::MANAGER
+            && entry["subresource"].is_null()
+            && entry["operation"] == operation
     };
     let created = entries.iter().position(|entry| is_ours(entry, "Update"))?;
     let mut created = entries.remove(created);
@@ -187,12 +190,20 @@ pub fn judge(found: Option<&Value>, control_plane: &str, target: &Target) -> Fou
 }
 
 /// What to tell above of an object.
-pub fn record(target: &Target, wanted: &Wanted, seen: Option<&Seen>, trouble: Option<&(State, String)>) -> Record {
-    let status = seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
+pub fn record(
+    target: &Target,
+    wanted: &Wanted,
+    seen: Option<&Seen>,
+    trouble: Option<&(State, String)>,
+) -> Record {
+    let status =
+        seen.filter(|seen| !seen.status.is_empty()).map(|seen| atoll_meta::json::parse(&seen.status));
     let status = status.and_then(Result::ok).map(|parsed| parsed.value).unwrap_or_default();
     // What is applied is what is wanted even if it was sent for an earlier generation.
     let (generation, is_current) = match (wanted, seen) {
-        (Wanted::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => (*generation, true),
+        (Wanted::Present { generation, hash, .. }, Some(seen)) if seen.applied == *hash => {
+            (*generation, true)
+        }
         (_, Some(seen)) => (seen.generation, false),
         (_, None) => (0, false),
     };

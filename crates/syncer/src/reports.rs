@@ -65,7 +65,9 @@ impl Reports {
             let outcome = post(above, &path, &report).await;
             match &outcome {
                 Ok(()) => (most, pause) = ((most * 2).min(MOST), PAUSE),
-                Err(status) if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 => {
+                Err(status)
+                    if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
+                {
                     // Nobody wants to hear it; the others are not to wait for it.
                     tracing::warn!(%status, cluster = %settings.cluster, "what was reported is not taken");
                     (most, pause) = (MOST, PAUSE);

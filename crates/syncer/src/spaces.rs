@@ -73,11 +73,16 @@ impl Spaces {
     }
 
     /// The namespace below, which is made if there is none.
-    pub async fn ensure(&self, below: &Below, locator: Locator, is_only_workspace: bool) -> Result<Place, Status> {
+    pub async fn ensure(
+        &self,
+        below: &Below,
+        locator: Locator,
+        is_only_workspace: impl FnOnce() -> bool,
+    ) -> Result<Place, Status> {
         if let Some(known) = self.get(&locator) {
             return Ok(Place::In(known));
         }
-        let name = locator.below(is_only_workspace);
+        let name = locator.below(is_only_workspace());
         let path = format!("{NAMESPACES}/{name}");
         let found = match below.get(&path).await? {
             Some(found) => found,

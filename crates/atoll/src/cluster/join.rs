@@ -38,26 +38,36 @@ struct Found {
 }
 
 pub async fn run(options: JoinOptions) -> Result<(), Failure> {
-    let control_plane = Connection {
-        kubeconfig: options.control_plane_kubeconfig.clone(),
-        context: options.control_plane_context.clone(),
-    };
-    let mut join = Join {
-        access: if options.observe { Access::Observe } else { Access::Manage },
-        below: Below::open(&options.kubeconfig, options.context.as_deref())?,
-        fleet: Fleet::open(&control_plane).map_err(for_join)?,
-        options: &options,
-        made: Vec::new(),
-    };
+    let mut join = Join::open(&options)?;
     let title = format!(
         "Joining {} ({}) to {}.",
         options.name,
         join.below.api.client().origin,
         join.fleet.session.current
     );
-    let mut steps = Steps::begin(&title);
-    let outcome = join.all(&mut steps).await;
+    let outcome = join.all(&mut Steps::begin(&title)).await;
     outcome.map_err(|failure| unfinished(failure, &join.made))
+}
+
+/// The same without a word.
+pub async fn quietly(options: &JoinOptions) -> Result<(), Failure> {
+    Join::open(options)?.all(&mut Steps::silent()).await
+}
+
+impl<'a> Join<'a> {
+    fn open(options: &'a JoinOptions) -> Result<Join<'a>, Failure> {
+        let control_plane = Connection {
+            kubeconfig: options.control_plane_kubeconfig.clone(),
+            context: options.control_plane_context.clone(),
+        };
+        Ok(Join {
+            access: if options.observe { Access::Observe } else { Access::Manage },
+            below: Below::open(&options.kubeconfig, options.context.as_deref())?,
+            fleet: Fleet::open(&control_plane).map_err(for_join)?,
+            options,
+            made: Vec::new(),
+        })
+    }
 }
 
 /// The flags for the control plane are called otherwise here.
@@ -70,16 +80,18 @@ fn for_join(failure: Failure) -> Failure {
 }
 
 /// The rights that are asked for, before they are given.
-fn show_rights(groups: &[String]) -> Result<(), Failure> {
-    println!("    These rights are asked for, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:");
+fn show_rights(groups: &[String], steps: &Steps) -> Result<(), Failure> {
+    steps.say(&format!(
+        "    These rights are asked for, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:"
+    ));
     let mut role = rights::cluster_role(Access::Observe, groups, &Value::Null);
     // Whose it is has to do with how it goes, not with what it gives.
     if let Some(metadata) = role["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
     }
     for document in [rights::role(Access::Observe), role] {
-        println!("    ---");
-        output::yaml(&document)?.lines().for_each(|line| println!("    {line}"));
+        steps.say("    ---");
+        output::yaml(&document)?.lines().for_each(|line| steps.say(&format!("    {line}")));
     }
     Ok(())
 }
@@ -109,7 +121,7 @@ impl Join<'_> {
 
         let groups = self.below.groups(&self.options.groups).await?;
         if self.access == Access::Observe {
-            show_rights(&groups)?;
+            show_rights(&groups, steps)?;
         }
         let namespace =
             steps.step("making the namespace", self.below.namespace(&found.control_plane)).await?;
@@ -135,13 +147,13 @@ impl Join<'_> {
         }
         if cluster["spec"]["mode"] == Mode::None.name() {
             let line = by_hand::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
-            println!(
+            steps.say(&format!(
                 "Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}"
-            );
+            ));
             return Ok(());
         }
         let again = if found.cluster.is_some() { "has a new credential" } else { "has joined" };
-        println!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation());
+        steps.say(&format!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation()));
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use atoll_meta::names;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Connection;
+use super::{Connection, LogOptions};
 use crate::output::Shown;
 use crate::place::shares::{self, Shares};
 
@@ -91,7 +91,7 @@ pub struct ClusterName {
     pub connection: Connection,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct JoinOptions {
     /// What the cluster shall be called
     #[arg(value_parser = cluster_name)]
@@ -144,6 +144,23 @@ impl Mode {
             Mode::None => "none",
         }
     }
+}
+
+#[derive(Args)]
+pub struct SyncerOptions {
+    /// Name of the cluster, as it joined
+    pub name: String,
+
+    /// Kubeconfig of the workspace that the cluster joined
+    #[arg(long, value_name = "FILE")]
+    pub from_kubeconfig: PathBuf,
+
+    /// Kubeconfig of the cluster
+    #[arg(long, value_name = "FILE")]
+    pub to_kubeconfig: PathBuf,
+
+    #[command(flatten)]
+    pub log: LogOptions,
 }
 
 #[derive(Args)]

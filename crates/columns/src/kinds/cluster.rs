@@ -224,12 +224,10 @@ fn nodes(cluster: &Value, _: Timestamp) -> Value {
 }
 
 fn used(cluster: &Value, resource: &str) -> Value {
-    let of = |list: &str| {
-        at(cluster, "status").and_then(|status| status[list][resource].as_str().map(str::to_string))
-    };
-    match (of("requested"), of("allocatable")) {
-        (Some(requested), Some(allocatable)) => format!("{requested}/{allocatable}").into(),
-        _ => "<unknown>".into(),
+    let of = |list: &str| at(cluster, "status").and_then(|status| status[list][resource].as_str());
+    match of("allocatable") {
+        Some(allocatable) => format!("{}/{allocatable}", of("requested").unwrap_or("0")).into(),
+        None => "<unknown>".into(),
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::view::{Line, Resource, Target};
-use atoll_fleet::{Placement, shape};
+use atoll_fleet::{Overrides, Placement, shape};
 use atoll_meta::object;
+use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Follower;
 use atoll_store::{Key, key};
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::family::Family;
-use super::parse;
+use super::{parse, report};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -38,6 +39,8 @@ pub fn answer(
     let view = View {
         server: server.clone(),
         cluster: cluster.to_string(),
+        own: Key::object(ATOLL, "clusters", workspace, "", cluster),
+        overrides: Err(String::new()),
         family: Family::new(workspace),
         told: HashMap::new(),
         piece: Vec::new(),
@@ -58,6 +61,10 @@ pub fn answer(
 struct View {
     server: Arc<Server>,
     cluster: String,
+    /// Where it is registered.
+    own: Key,
+    /// What is different there, or why nobody knows.
+    overrides: Result<Overrides, String>,
     family: Family,
     /// What was said, and of what: something that is gone has no uid any more.
     told: HashMap<Key, Target>,
@@ -70,7 +77,7 @@ struct Ended;
 
 impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
-        self.catch_up(&follower).await?;
+        self.catch_up(&follower, true).await?;
         let workspaces: BTreeSet<String> =
             self.told.values().map(|target| target.workspace.clone()).collect();
         let workspaces = workspaces.into_iter().collect();
@@ -78,20 +85,28 @@ impl View {
         loop {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {
-                Ok(()) => self.catch_up(&follower).await?,
+                Ok(()) => self.catch_up(&follower, false).await?,
                 Err(_elapsed) => self.say(&Line::Alive).await?,
             }
         }
     }
 
     /// Says all that has changed.
-    async fn catch_up(&mut self, follower: &Follower) -> Result<(), Ended> {
-        let (keys, revision) = follower.take();
+    async fn catch_up(&mut self, follower: &Follower, is_first: bool) -> Result<(), Ended> {
+        let (mut keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
+        let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
+        // A cluster that is no longer registered keeps what it has, as it is.
+        if (is_first || keys.remove(&self.own))
+            && let Some(overrides) = read(&self.own).as_ref().map(Overrides::of)
+            && overrides != self.overrides
+        {
+            self.overrides = overrides;
+            keys.extend(self.told.keys().cloned());
+        }
         for key in keys {
-            let object = snapshot.get(&key).and_then(|object| parse(&object.json()).ok());
-            if let Some(line) = self.line(&key, object) {
+            if let Some(line) = self.line(&key, read(&key)).await {
                 self.say(&line).await?;
             }
         }
@@ -99,7 +114,7 @@ impl View {
     }
 
     /// What there is to say of an object, if it is anybody's business here.
-    fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
+    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
         let Some(object) = object else {
             return self.told.remove(key).map(|target| Line::Forget { target });
         };
@@ -115,11 +130,15 @@ impl View {
         let target = target(&parts, &object);
         self.told.insert(key.clone(), target.clone());
         Some(match shall {
-            Some(share) if !object::is_being_deleted(&object) => Line::Object {
-                target,
-                generation: object::generation(&object),
-                object: shape::shape(&object, &self.cluster, share.replicas),
-            },
+            Some(share) if !object::is_being_deleted(&object) => {
+                let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
+                let overridden = self.overrides.as_ref().map_err(String::clone);
+                if let Err(message) = overridden.and_then(|overrides| overrides.apply(&mut shaped)) {
+                    report::refuse(&self.server, &self.cluster, target, message).await;
+                    return None;
+                }
+                Line::Object { target, generation: object::generation(&object), object: shaped }
+            }
             _ => Line::Remove { target },
         })
     }

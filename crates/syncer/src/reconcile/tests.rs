@@ -80,7 +80,10 @@ fn records_tell_of_what_was_applied() {
     let refused = (State::Refused, "no".to_string());
     let old = Seen { applied: "old".into(), ..current.clone() };
     let told = record(&target, &wanted(), Some(&old), Some(&refused));
-    assert_eq!((told.generation, told.observed, told.state, told.message.as_str()), (3, false, State::Refused, "no"));
+    assert_eq!(
+        (told.generation, told.observed, told.state, told.message.as_str()),
+        (3, false, State::Refused, "no")
+    );
     let behind = Seen { observed: false, ..current };
     assert!(!record(&target, &wanted(), Some(&behind), None).observed);
     let told = record(&target, &wanted(), None, Some(&refused));
@@ -98,9 +101,7 @@ fn what_is_found_is_ours_or_not() {
 
 #[test]
 fn what_was_created_becomes_applied() {
-    let entry = |manager: &str, operation: &str, fields: Value| {
-        json!({"manager": manager, "operation": operation, "fieldsV1": fields})
-    };
+    let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
     let object = |entries: Vec<Value>| json!({"metadata": {"managedFields": entries}});
     let other = entry("kubectl", "Update", json!({"f:a": {}}));
     let created = entry("atoll", "Update", json!({"f:a": {"f:b": {}}}));
