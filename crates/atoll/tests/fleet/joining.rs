@@ -37,7 +37,7 @@ async fn a_cluster_joins_and_joins_again_and_is_always_the_same() {
 
     let said = world.join("east", &east, "");
     let steps = said.lines().filter(|line| line.starts_with("  ✓ ")).count();
-    assert!(steps == 9 && said.contains("Cluster east has joined."), "{said}");
+    assert!(steps == 10 && said.contains("Cluster east has joined."), "{said}");
     let (token, config) = credential(&above, "east").await;
     assert!(!said.contains(&token));
     let user = config["users"][0]["user"].as_object().unwrap();

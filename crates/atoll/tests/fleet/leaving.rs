@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
+use crate::support::process::Setup;
 use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 use crate::world::{CLUSTERS, World, cluster, let_go, secret};
@@ -123,4 +124,29 @@ async fn where_one_may_only_look_an_administrator_cleans_up() {
     world.join("east", &east, " --observe");
     world.says(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
     eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+}
+
+/// With whoever syncs at work: it must have stopped before anything is let go of, or it would take that away.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
+    let world = World { above: Setup::new().flag("--cluster-grace-period", 4).start() };
+    let east = cluster();
+    let (admin, below) = (world.admin(), east.admin());
+    for (name, how, stays) in [("keep", " --keep-workloads", true), ("take", "", false)] {
+        world.join("east", &east, "");
+        admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
+        world.says(&format!("place cm/{name} --on east"));
+        eventually("it has arrived", async || below.get(&config_map(name)).await.status == 200).await;
+        world.says(&format!("cluster remove east --yes{how}"));
+        let left = below.get(&config_map(name)).await;
+        assert_eq!(left.status, if stays { 200 } else { 404 }, "{name}: {}", left.text());
+        if stays {
+            let metadata = left.json()["metadata"].clone();
+            assert_eq!((&metadata["labels"], &metadata["annotations"]), (&Value::Null, &Value::Null));
+            let managers = metadata["managedFields"].to_string();
+            assert!(!managers.contains("\"atoll\""), "{managers}");
+        }
+        assert_eq!(admin.get(&config_map(name)).await.status, 200, "above it is untouched");
+        eventually("the cluster is as it was", async || is_clean(&below).await).await;
+    }
 }
