@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
-use crate::support::process::Setup;
+use crate::support::process::Atoll;
 use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 use crate::world::{CLUSTERS, World, cluster, let_go, secret};
@@ -129,7 +129,7 @@ async fn where_one_may_only_look_an_administrator_cleans_up() {
 /// With whoever syncs at work: it must have stopped before anything is let go of, or it would take that away.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
-    let world = World { above: Setup::new().flag("--cluster-grace-period", 4).start() };
+    let world = World { above: Atoll::start() };
     let east = cluster();
     let (admin, below) = (world.admin(), east.admin());
     for (name, how, stays) in [("keep", " --keep-workloads", true), ("take", "", false)] {
