@@ -19,6 +19,24 @@ async fn credential(admin: &Access, name: &str) -> (String, Value) {
     (config["users"][0]["user"]["token"].as_str().unwrap().to_string(), config)
 }
 
+/// The same kubeconfig, but that another program prints the credentials.
+fn with_program(kubeconfig: &str, place: &std::path::Path) -> String {
+    let mut config: Value = serde_saphyr::from_str(kubeconfig).unwrap();
+    let user = &config["users"][0]["user"];
+    let pem = |name: &str| String::from_utf8(STANDARD.decode(user[name].as_str().unwrap()).unwrap()).unwrap();
+    let status = json!({
+        "clientCertificateData": pem("client-certificate-data"), "clientKeyData": pem("client-key-data"),
+    });
+    std::fs::write(place.join("credential"), json!({ "status": status }).to_string()).unwrap();
+    let exec = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "cat",
+        "args": [place.join("credential")],
+        "interactiveMode": "Never",
+    });
+    config["users"][0]["user"] = json!({ "exec": exec });
+    config.to_string()
+}
+
 /// Whether somebody may do something, as the cluster says.
 async fn may(access: &Access, verb: &str, group: &str, resource: &str) -> bool {
     let attributes = json!({ "verb": verb, "group": group, "resource": resource, "namespace": "default" });
@@ -89,6 +107,13 @@ async fn a_cluster_joins_and_joins_again_and_is_always_the_same() {
     let again = above.get(&format!("{CLUSTERS}/east")).await.expect(200);
     assert_eq!(again["metadata"]["uid"], registered["metadata"]["uid"]);
     assert_eq!(again["spec"]["unschedulable"], true);
+
+    // Whoever's credentials come from another program joins as well.
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("kubeconfig");
+    std::fs::write(&path, with_program(&std::fs::read_to_string(east.kubeconfig()).unwrap(), place.path()))
+        .unwrap();
+    world.says(&joining("east", &path, ""));
 
     // Another cluster is not taken for it, nor is it taken twice.
     let errors = world.refuses(&joining("east", &other.kubeconfig(), ""));

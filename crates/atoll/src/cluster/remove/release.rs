@@ -45,7 +45,11 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
             "join it again first: what is Atoll's there is known by that",
         ));
     }
-    below.merge(&claim::path(), &json!({ "data": { "controlPlane": RELEASED } })).await?;
+    // The label still says whose marks are to be taken off, should this not come to its end.
+    let given_up = json!({
+        "metadata": { "labels": { CONTROL_PLANE: control_plane } }, "data": { "controlPlane": RELEASED },
+    });
+    below.merge(&claim::path(), &given_up).await?;
     eprintln!("waiting until whoever syncs {name} has stopped");
     let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), Value::Null);
     loop {
