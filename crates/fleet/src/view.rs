@@ -59,12 +59,15 @@ pub enum Line {
         uid: String,
         /// Ids of all workspaces that have something there.
         workspaces: Vec<String>,
-        /// Which cluster it is, where that is known: whoever finds another one writes nothing to it.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        id: String,
-        /// The id of the workspace that the Cluster is in.
+        /// Id of the workspace that it is registered in.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         workspace: String,
+        /// Which cluster it is, once that is known: whoever finds another one there leaves it alone.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        id: String,
+        /// Whether it is only to be looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        observe: bool,
     },
     Alive,
 }
@@ -152,8 +155,9 @@ mod tests {
                 control_plane: "c".into(),
                 uid: "u".into(),
                 workspaces: vec!["w".into()],
-                id: "i".into(),
                 workspace: "w".into(),
+                id: "i".into(),
+                observe: true,
             },
             Line::Alive,
         ] {

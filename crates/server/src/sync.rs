@@ -49,15 +49,8 @@ pub async fn answer(
     let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
     match *method {
         Method::GET => {
-            let registered = parse(&registered.json())?;
-            let about = view::About {
-                workspace: workspace.to_string(),
-                cluster: cluster.to_string(),
-                control_plane: control_plane(server)?,
-                uid: object::uid(&registered).to_string(),
-                id: registered["status"]["id"].as_str().unwrap_or_default().to_string(),
-            };
-            Ok(view::answer(server, about))
+            let uid = object::uid(&parse(&registered.json())?).to_string();
+            Ok(view::answer(server, workspace, cluster, control_plane(server)?, uid))
         }
         Method::POST => {
             let report: Report = serde_json::from_slice(&body)

@@ -146,7 +146,7 @@ impl Core {
 
     /// The cluster may be written to, until then.
     pub async fn open(self: &Arc<Self>, until: Instant, master: &Master) -> Result<(), Status> {
-        if self.settings.access == Access::Observe {
+        if self.settings.access == Access::Observe || master.observe {
             return Ok(());
         }
         if !self.is_loaded.load(Ordering::Acquire) {
@@ -156,7 +156,10 @@ impl Core {
                 self.watch(&resource);
             }
         }
-        self.trust.open(until);
+        // What failed meanwhile need not wait any longer.
+        if self.trust.open(until) {
+            self.table.unfinished(self.settings.drift).into_iter().for_each(|key| self.queue.add(key));
+        }
         Ok(())
     }
 

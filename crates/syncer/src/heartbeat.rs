@@ -40,7 +40,8 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep(core.settings.about(core.settings.interval)) => {}
-                    () = core.trust.doubts.notified() => {}
+                    // Who doubts all the time is not heeded all the time.
+                    () = core.trust.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
             }
             Err(objection) => {

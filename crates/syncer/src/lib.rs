@@ -9,7 +9,7 @@
 //!                       └── heartbeat ◄─ census (nodes, pods), guard (identity, claim, lease)
 //! ```
 //!
-//! Three rules hold whatever breaks. Nothing is written before the [`guard`] has found the cluster to be the one that joined,
+//! Three rules hold whatever breaks. Nothing is written before the `guard` has found the cluster to be the one that joined,
 //! claimed by this control plane, and synced by nobody else. Nothing is deleted because something is missing above: only
 //! because a line says so, and only what carries our marks with that uid. Nothing that is not ours is overwritten.
 //!
@@ -51,7 +51,7 @@ pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 
 /// Who ends says so, but not for longer than this.
-const FAREWELL: Duration = Duration::from_secs(3);
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Syncs a cluster until `stop`. `above` is the workspace of the Cluster, `below` the cluster itself.
 pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Future<Output = ()>) {

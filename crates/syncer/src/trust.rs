@@ -38,13 +38,15 @@ impl Trust {
         })
     }
 
-    /// The cluster may be written to, until then.
-    pub fn open(&self, until: Instant) {
+    /// The cluster may be written to, until then. Returns whether it might not before.
+    pub fn open(&self, until: Instant) -> bool {
         let mut standing = self.standing();
+        let was_closed = *standing == Standing::Closed;
         if *standing != Standing::Over {
             *standing = Standing::Open(until);
             self.changed.notify_waiters();
         }
+        was_closed
     }
 
     /// Nothing is written until it is opened again.

@@ -24,7 +24,9 @@ pub struct Master {
     /// Which cluster it is, where that is pinned.
     pub identity: Option<String>,
     /// The id of the workspace of the Cluster.
-    pub workspace: Option<String>,
+    pub workspace: String,
+    /// Whether the cluster is only to be looked at.
+    pub observe: bool,
 }
 
 /// Follows the view until it turns out to be another control plane's, or another Cluster's, or that there is none any more:
@@ -69,10 +71,9 @@ async fn listen(core: &Arc<Core>, mut lines: Lines) -> Heard {
             // What a newer control plane says and we do not know is not for us.
             None => tracing::debug!(cluster = %core.settings.cluster, "a line that says nothing"),
             Some(Line::Alive) => {}
-            Some(Line::Synced { control_plane, uid, workspaces, id, workspace }) => {
-                let said = |text: String| Some(text).filter(|text| !text.is_empty());
-                let (identity, workspace) = (said(id), said(workspace));
-                let master = Master { control_plane, cluster: uid, identity, workspace };
+            Some(Line::Synced { control_plane, uid, workspaces, workspace, id, observe }) => {
+                let identity = Some(id).filter(|id| !id.is_empty());
+                let master = Master { control_plane, cluster: uid, identity, workspace, observe };
                 if core.is_anothers(&master) {
                     return Heard::Another;
                 }

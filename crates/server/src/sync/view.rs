@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::view::{Line, Resource, Target};
-use atoll_fleet::{Placement, shape};
+use atoll_fleet::{Overrides, Placement, shape};
 use atoll_meta::object;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Follower;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::family::Family;
-use super::parse;
+use super::{parse, report};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -28,36 +28,32 @@ const WAITING: usize = 4;
 /// Lines that are ready at once are sent as one piece up to this size.
 const PIECE: usize = 64 << 10;
 
-/// Whose view it is.
-pub struct About {
-    /// The id of the workspace that the Cluster is in.
-    pub workspace: String,
-    pub cluster: String,
-    pub control_plane: String,
-    /// Of the Cluster.
-    pub uid: String,
-    /// Which cluster it is, where that is known.
-    pub id: String,
-}
-
-pub fn answer(server: &Arc<Server>, about: About) -> Response<Body> {
+pub fn answer(
+    server: &Arc<Server>,
+    workspace: &str,
+    cluster: &str,
+    control_plane: String,
+    uid: String,
+) -> Response<Body> {
     let (sender, receiver) = mpsc::channel(WAITING);
-    let follower = server.registry.placements.follow(&about.cluster);
     let view = View {
         server: server.clone(),
-        family: Family::new(&about.workspace),
-        about,
+        cluster: cluster.to_string(),
+        own: Key::object(ATOLL, "clusters", workspace, "", cluster),
+        overrides: Err(String::new()),
+        family: Family::new(workspace),
         told: HashMap::new(),
         piece: Vec::new(),
         sender: sender.clone(),
     };
+    let follower = server.registry.placements.follow(cluster);
     let stopped = server.stopped();
     tokio::spawn(async move {
         tokio::select! {
             biased;
+            _ = view.run(follower, control_plane, uid) => {}
             () = stopped => {}
             () = sender.closed() => {}
-            _ = view.run(follower) => {}
         }
     });
     respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver))
@@ -65,7 +61,11 @@ pub fn answer(server: &Arc<Server>, about: About) -> Response<Body> {
 
 struct View {
     server: Arc<Server>,
-    about: About,
+    cluster: String,
+    /// Where it is registered.
+    own: Key,
+    /// What is different there, or why nobody knows.
+    overrides: Result<Overrides, String>,
     family: Family,
     /// What was said, and of what: something that is gone has no uid any more.
     told: HashMap<Key, Target>,
@@ -77,49 +77,59 @@ struct View {
 struct Ended;
 
 impl View {
-    async fn run(mut self, follower: Arc<Follower>) -> Result<(), Ended> {
-        self.catch_up(&follower).await?;
+    async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
+        self.catch_up(&follower, true).await?;
         let workspaces: BTreeSet<String> =
             self.told.values().map(|target| target.workspace.clone()).collect();
+        let workspaces = workspaces.into_iter().collect();
+        let cluster = self.server.registry.snapshot().get(&self.own);
+        let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
         let synced = Line::Synced {
-            control_plane: self.about.control_plane.clone(),
-            uid: self.about.uid.clone(),
-            workspaces: workspaces.into_iter().collect(),
-            id: self.about.id.clone(),
-            workspace: self.about.workspace.clone(),
+            control_plane,
+            uid: uid.clone(),
+            workspaces,
+            workspace: self.own.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default(),
+            id: cluster["status"]["id"].as_str().unwrap_or_default().to_string(),
+            observe: cluster["spec"]["access"] == "observe",
         };
         self.say(&synced).await?;
         loop {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {
-                Ok(()) => self.catch_up(&follower).await?,
+                Ok(()) => self.catch_up(&follower, false).await?,
                 Err(_elapsed) => self.say(&Line::Alive).await?,
             }
             // A Cluster that is no longer registered has no view, and one that was registered anew has another.
-            if !self.is_registered() {
+            if !self.is_registered(&uid) {
                 return Err(Ended);
             }
         }
     }
 
-    fn is_registered(&self) -> bool {
-        let About { workspace, cluster, uid, .. } = &self.about;
-        let key = Key::object(ATOLL, "clusters", workspace, "", cluster);
-        let registered = self.server.registry.snapshot().get(&key);
+    fn is_registered(&self, uid: &str) -> bool {
+        let registered = self.server.registry.snapshot().get(&self.own);
         registered.and_then(|found| parse(&found.json()).ok()).is_some_and(|found| object::uid(&found) == uid)
     }
 
     /// Says all that has changed.
-    async fn catch_up(&mut self, follower: &Follower) -> Result<(), Ended> {
-        let (keys, revision) = follower.take();
+    async fn catch_up(&mut self, follower: &Follower, is_first: bool) -> Result<(), Ended> {
+        let (mut keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
+        let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
+        // A cluster that is no longer registered keeps what it has, as it is.
+        if (is_first || keys.remove(&self.own))
+            && let Some(overrides) = read(&self.own).as_ref().map(Overrides::of)
+            && overrides != self.overrides
+        {
+            self.overrides = overrides;
+            keys.extend(self.told.keys().cloned());
+        }
         // In an order that is the same every time.
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
-            let object = snapshot.get(&key).and_then(|object| parse(&object.json()).ok());
-            if let Some(line) = self.line(&key, object) {
+            if let Some(line) = self.line(&key, read(&key)).await {
                 self.say(&line).await?;
             }
         }
@@ -127,7 +137,7 @@ impl View {
     }
 
     /// What there is to say of an object, if it is anybody's business here.
-    fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
+    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
         let Some(object) = object else {
             return self.told.remove(key).map(|target| Line::Forget { target });
         };
@@ -136,18 +146,22 @@ impl View {
             return None;
         }
         let placement = Placement::of(&object);
-        let shall = placement.share(&self.about.cluster);
-        if shall.is_none() && !placement.leaving.contains(&self.about.cluster) {
+        let shall = placement.share(&self.cluster);
+        if shall.is_none() && !placement.leaving.contains(&self.cluster) {
             return self.told.remove(key).map(|target| Line::Forget { target });
         }
         let target = target(&parts, &object);
         self.told.insert(key.clone(), target.clone());
         Some(match shall {
-            Some(share) if !object::is_being_deleted(&object) => Line::Object {
-                target,
-                generation: object::generation(&object),
-                object: shape::shape(&object, &self.about.cluster, share.replicas),
-            },
+            Some(share) if !object::is_being_deleted(&object) => {
+                let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
+                let overridden = self.overrides.as_ref().map_err(String::clone);
+                if let Err(message) = overridden.and_then(|overrides| overrides.apply(&mut shaped)) {
+                    report::refuse(&self.server, &self.cluster, target, message).await;
+                    return None;
+                }
+                Line::Object { target, generation: object::generation(&object), object: shaped }
+            }
             _ => Line::Remove { target },
         })
     }
