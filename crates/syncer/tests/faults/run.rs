@@ -233,9 +233,8 @@ impl Run {
         match self.random.below(3) {
             0 => {
                 // Somebody else is first.
-                if client.create(&collection, &content(resource, name, 7)).await.is_ok() {
-                    self.foreign.insert(path);
-                }
+                let made = client.create(&collection, &content(resource, name, 7)).await;
+                self.foreign.extend(made.is_ok().then_some(path));
             }
             1 if !self.foreign.contains(&path) => {
                 let patch = match resource {
