@@ -10,6 +10,7 @@ use crate::agreement::{CLUSTER, collection};
 use crate::log::Written;
 use crate::plane::Plane;
 use crate::run::{Run, content};
+use crate::time;
 use crate::wire::Weather;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -47,7 +48,7 @@ pub async fn away(how: Return) -> Vec<Written> {
     }
     for hour in 0..24 {
         go_on(&run.below, hour).await;
-        tokio::time::sleep(HOUR).await;
+        time::pass(HOUR).await;
     }
     if how == Return::FromBackup {
         run.above = Plane::restored("above", run.clock, &copy, copy.revision).await;
@@ -57,7 +58,7 @@ pub async fn away(how: Return) -> Vec<Written> {
         run.start();
     }
     run.up.set(Weather::Calm);
-    tokio::time::sleep(HOUR).await;
+    time::pass(HOUR).await;
 
     let web = format!("{}/a", collection("deployments", "shop"));
     let uid = object::uid(&run.above.client.get(&web).await.expect("it is still there")).to_string();

@@ -20,6 +20,7 @@ mod log;
 mod plane;
 mod random;
 mod run;
+mod time;
 mod wire;
 
 use std::time::Duration;

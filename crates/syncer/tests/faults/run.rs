@@ -1,5 +1,7 @@
 //! One run: a control plane, a cluster, a syncer between them, and all that a seed lets happen.
 
+mod mishaps;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,7 @@ use crate::agreement::{self, CLUSTER, NAMESPACES, RESOURCES, collection};
 use crate::log::{Facts, Log, Written, wrongs};
 use crate::plane::{Clock, Copy, Plane};
 use crate::random::Random;
+use crate::time;
 use crate::wire::{Weather, Wire};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
@@ -121,7 +124,7 @@ impl Run {
 
     pub async fn pass(&mut self, most: Duration) {
         let millis = self.random.below(most.as_millis() as u64);
-        tokio::time::sleep(Duration::from_millis(millis)).await;
+        time::pass(Duration::from_millis(millis)).await;
     }
 
     /// One thing that happens.
@@ -224,129 +227,6 @@ impl Run {
         }
     }
 
-    /// Somebody in the cluster does something.
-    async fn meddle(&mut self) {
-        let (resource, namespace, name) = self.spot();
-        let collection = collection(resource, namespace);
-        let path = format!("{collection}/{name}");
-        let client = self.below.client.clone();
-        match self.random.below(3) {
-            0 => {
-                // Somebody else is first.
-                let made = client.create(&collection, &content(resource, name, 7)).await;
-                self.foreign.extend(made.is_ok().then_some(path));
-            }
-            1 if !self.foreign.contains(&path) => {
-                let patch = match resource {
-                    "deployments" => json!({ "spec": { "replicas": 1 } }),
-                    _ => json!({ "data": { "key": "mine" } }),
-                };
-                let path = format!("{path}?fieldManager=kubectl-edit");
-                let _ = client.patch(&path, PatchType::Merge, &patch).await;
-            }
-            _ if !self.foreign.contains(&path) => drop(client.delete(&path).await),
-            _ => {}
-        }
-    }
-
-    /// An older copy takes the place of the control plane.
-    async fn restore(&mut self) {
-        if self.copies.is_empty() {
-            return;
-        }
-        let last = self.above.copy().await;
-        for known in agreement::objects(&self.above).await.values() {
-            self.unknown.insert(object::uid(known).to_string());
-        }
-        for known in agreement::objects(&self.below).await.values() {
-            self.unknown.insert(crate::log::whose(known).1);
-        }
-        let index = self.random.below(self.copies.len() as u64) as usize;
-        let copy = &self.copies[index];
-        self.above = Plane::restored("above", self.clock, copy, last.revision).await;
-        self.up.lead(&self.above);
-    }
-
-    /// A control plane that knows nothing, and one that has something else under the same names.
-    async fn empty(&mut self) {
-        if self.below.client.get(CLAIM).await.is_err() {
-            // Whoever comes first may have it.
-            return;
-        }
-        let empty = Plane::new("empty", self.clock).await;
-        self.up.lead(&empty);
-        self.pass(Duration::from_secs(60)).await;
-        if self.random.chance(70) {
-            let client = &empty.client;
-            client.create(CLUSTERS, &registered(CLUSTER)).await.expect("a cluster");
-            client.create("/api/v1/namespaces", &named("shop")).await.expect("a namespace");
-            let maps = collection("configmaps", "shop");
-            client.create(&maps, &content("configmaps", "a", 3)).await.expect("an object");
-            let patch = json!({ "spec": { "clusters": [{ "name": CLUSTER }] } });
-            client
-                .patch(&format!("{maps}/a/placement"), PatchType::Merge, &patch)
-                .await
-                .expect("a placement");
-            self.pass(Duration::from_secs(60)).await;
-            client.delete(&format!("{maps}/a")).await.expect("a deletion");
-            self.pass(Duration::from_secs(60)).await;
-        }
-        self.up.lead(&self.above);
-    }
-
-    /// The credentials lead to another cluster.
-    async fn wrong_cluster(&mut self) {
-        let claim = self.below.client.get(CLAIM).await;
-        let pinned = self.above.client.get(&format!("{CLUSTERS}/{CLUSTER}")).await.unwrap_or_default();
-        if claim.is_err() || pinned["status"]["id"].is_null() {
-            // It has not been seen yet which one it is.
-            return;
-        }
-        self.down.set(Weather::Out);
-        self.pass(Duration::from_secs(20)).await;
-        self.down.lead(&self.other);
-        self.down.set(if self.random.chance(50) { Weather::Calm } else { Weather::Storm });
-        for _ in 0..self.random.below(4) {
-            match self.random.below(4) {
-                0 => {
-                    self.kill();
-                    self.start();
-                }
-                1 => self.delete().await,
-                2 => self.change().await,
-                _ => self.create().await,
-            }
-            self.pass(Duration::from_secs(30)).await;
-        }
-        self.down.set(Weather::Out);
-        self.pass(Duration::from_secs(20)).await;
-        self.down.lead(&self.below);
-        self.down.set(Weather::Calm);
-    }
-
-    /// Another control plane says that the cluster is its own.
-    async fn claimed(&mut self) {
-        let client = self.below.client.clone();
-        let Ok(claim) = client.get(CLAIM).await else { return };
-        let theirs = json!({ "data": { "controlPlane": "somebody", "cluster": "else" } });
-        client.patch(CLAIM, PatchType::Merge, &theirs).await.expect("a claim");
-        let from = self.now();
-        for _ in 0..self.random.below(5) {
-            match self.random.below(4) {
-                0 => {
-                    self.kill();
-                    self.start();
-                }
-                1 => self.delete().await,
-                2 => self.change().await,
-                _ => self.create().await,
-            }
-            self.pass(Duration::from_secs(40)).await;
-        }
-        self.facts.claimed.push((from, self.now()));
-        client.patch(CLAIM, PatchType::Merge, &json!({ "data": claim["data"] })).await.expect("a claim");
-    }
-
     /// The cluster is emptied and removed, with faults; then it joins again.
     pub async fn leave_and_join(&mut self) -> Result<(), String> {
         let paths: Vec<String> = agreement::objects(&self.above).await.into_keys().collect();
@@ -360,9 +240,9 @@ impl Run {
         let path = format!("{CLUSTERS}/{CLUSTER}");
         self.above.client.delete(&path).await.map_err(|status| status.to_string())?;
         // Until whoever listened to its view has heard.
-        tokio::time::sleep(self.interval * 3).await;
+        time::pass(self.interval * 3).await;
         self.below.client.delete(CLAIM).await.map_err(|status| status.to_string())?;
-        tokio::time::sleep(self.interval * 6).await;
+        time::pass(self.interval * 6).await;
         if self.below.client.get(CLAIM).await.is_ok() {
             return Err("a cluster that was removed is claimed again".into());
         }
@@ -399,10 +279,10 @@ impl Run {
                 let (claim, problem) = (&claim["data"], &cluster["status"]["problem"]);
                 return Err(format!("claim {claim}, problem {problem}\n{}", wrong.join("\n")));
             }
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            time::pass(Duration::from_secs(5)).await;
         }
         let before = self.log.all().len();
-        tokio::time::sleep(PEACE).await;
+        time::pass(PEACE).await;
         let since = self.log.all().split_off(before).into_iter();
         let restless: Vec<Written> =
             since.filter(|written| written.succeeded() && !written.is_lease()).collect();

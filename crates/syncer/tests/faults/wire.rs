@@ -18,6 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::log::Log;
 use crate::plane::Plane;
 use crate::random::Random;
+use crate::time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
@@ -144,7 +145,7 @@ impl Wire {
         fate: Fate,
         answer: oneshot::Sender<Result<Response<ResponseBody>, BoxError>>,
     ) {
-        tokio::time::sleep(fate.before).await;
+        time::pass(fate.before).await;
         if fate.refused || self.state().weather == Weather::Out {
             let _ = answer.send(Err("connection refused".into()));
             return;
@@ -159,10 +160,10 @@ impl Wire {
         }
         let mut outcome = self.arrives(&plane, &request, answer.is_closed()).await;
         if let Some(later) = fate.twice.filter(|_| !is_read) {
-            tokio::time::sleep(later).await;
+            time::pass(later).await;
             outcome = self.arrives(&plane, &request, answer.is_closed()).await;
         }
-        tokio::time::sleep(fate.after).await;
+        time::pass(fate.after).await;
         let is_stream = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let outcome = match outcome {
             _ if fate.lost => Err("connection reset by peer".into()),
@@ -198,7 +199,7 @@ impl Wire {
         let life = self.life.clone();
         let (lasts, end) = (fate.lasts.unwrap_or(Duration::from_secs(86_400 * 30)), fate.end);
         tokio::spawn(async move {
-            let mut ends = std::pin::pin!(tokio::time::sleep(lasts));
+            let mut ends = std::pin::pin!(time::pass(lasts));
             let mut last = None;
             loop {
                 let piece = tokio::select! {
