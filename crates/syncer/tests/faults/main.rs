@@ -16,6 +16,7 @@
 
 mod agreement;
 mod day;
+mod found;
 mod log;
 mod plane;
 mod random;

@@ -42,7 +42,7 @@ pub struct Run {
     pub above: Arc<Plane>,
     pub below: Arc<Plane>,
     /// Another cluster, whose objects are nobody's business.
-    other: Arc<Plane>,
+    pub other: Arc<Plane>,
     pub up: Wire,
     pub down: Wire,
     pub log: Arc<Log>,
