@@ -138,7 +138,7 @@ impl Work<'_> {
         let Wanted::Present { generation, hash, object } = &self.task.wanted else { return Ok(Next::Done) };
         let mut namespace = String::new();
         if target.resource.namespaced {
-            let is_only = self.core.is_only(&target.workspace);
+            let is_only = || self.core.is_only(&target.workspace);
             match self.core.spaces.ensure(&self.core.below, self.locator(), is_only).await? {
                 Place::In(name) => namespace = name,
                 Place::Taken(complaint) => return self.complain(State::Conflict, complaint, LATER),

@@ -77,12 +77,12 @@ impl Spaces {
         &self,
         below: &Below,
         locator: Locator,
-        is_only_workspace: bool,
+        is_only_workspace: impl FnOnce() -> bool,
     ) -> Result<Place, Status> {
         if let Some(known) = self.get(&locator) {
             return Ok(Place::In(known));
         }
-        let name = locator.below(is_only_workspace);
+        let name = locator.below(is_only_workspace());
         let path = format!("{NAMESPACES}/{name}");
         let found = match below.get(&path).await? {
             Some(found) => found,

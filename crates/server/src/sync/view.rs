@@ -1,6 +1,7 @@
 //! What is placed on a cluster, line by line: everything, then every change.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub fn answer(
         cluster: cluster.to_string(),
         family: Family::new(workspace),
         told: HashMap::new(),
+        hashes: RandomState::new(),
         piece: Vec::new(),
         sender: sender.clone(),
     };
@@ -59,10 +61,18 @@ struct View {
     server: Arc<Server>,
     cluster: String,
     family: Family,
-    /// What was said, and of what: something that is gone has no uid any more.
-    told: HashMap<Key, Target>,
+    /// What was said: something that is gone has no uid any more.
+    told: HashMap<Key, Told>,
+    hashes: RandomState,
     piece: Vec<u8>,
     sender: mpsc::Sender<Bytes>,
+}
+
+/// What was said of an object last.
+struct Told {
+    target: Target,
+    /// Of the line. Most changes of an object are of its status, and nobody below needs to hear of them.
+    hash: u64,
 }
 
 /// Whoever listened is gone.
@@ -72,7 +82,7 @@ impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
         self.catch_up(&follower).await?;
         let workspaces: BTreeSet<String> =
-            self.told.values().map(|target| target.workspace.clone()).collect();
+            self.told.values().map(|told| told.target.workspace.clone()).collect();
         let workspaces = workspaces.into_iter().collect();
         self.say(&Line::Synced { control_plane, uid, workspaces }).await?;
         loop {
@@ -91,41 +101,54 @@ impl View {
         let snapshot = self.server.registry.snapshot();
         for key in keys {
             let object = snapshot.get(&key).and_then(|object| parse(&object.json()).ok());
-            if let Some(line) = self.line(&key, object) {
-                self.say(&line).await?;
+            if let Some(line) = self.news(&key, object) {
+                self.add(&line).await?;
             }
         }
         Ok(())
     }
 
-    /// What there is to say of an object, if it is anybody's business here.
-    fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
-        let Some(object) = object else {
-            return self.told.remove(key).map(|target| Line::Forget { target });
+    /// The line that there is to say of an object, if it is anybody's business here and was not said already.
+    fn news(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
+        let Some((target, line)) = object.and_then(|object| self.line(key, &object)) else {
+            let Told { target, .. } = self.told.remove(key)?;
+            return Some(Line::Forget { target }.bytes());
         };
+        let bytes = line.bytes();
+        let hash = self.hashes.hash_one(&bytes);
+        let before = self.told.insert(key.clone(), Told { target, hash });
+        before.is_none_or(|before| before.hash != hash).then_some(bytes)
+    }
+
+    /// What is to be done about an object in the cluster, if anything is.
+    fn line(&mut self, key: &Key, object: &Value) -> Option<(Target, Line)> {
         let parts = key.parts()?;
         if !self.family.has(&self.server.registry, parts.workspace) {
             return None;
         }
-        let placement = Placement::of(&object);
+        let placement = Placement::of(object);
         let shall = placement.share(&self.cluster);
         if shall.is_none() && !placement.leaving.contains(&self.cluster) {
-            return self.told.remove(key).map(|target| Line::Forget { target });
+            return None;
         }
-        let target = target(&parts, &object);
-        self.told.insert(key.clone(), target.clone());
-        Some(match shall {
-            Some(share) if !object::is_being_deleted(&object) => Line::Object {
-                target,
-                generation: object::generation(&object),
-                object: shape::shape(&object, &self.cluster, share.replicas),
+        let target = target(&parts, object);
+        let line = match shall {
+            Some(share) if !object::is_being_deleted(object) => Line::Object {
+                target: target.clone(),
+                generation: object::generation(object),
+                object: shape::shape(object, &self.cluster, share.replicas),
             },
-            _ => Line::Remove { target },
-        })
+            _ => Line::Remove { target: target.clone() },
+        };
+        Some((target, line))
     }
 
     async fn say(&mut self, line: &Line) -> Result<(), Ended> {
-        self.piece.extend_from_slice(&line.bytes());
+        self.add(&line.bytes()).await
+    }
+
+    async fn add(&mut self, line: &[u8]) -> Result<(), Ended> {
+        self.piece.extend_from_slice(line);
         if self.piece.len() >= PIECE { self.flush().await } else { Ok(()) }
     }
 
