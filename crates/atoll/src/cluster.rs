@@ -12,7 +12,7 @@ mod claim;
 mod credential;
 mod describe;
 mod fleet;
-mod join;
+pub mod join;
 mod placed;
 mod remove;
 mod rights;
@@ -44,13 +44,21 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
             ClusterCommand::Uncordon { cluster } => cordon(&cluster, false).await,
             ClusterCommand::Fence { cluster, lift: false, yes } => fence(&cluster, yes).await,
             ClusterCommand::Fence { cluster, lift: true, .. } => lift(&cluster).await,
-            ClusterCommand::Remove { cluster, keep_workloads, lost, yes } => {
+            ClusterCommand::Remove {
+                cluster,
+                keep_workloads,
+                lost,
+                cluster_kubeconfig,
+                cluster_context,
+                yes,
+            } => {
                 let how = match (keep_workloads, lost) {
                     (true, _) => remove::How::Keep,
                     (_, true) => remove::How::Lost,
                     _ => remove::How::TakeAway,
                 };
-                remove::run(&cluster, how, yes).await
+                let admin = cluster_kubeconfig.map(|file| (file, cluster_context));
+                remove::run(&cluster, how, admin, yes).await
             }
         };
         outcome.map_err(String::from)

@@ -26,7 +26,9 @@ use tokio::task::JoinSet;
 use self::layout::ClusterShape;
 use self::progress::Progress;
 use self::record::{Place, Record};
-use crate::command::PlaygroundOptions;
+use crate::certificates;
+use crate::cluster;
+use crate::command::{JoinOptions, PlaygroundOptions};
 use crate::kubeconfig::{self, Entry};
 use crate::plane::{Backing, Common, Plane, Settings};
 use crate::process::{self, Stop};
@@ -52,16 +54,15 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
     let progress = Progress::begin(is_new, clusters.len());
     let started = start(&place, &record, &clusters, &progress).await;
     progress.end();
-    let mut planes = started?;
+    let planes = started?;
     for plane in &planes {
         record.ports.insert(plane.name.clone(), plane.advertised.port());
     }
     write_kubeconfig(&place, &planes)?;
-    if !record.has_sample {
-        for plane in planes.iter_mut().filter(|plane| plane.name != CONTROL_PLANE) {
-            let client = plane.client("system:atoll-playground");
-            sample::create(&client, &plane.name).await?;
-        }
+    join(&place, &clusters).await?;
+    if let Some(control_plane) = planes.first().filter(|_| !record.has_sample) {
+        let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+        sample::create(&control_plane.client("system:atoll-playground"), &names).await?;
         record.has_sample = true;
     }
     place.write(&record)?;
@@ -75,6 +76,25 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
     }
     while let Some(stopped) = stopping.join_next().await {
         stopped.map_err(|error| error.to_string())??;
+    }
+    Ok(())
+}
+
+/// Joins the clusters to the control plane. Those that have joined before may have other addresses now.
+async fn join(place: &Place, clusters: &[ClusterShape]) -> Result<(), String> {
+    let kubeconfig = |name: &str| certificates::kubeconfig_path(&place.of(name));
+    let mut joining = JoinSet::new();
+    for cluster in clusters {
+        let options = JoinOptions {
+            name: cluster.name.clone(),
+            kubeconfig: kubeconfig(&cluster.name),
+            control_plane_kubeconfig: Some(kubeconfig(CONTROL_PLANE)),
+            ..JoinOptions::default()
+        };
+        joining.spawn(async move { cluster::join::quietly(&options).await });
+    }
+    while let Some(joined) = joining.join_next().await {
+        joined.map_err(|error| error.to_string())?.map_err(String::from)?;
     }
     Ok(())
 }

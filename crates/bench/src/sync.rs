@@ -65,7 +65,12 @@ pub fn run(session: &Session) -> Outcome<()> {
     let mut fleet = Fleet::start(session)?;
     let mut rounds = Vec::new();
     for clusters in CLUSTERS {
-        rounds.push(measure(session, &mut fleet, clusters)?);
+        let mut round = measure(session, &mut fleet, clusters)?;
+        let [down, up] = [round.down.within(0.99), round.up.within(0.99)].map(|seconds| seconds * 1e3);
+        progress(&format!(
+            "  99 of 100 objects were down within {down:.0} ms, and statuses up within {up:.0} ms"
+        ));
+        rounds.push(round);
     }
     others.ours(fleet.stop()?);
     let share = others.share()?;
@@ -94,7 +99,7 @@ fn measure(session: &Session, fleet: &mut Fleet, clusters: usize) -> Outcome<Rou
     let memory = || process::memory(&plane).map(|memory| memory.now as f64);
     let before = memory()?;
     let new = clusters - fleet.clusters.len();
-    progress(&format!("{clusters} clusters: starting {new} of them"));
+    progress(&format!("clusters: {clusters}, of which {new} are started now"));
     fleet.grow(session, new)?;
     progress("  joining them");
     let joined = fleet.join()?;

@@ -4,15 +4,19 @@
 //!   records ─ by name of cluster ─ parts ─┬─ numbers added, times compared, lists joined, as the kind has it
 //!                                         ├─ conditions ─ by type
 //!                                         └─ observedGeneration: what all of them have seen
+//!             the status that was ─────────── following ─► the status that is written
 //! ```
 
 mod conditions;
+mod following;
 
 use atoll_meta::json;
 use atoll_meta::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use crate::view::{Record, State};
+
+pub use following::following;
 
 const OBSERVED_GENERATION: &str = "observedGeneration";
 

@@ -58,7 +58,13 @@ impl Registry {
         loop {
             let snapshot = self.snapshot();
             let Some(existing) = snapshot.get(&key) else {
-                return self.create_missing(row, place, update).await;
+                match self.create_missing(row, place, update).await {
+                    // Somebody else has created it meanwhile.
+                    Err(status)
+                        if status.reason() == "AlreadyExists" && self.snapshot().get(&key).is_some() => {}
+                    outcome => return outcome,
+                }
+                continue;
             };
             let old = match row.custom {
                 Some(_) => parse(&row.shown(existing.clone()).json())?,

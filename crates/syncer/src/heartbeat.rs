@@ -39,7 +39,8 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
                 pause = FIRST_PAUSE;
                 tokio::select! {
                     () = tokio::time::sleep(core.settings.about(core.settings.interval)) => {}
-                    () = core.doubts.notified() => {}
+                    // Who doubts all the time is not heeded all the time.
+                    () = core.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
             }
             Err(objection) => {

@@ -49,7 +49,7 @@ pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 
 /// Who ends says so, but not for longer than this.
-const FAREWELL: Duration = Duration::from_secs(3);
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Syncs a cluster until `stop`. `above` is the workspace of the Cluster, `below` the cluster itself.
 pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Future<Output = ()>) {

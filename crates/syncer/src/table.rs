@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use atoll_fleet::view::{Record, Resource, State, Target};
 use atoll_informer::Key;
+use atoll_meta::object;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -148,7 +149,14 @@ impl Table {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return Follows::Nothing };
         if !Mark::of(found).is_of(control_plane, &entry.target) {
-            return Follows::Nothing;
+            // The very one that was ours has lost some of what says so: that is put back like anything else.
+            return match entry.seen.as_mut().filter(|seen| seen.uid == object::uid(found) && !seen.drifted) {
+                Some(seen) => {
+                    seen.drifted = true;
+                    Follows::Work
+                }
+                None => Follows::Nothing,
+            };
         }
         let now = Seen::of(found);
         let before = entry.seen.as_ref();
@@ -185,18 +193,27 @@ impl Table {
         was_it
     }
 
-    /// Only objects with these uids are there, as of a revision. Returns all of the resource.
-    pub fn retain(&self, resource: &Resource, present: &HashSet<String>, revision: u64) -> Vec<Key> {
+    /// Only objects with these uids are there, as of a revision. Returns all of the resource, and whether any is missing.
+    pub fn retain(&self, resource: &Resource, present: &HashSet<String>, revision: u64) -> (Vec<Key>, bool) {
         let mut state = self.state();
-        let of = state.entries.iter_mut().filter(|(_, entry)| entry.target.resource == *resource);
-        of.map(|(key, entry)| {
-            let is_lost = |seen: &Seen| !present.contains(&seen.uid) && seen.revision() <= revision;
-            if entry.seen.as_ref().is_some_and(is_lost) {
-                entry.seen = None;
+        let (mut keys, mut is_missing) = (Vec::new(), false);
+        for (key, entry) in &mut state.entries {
+            if entry.target.resource != *resource {
+                continue;
             }
-            key.clone()
-        })
-        .collect()
+            if let Some(seen) = &entry.seen {
+                let is_later = seen.revision() > revision;
+                if !is_later && !present.contains(&seen.uid) {
+                    entry.seen = None;
+                    is_missing = true;
+                } else if is_later {
+                    // Written since, or the cluster has gone back to an earlier time: a look will tell.
+                    entry.seen = None;
+                }
+            }
+            keys.push(key.clone());
+        }
+        (keys, is_missing)
     }
 
     pub fn set_trouble(&self, key: &Key, trouble: Option<(State, String)>) {

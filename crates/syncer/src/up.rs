@@ -42,9 +42,13 @@ pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, lis
             }
         }
         Sight::All(present, revision) => {
-            for key in core.table.retain(&resource, present, revision) {
-                core.queue.add(key);
+            let (keys, is_missing) = core.table.retain(&resource, present, revision);
+            // Whoever answers now and does not have it may be another cluster: that is found out before anything is made
+            // again there.
+            if is_missing {
+                core.doubt();
             }
+            keys.into_iter().for_each(|key| core.queue.add(key));
             listed.send_replace(true);
         }
     })

@@ -1,6 +1,6 @@
 //! `atoll cluster join`: step by step, each of which can be done again.
 
-mod below;
+pub mod below;
 pub mod by_hand;
 mod version;
 
@@ -38,26 +38,36 @@ struct Found {
 }
 
 pub async fn run(options: JoinOptions) -> Result<(), Failure> {
-    let control_plane = Connection {
-        kubeconfig: options.control_plane_kubeconfig.clone(),
-        context: options.control_plane_context.clone(),
-    };
-    let mut join = Join {
-        access: if options.observe { Access::Observe } else { Access::Manage },
-        below: Below::open(&options.kubeconfig, options.context.as_deref())?,
-        fleet: Fleet::open(&control_plane).map_err(for_join)?,
-        options: &options,
-        made: Vec::new(),
-    };
+    let mut join = Join::open(&options)?;
     let title = format!(
         "Joining {} ({}) to {}.",
         options.name,
         join.below.api.client().origin,
         join.fleet.session.current
     );
-    let mut steps = Steps::begin(&title);
-    let outcome = join.all(&mut steps).await;
+    let outcome = join.all(&mut Steps::begin(&title)).await;
     outcome.map_err(|failure| unfinished(failure, &join.made))
+}
+
+/// The same without a word.
+pub async fn quietly(options: &JoinOptions) -> Result<(), Failure> {
+    Join::open(options)?.all(&mut Steps::silent()).await
+}
+
+impl<'a> Join<'a> {
+    fn open(options: &'a JoinOptions) -> Result<Join<'a>, Failure> {
+        let control_plane = Connection {
+            kubeconfig: options.control_plane_kubeconfig.clone(),
+            context: options.control_plane_context.clone(),
+        };
+        Ok(Join {
+            access: if options.observe { Access::Observe } else { Access::Manage },
+            below: Below::open(&options.kubeconfig, options.context.as_deref())?,
+            fleet: Fleet::open(&control_plane).map_err(for_join)?,
+            options,
+            made: Vec::new(),
+        })
+    }
 }
 
 /// The flags for the control plane are called otherwise here.
@@ -69,12 +79,29 @@ fn for_join(failure: Failure) -> Failure {
     Failure { next, ..failure }
 }
 
+/// The rights that are asked for, before they are given.
+fn show_rights(groups: &[String], steps: &Steps) -> Result<(), Failure> {
+    steps.say(&format!(
+        "    These rights are asked for, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:"
+    ));
+    let mut role = rights::cluster_role(Access::Observe, groups, &Value::Null);
+    // Whose it is has to do with how it goes, not with what it gives.
+    if let Some(metadata) = role["metadata"].as_object_mut() {
+        metadata.remove("ownerReferences");
+    }
+    for document in [rights::role(Access::Observe), role] {
+        steps.say("    ---");
+        output::yaml(&document)?.lines().for_each(|line| steps.say(&format!("    {line}")));
+    }
+    Ok(())
+}
+
 /// What was made stays, and is found again by the next attempt.
 fn unfinished(failure: Failure, made: &[&str]) -> Failure {
     if made.is_empty() {
         return failure;
     }
-    let rest = format!("{} was made and stays; run the same command again to go on", made.join(", "));
+    let rest = format!("made so far, and kept: {}; run the same command again to go on", made.join(", "));
     let next = match failure.next {
         Some(next) => format!("{next}\n      {rest}"),
         None => rest,
@@ -92,20 +119,13 @@ impl Join<'_> {
         let found = steps.step("finding out which cluster it is", self.identify()).await?;
         steps.step("looking for claims of others", self.check_claim(&found)).await?;
 
+        let groups = self.below.groups(&self.options.groups).await?;
+        if self.access == Access::Observe {
+            show_rights(&groups, steps)?;
+        }
         let namespace =
             steps.step("making the namespace", self.below.namespace(&found.control_plane)).await?;
         self.made.push("namespace atoll-system in the cluster");
-        let groups = self.below.groups(&self.options.groups).await?;
-        if self.access == Access::Observe {
-            println!(
-                "    These are the rights that are asked for, in namespace {SYSTEM_NAMESPACE} and everywhere:"
-            );
-            let role = rights::cluster_role(self.access, &groups, &namespace);
-            for document in [rights::role(self.access), role] {
-                println!("    ---");
-                output::yaml(&document)?.lines().for_each(|line| println!("    {line}"));
-            }
-        }
         steps.step("giving rights", self.below.rights(self.access, &groups, &namespace)).await?;
         self.made.push("ServiceAccount atoll-syncer with its roles");
         let token = steps.step("asking for a token", self.below.token()).await?;
@@ -127,13 +147,13 @@ impl Join<'_> {
         }
         if cluster["spec"]["mode"] == Mode::None.name() {
             let line = by_hand::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
-            println!(
+            steps.say(&format!(
                 "Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}"
-            );
+            ));
             return Ok(());
         }
         let again = if found.cluster.is_some() { "has a new credential" } else { "has joined" };
-        println!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation());
+        steps.say(&format!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation()));
         Ok(())
     }
 
@@ -269,10 +289,13 @@ mod tests {
         let told = unfinished(failure, &["a", "b"]);
         assert_eq!(
             told.next.as_deref(),
-            Some("look\n      a, b was made and stays; run the same command again to go on")
+            Some("look\n      made so far, and kept: a, b; run the same command again to go on")
         );
         let told = unfinished("it broke".to_string().into(), &["a"]);
-        assert_eq!(told.next.as_deref(), Some("a was made and stays; run the same command again to go on"));
+        assert_eq!(
+            told.next.as_deref(),
+            Some("made so far, and kept: a; run the same command again to go on")
+        );
     }
 
     #[test]

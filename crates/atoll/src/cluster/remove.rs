@@ -3,12 +3,13 @@
 mod below;
 mod release;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::below::Leftover;
+use self::below::{Leftover, Way};
 use super::ask;
 use super::credential::{self, CLUSTER};
 use super::fleet::{self, Fleet};
@@ -31,7 +32,10 @@ const STILL: Duration = Duration::from_secs(30);
 /// How often what follows others is looked at before it is taken away as well.
 const ROUNDS_FOR_FOLLOWERS: usize = 10;
 
-pub async fn run(cluster: &ClusterName, how: How, yes: bool) -> Result<(), Failure> {
+/// A file of an administrator of the cluster, and a context in it.
+pub type Administrator = Option<(PathBuf, Option<String>)>;
+
+pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: bool) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;
     let name = cluster.name.as_str();
     let secret = fleet.api.find(&credential::secret_path(name)).await?;
@@ -41,10 +45,12 @@ pub async fn run(cluster: &ClusterName, how: How, yes: bool) -> Result<(), Failu
         // An earlier attempt did not come to its end.
         None if secret.is_some() => {
             println!("Cluster {name} is no longer registered; what is left of it is taken away.");
-            return finish(&fleet, name, &Value::Null, secret.as_ref(), how).await;
+            let way = Way { secret: secret.as_ref(), admin: &admin };
+            return finish(&fleet, name, &Value::Null, way, how).await;
         }
         None => fleet.get(name).await?,
     };
+    let way = Way { secret: secret.as_ref(), admin: &admin };
     let placed = placed::read(&fleet, name).await?;
     ask::confirm(&announcement(name, &placed, how), &format!("Remove {name}?"), yes)?;
     // Nothing new shall come while it is emptied.
@@ -54,7 +60,7 @@ pub async fn run(cluster: &ClusterName, how: How, yes: bool) -> Result<(), Failu
         How::TakeAway => empty(&fleet, name, &paths).await?,
         How::Lost => forget(&fleet, name, &paths).await?,
         How::Keep => {
-            let below = below::open(&found, secret.as_ref()).await?;
+            let below = below::open(&found, way).await?;
             let control_plane = release::stop(&fleet, name, &below).await?;
             forget(&fleet, name, &paths).await?;
             let count = release::strip(&below, &control_plane).await?;
@@ -62,7 +68,7 @@ pub async fn run(cluster: &ClusterName, how: How, yes: bool) -> Result<(), Failu
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
-    finish(&fleet, name, &found, secret.as_ref(), how).await
+    finish(&fleet, name, &found, way, how).await
 }
 
 /// What will happen.
@@ -157,19 +163,13 @@ async fn forget(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure>
 }
 
 /// What is left when nothing is placed there and the Cluster is gone.
-async fn finish(
-    fleet: &Fleet,
-    name: &str,
-    cluster: &Value,
-    secret: Option<&Value>,
-    how: How,
-) -> Result<(), Failure> {
+async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: How) -> Result<(), Failure> {
     if how != How::Lost {
-        match below::clean(cluster, secret).await {
+        match below::clean(cluster, way).await {
             Ok(Leftover::Nothing) => {}
             Ok(Leftover::Some(text)) => eprintln!("{text}"),
             Err(failure) => {
-                eprintln!("Could not clean up in the cluster: {failure}.\n{}", below::by_hand());
+                eprintln!("What Atoll made in the cluster is still there: {failure}.\n{}", below::by_hand());
             }
         }
     }
@@ -182,7 +182,7 @@ async fn finish(
     ] {
         api.delete(&path).await?;
     }
-    if secret.is_some() {
+    if way.secret.is_some() {
         api.delete(&credential::secret_path(name)).await?;
     }
     println!("Cluster {name} has left the fleet.");

@@ -11,13 +11,27 @@ const CLEAR: &str = "\r\x1b[K";
 pub struct Steps {
     paint: Paint,
     is_terminal: bool,
+    /// Nobody is told anything.
+    is_silent: bool,
     done: usize,
 }
 
 impl Steps {
     pub fn begin(title: &str) -> Steps {
         println!("{title}");
-        Steps { paint: Paint::stdout(), is_terminal: std::io::stdout().is_terminal(), done: 0 }
+        Steps { is_terminal: std::io::stdout().is_terminal(), is_silent: false, ..Steps::silent() }
+    }
+
+    /// For a part of something else that tells what it does.
+    pub fn silent() -> Steps {
+        Steps { paint: Paint::stdout(), is_terminal: false, is_silent: true, done: 0 }
+    }
+
+    /// Something that is no step.
+    pub fn say(&self, text: &str) {
+        if !self.is_silent {
+            println!("{text}");
+        }
     }
 
     /// Does a step; `what` says what is done, and what it returns says what was.
@@ -37,12 +51,12 @@ impl Steps {
         }
         match outcome {
             Ok((said, value)) => {
-                println!("  {} {said}", self.paint.good("✓"));
+                self.say(&format!("  {} {said}", self.paint.good("✓")));
                 self.done += 1;
                 Ok(value)
             }
             Err(failure) => {
-                println!("  {} {what}", self.paint.error("✗"));
+                self.say(&format!("  {} {what}", self.paint.error("✗")));
                 Err(failure)
             }
         }
@@ -50,6 +64,6 @@ impl Steps {
 
     /// Something worth knowing about the last step.
     pub fn note(&self, text: &str) {
-        println!("    {}", self.paint.warning(text));
+        self.say(&format!("    {}", self.paint.warning(text)));
     }
 }

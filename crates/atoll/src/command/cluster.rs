@@ -59,6 +59,12 @@ pub enum ClusterCommand {
         /// The cluster is gone for good: do not wait for it
         #[arg(long)]
         lost: bool,
+        /// Kubeconfig of an administrator of the cluster, where Atoll's own credential no longer works or only reads
+        #[arg(long, value_name = "FILE", conflicts_with = "lost")]
+        cluster_kubeconfig: Option<PathBuf>,
+        /// Context in it to use instead of the current one
+        #[arg(long, value_name = "NAME", requires = "cluster_kubeconfig")]
+        cluster_context: Option<String>,
         /// Do not ask
         #[arg(short, long)]
         yes: bool,
@@ -66,14 +72,15 @@ pub enum ClusterCommand {
 }
 
 const JOINING: &str = "\
---kubeconfig is of the cluster, and of an administrator there; it is used for this command only and not kept. The control
-plane is the one of $KUBECONFIG or ~/.kube/config, or of --control-plane-kubeconfig.
+--kubeconfig is that of an administrator of the cluster. It is used by this command only and not kept: the cluster gets an \
+account for the syncer, and that account's token is what is stored. The control plane is the one of $KUBECONFIG or \
+~/.kube/config, or of --control-plane-kubeconfig.
 
-Running it again with the same name renews the credential; after a failure it goes on where it stopped.";
+Running it again with the same name renews the token; after a failure it goes on where it stopped.";
 
 const REMOVING: &str = "\
-What was placed there is deleted there, and the command waits until it is gone. What is shared out to other clusters stays
-on those.";
+Without --keep-workloads and --lost, what was placed there is deleted there, and the command waits until it is gone. What is \
+placed on other clusters stays on those.";
 
 /// One that has joined.
 #[derive(Args)]
@@ -84,7 +91,7 @@ pub struct ClusterName {
     pub connection: Connection,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct JoinOptions {
     /// What the cluster shall be called
     #[arg(value_parser = cluster_name)]

@@ -3,24 +3,38 @@
 use atoll_client::{Client, PatchType};
 use serde_json::{Value, json};
 
-/// Puts it into a cluster. It greets from there.
-pub async fn create(client: &Client, cluster: &str) -> Result<(), String> {
-    for (path, object) in objects(cluster) {
-        let path = format!("{path}?fieldManager=atoll-playground&force=true");
-        let applied = client.patch(&path, PatchType::Apply, &object).await;
+/// How many of it each cluster gets.
+const EACH: usize = 3;
+
+/// Puts it into the control plane, and a share of it on each cluster.
+pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
+    for (path, object) in objects(clusters.len()) {
+        let applying = format!("{path}?fieldManager=atoll-playground&force=true");
+        let applied = client.patch(&applying, PatchType::Apply, &object).await;
         applied.map_err(|status| format!("the sample application: {}", status.message()))?;
+        // What they refer to follows.
+        let shares: Vec<Value> = match object["kind"].as_str() {
+            Some("Deployment") => {
+                clusters.iter().map(|name| json!({ "name": name, "replicas": EACH })).collect()
+            }
+            Some("Service") => clusters.iter().map(|name| json!({ "name": name })).collect(),
+            _ => continue,
+        };
+        let placement = json!({ "spec": { "clusters": shares } });
+        let placed = client.patch(&format!("{path}/placement"), PatchType::Merge, &placement).await;
+        placed.map_err(|status| format!("placing the sample application: {}", status.message()))?;
     }
     Ok(())
 }
 
-fn objects(cluster: &str) -> [(&'static str, Value); 3] {
+fn objects(clusters: usize) -> [(&'static str, Value); 3] {
     let labels = json!({ "app": "hello" });
     let metadata = json!({ "name": "hello", "namespace": "default", "labels": labels });
     let settings = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": { "greeting": format!("Hello from {cluster}") },
+        "data": { "greeting": "Hello from wherever I was placed" },
     });
     let container = json!({
         "name": "hello",
@@ -34,7 +48,7 @@ fn objects(cluster: &str) -> [(&'static str, Value); 3] {
         "kind": "Deployment",
         "metadata": metadata,
         "spec": {
-            "replicas": 3,
+            "replicas": EACH * clusters,
             "selector": { "matchLabels": labels },
             "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } },
         },

@@ -30,21 +30,27 @@ pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: D
 /// What to try: a remark, and commands that work as they stand there.
 fn lines(kubeconfig: &str, atoll: &str, clusters: &[&str]) -> Vec<(String, Vec<String>)> {
     let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
-    let mut lines = vec![("the control plane".to_string(), vec![format!("{kubectl} get namespaces")])];
+    let mut lines = vec![(
+        "the clusters that have joined".to_string(),
+        vec![format!("{kubectl} get clusters.atoll.dev")],
+    )];
     let (Some(first), Some(last)) = (clusters.first(), clusters.last()) else { return lines };
     let at = format!("--kubeconfig {kubeconfig} --context {first}");
     lines.push((
-        format!("the nodes of {first}, and where they are said to be"),
-        vec![format!("{kubectl} --context {first} get nodes -L topology.kubernetes.io/zone")],
+        "the sample application, as one".into(),
+        vec![format!("{kubectl} get deployments,services,configmaps -l app=hello")],
     ));
     lines.push((
-        "the sample application".into(),
-        vec![format!("{kubectl} --context {first} get deployments,services,configmaps -l app=hello")],
-    ));
-    lines.push((
-        format!("more of it in {last}"),
+        format!("its share in {first}, and the nodes there"),
         vec![
-            format!("{kubectl} --context {last} scale deployment hello --replicas 10"),
+            format!("{kubectl} --context {first} get pods -o wide"),
+            format!("{kubectl} --context {first} get nodes -L topology.kubernetes.io/zone"),
+        ],
+    ));
+    lines.push((
+        format!("all of it in {last}, from now on"),
+        vec![
+            format!("{atoll} place deployment/hello --on {last}=9 --kubeconfig {kubeconfig}"),
             format!("{kubectl} --context {last} get pods -o wide"),
         ],
     ));

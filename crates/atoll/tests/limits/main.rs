@@ -13,5 +13,6 @@ mod selectors;
 #[path = "../support/support.rs"]
 mod support;
 mod timeouts;
+mod together;
 mod unharmed;
 mod watchers;

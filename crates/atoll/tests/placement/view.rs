@@ -1,5 +1,6 @@
 //! The view of a cluster, and reports about it.
 
+use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
 use crate::support::process::Atoll;
@@ -18,6 +19,16 @@ fn record(line: &Value, state: &str) -> Value {
     record
 }
 
+/// The next line that says something; that a view is alive is said whenever nothing else was for a while.
+async fn said(view: &mut Watch) -> Value {
+    loop {
+        let line = view.line().await;
+        if line["type"] != "Alive" {
+            return line;
+        }
+    }
+}
+
 fn report(record: Value) -> Value {
     json!({ "records": [record] })
 }
@@ -32,12 +43,12 @@ async fn a_view_has_what_is_placed_there_and_every_change() {
     admin.put(&placement_path("elsewhere"), on(json!([{ "name": "west" }]))).await.expect(200);
 
     let mut view = Watch::open(&admin, VIEW).await;
-    let line = view.line().await;
+    let line = said(&mut view).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Object"), &json!("web")));
     assert_eq!(line["resource"]["kind"], "Deployment");
     assert_eq!(line["object"]["spec"]["replicas"], 2, "its share");
     assert_eq!(line["object"]["status"], Value::Null);
-    let synced = view.line().await;
+    let synced = said(&mut view).await;
     assert_eq!(synced["type"], "Synced");
     assert_eq!(synced["workspaces"], json!(["root"]));
     let id = admin.get("/api/v1/namespaces/kube-system").await.expect(200)["metadata"]["uid"].clone();
@@ -46,16 +57,16 @@ async fn a_view_has_what_is_placed_there_and_every_change() {
     let image = json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example/app:2" }]);
     let body = crate::Body::Raw("application/json-patch+json", image.to_string().into());
     admin.request(http::Method::PATCH, &path("web"), body).await.expect(200);
-    let line = view.line().await;
+    let line = said(&mut view).await;
     assert_eq!(line["object"]["spec"]["template"]["spec"]["containers"][0]["image"], "example/app:2");
     assert_eq!(line["generation"], 2);
 
     // To another cluster: this one is told to let go, and the object waits for it.
     admin.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
-    let line = view.line().await;
+    let line = said(&mut view).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Remove"), &json!("web")));
     admin.post(VIEW, report(record(&line, "Gone"))).await.expect(200);
-    assert_eq!(view.line().await["type"], "Forget");
+    assert_eq!(said(&mut view).await["type"], "Forget");
     let left = admin.get(&placement_path("web")).await.expect(200);
     assert_eq!((&left["spec"]["clusters"], &left["status"]), (&json!([{ "name": "west" }]), &Value::Null));
 }
@@ -74,7 +85,7 @@ async fn an_object_is_not_gone_until_every_cluster_let_go() {
     atoll.restart();
     let admin = atoll.admin();
     let mut view = Watch::open(&admin, VIEW).await;
-    let line = view.line().await;
+    let line = said(&mut view).await;
     assert_eq!((&line["type"], &line["name"]), (&json!("Remove"), &json!("web")));
     // A report about another object of that name does nothing.
     let mut other = record(&line, "Gone");
@@ -101,7 +112,7 @@ async fn how_objects_fare_is_kept_by_cluster() {
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
     admin.put(&placement_path("web"), on(json!([{ "name": "east" }]))).await.expect(200);
     let mut view = Watch::open(&admin, VIEW).await;
-    let line = view.line().await;
+    let line = said(&mut view).await;
     let mut applied = record(&line, "Applied");
     for ready in [1, 3] {
         applied["status"] = json!({ "readyReplicas": ready });
@@ -138,8 +149,45 @@ async fn a_cluster_serves_its_workspace_and_those_below() {
     other.post(CLUSTERS, cluster("east")).await.expect(201);
     other.put(&placement_path("web"), east()).await.expect(200);
     let mut view = Watch::open(&org, VIEW).await;
-    let mut lines = [view.line().await, view.line().await];
+    let mut lines = [said(&mut view).await, said(&mut view).await];
     lines.sort_by_key(|line| line["workspace"].to_string());
     assert_ne!(lines[0]["workspace"], lines[1]["workspace"]);
-    assert_eq!(view.line().await["workspaces"].as_array().unwrap().len(), 2);
+    assert_eq!(said(&mut view).await["workspaces"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_cluster_gets_objects_as_its_overrides_have_them() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    admin.put(&placement_path("web"), on(json!([{ "name": "east" }]))).await.expect(200);
+    let mut view = Watch::open(&admin, VIEW).await;
+    let image = |line: &Value| line["object"]["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+    let plain = image(&said(&mut view).await);
+    assert_eq!(said(&mut view).await["type"], "Synced");
+
+    let east = format!("{CLUSTERS}/east");
+    let overrides = |rows: Value| json!({ "spec": { "overrides": rows } });
+    let mirror = json!({ "registry": { "to": "mirror.local:5000" } });
+    admin.merge(&east, overrides(json!([mirror]))).await.expect(200);
+    let line = said(&mut view).await;
+    let expected = format!("mirror.local:5000/{}", plain.as_str().unwrap());
+    assert_eq!((&line["name"], image(&line)), (&json!("web"), json!(expected)));
+    let whole = admin.get(&path("web")).await.expect(200);
+    assert_eq!(whole["spec"]["template"]["spec"]["containers"][0]["image"], plain, "above it is what it was");
+
+    // What does not apply is not sent, and that is said.
+    let broken = json!({ "patch": [{ "op": "remove", "path": "/spec/nothing" }] });
+    admin.merge(&east, overrides(json!([mirror, broken]))).await.expect(200);
+    let uid = whole["metadata"]["uid"].as_str().unwrap();
+    let record = format!("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses/{uid}.east");
+    eventually("it is noted", || async { admin.get(&record).await.status == 200 }).await;
+    let status = admin.get(&record).await.expect(200)["status"].clone();
+    assert_eq!(status["state"], "Refused");
+    let message = status["message"].as_str().unwrap();
+    assert!(message.starts_with("spec.overrides[1].patch: "), "{message}");
+    admin.merge(&east, overrides(json!([]))).await.expect(200);
+    assert_eq!(image(&said(&mut view).await), plain);
+
+    let refused = admin.merge(&east, overrides(json!([{ "env": [{}] }]))).await.expect_status(422, "Invalid");
+    assert!(refused.contains("spec.overrides[0].env"), "{refused}");
 }

@@ -42,18 +42,31 @@ async fn a_playground_keeps_what_it_has_until_it_is_reset() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("play");
     let playground = Playground::start(&directory, &[]).unwrap();
-    // Everybody has a copy of the sample, and of nothing else.
+    // The sample runs everywhere, and is shown as one.
+    let above = playground.admin("atoll");
+    let hello = "/apis/apps/v1/namespaces/default/deployments/hello";
     for cluster in CLUSTERS {
         let admin = playground.admin(cluster);
-        let greeting = admin.get(&config_map("hello")).await.expect(200)["data"]["greeting"].clone();
-        assert_eq!(greeting, format!("Hello from {cluster}"));
-        let hello = "/apis/apps/v1/namespaces/default/deployments/hello";
         eventually("the sample runs", async || {
-            admin.get(hello).await.expect(200)["status"]["availableReplicas"] == 3
+            let there = admin.get(hello).await;
+            there.status == 200 && there.json()["status"]["availableReplicas"] == 3
+        })
+        .await;
+        eventually("what it refers to is there", async || {
+            admin.get(&config_map("hello")).await.status == 200
         })
         .await;
         admin.post(CONFIG_MAPS, config_map_with(cluster, "mine")).await.expect(201);
-        admin.delete("/api/v1/namespaces/default/services/hello").await.expect(200);
+    }
+    eventually("all of it is seen", async || {
+        above.get(hello).await.expect(200)["status"]["availableReplicas"] == 9
+    })
+    .await;
+    let service = "/api/v1/namespaces/default/services/hello";
+    above.delete(service).await.expect(200);
+    eventually("it is gone above", async || above.get(service).await.status == 404).await;
+    for cluster in CLUSTERS {
+        assert_eq!(playground.admin(cluster).get(service).await.status, 404, "it was gone there first");
     }
     for cluster in CLUSTERS {
         let seen = playground.admin(cluster).get(CONFIG_MAPS).await.expect(200);
@@ -86,7 +99,8 @@ async fn a_playground_keeps_what_it_has_until_it_is_reset() {
     assert!(playground.running.said[0].starts_with("Starting"), "{:?}", playground.running.said);
     assert!(!directory.join("clusters/north").exists());
     assert_eq!(playground.admin("east").get(&config_map("east")).await.status, 404);
-    playground.admin("west").get(&config_map("hello")).await.expect(200);
+    let west = playground.admin("west");
+    eventually("the sample is there", async || west.get(&config_map("hello")).await.status == 200).await;
     // As ctrl-c does.
     let mut running = playground.running;
     running.signal("INT");
@@ -113,7 +127,9 @@ async fn what_is_printed_works_as_it_is_printed() {
     let directory = parent.path().join("it's a place");
     let playground = Playground::start(&directory, &[]).unwrap();
     let said = playground.running.hear("--reset");
-    let is_command = |line: &&str| line.starts_with("kubectl ") || line.contains(" sim fault ");
+    let is_command = |line: &&str| {
+        line.starts_with("kubectl ") || line.contains(" sim fault ") || line.contains(" place ")
+    };
     let commands: Vec<&str> = said.iter().map(|line| line.trim()).filter(is_command).collect();
     assert!(commands.len() >= 6, "{said:?}");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
@@ -132,6 +148,7 @@ async fn what_is_printed_works_as_it_is_printed() {
     assert_eq!(contexts(&["config", "current-context"]), "atoll\n");
     let scaled = "/apis/apps/v1/namespaces/default/deployments/hello";
     let north = playground.admin("north");
-    eventually("it is scaled", async || north.get(scaled).await.expect(200)["spec"]["replicas"] == 10).await;
+    eventually("all of it is there", async || north.get(scaled).await.expect(200)["spec"]["replicas"] == 9)
+        .await;
     playground.running.stop();
 }

@@ -143,7 +143,8 @@ pub async fn up(fleet: &Fleet, course: &Arc<Course>, objects: &Arc<Course>) -> O
         let body = cluster.running.target.call("GET", &format!("{version}/{resource}"), "").await?;
         for item in parsed(&body)?["items"].as_array().into_iter().flatten() {
             let metadata = &item["metadata"];
-            if let (Some(name), Some(namespace)) = (metadata["name"].as_str(), metadata["namespace"].as_str()) {
+            if let (Some(name), Some(namespace)) = (metadata["name"].as_str(), metadata["namespace"].as_str())
+            {
                 places.insert(name.to_string(), namespace.to_string());
             }
         }
@@ -164,7 +165,8 @@ pub async fn up(fleet: &Fleet, course: &Arc<Course>, objects: &Arc<Course>) -> O
                 let namespace = places.get(&name).map_or(NAMESPACE, String::as_str);
                 let path = format!("{version}/namespaces/{namespace}/{resource}/{name}/status");
                 let host = format!("s-{}.example.com", course.written(index));
-                let status = json!({"status": {"loadBalancer": {"ingress": [{"hostname": host}]}}}).to_string();
+                let status =
+                    json!({"status": {"loadBalancer": {"ingress": [{"hostname": host}]}}}).to_string();
                 let request = targets[cluster].request_of(MERGE, "PATCH", &path, &status);
                 let mut connection = match connections.remove(&cluster) {
                     Some(connection) => connection,
@@ -183,7 +185,10 @@ pub async fn up(fleet: &Fleet, course: &Arc<Course>, objects: &Arc<Course>) -> O
 
 /// When it is the turn of that one.
 async fn due(start: Instant, index: usize) {
-    tokio::time::sleep_until(start + Duration::from_secs(1) / RATE * u32::try_from(index).unwrap_or(u32::MAX)).await;
+    tokio::time::sleep_until(
+        start + Duration::from_secs(1) / RATE * u32::try_from(index).unwrap_or(u32::MAX),
+    )
+    .await;
 }
 
 async fn exchange(connection: &mut Connection, request: &[u8], path: &str) -> Outcome<()> {

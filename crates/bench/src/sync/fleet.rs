@@ -41,8 +41,7 @@ pub struct Cluster {
 impl Fleet {
     pub fn start(session: &Session) -> Outcome<Fleet> {
         let directory = session.directory(Kind::Atoll);
-        let control_plane =
-            again(|| session.programs.start_whole(&directory.join("control-plane")))?;
+        let control_plane = again(|| session.programs.start_whole(&directory.join("control-plane")))?;
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}).to_string();
         runtime()?.block_on(control_plane.target.call("POST", "/api/v1/namespaces", &namespace))?;

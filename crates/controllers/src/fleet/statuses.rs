@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::sum::sum;
+use atoll_fleet::sum::{following, sum};
 use atoll_fleet::view::Record;
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Resource};
 use atoll_meta::{Status, object};
@@ -59,7 +59,9 @@ impl Controller {
             _ => return self.forget(&records).await,
         };
         let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
-        let wanted = sum((&resource.group, &resource.plural), object::generation(&found), &told);
+        let kind = (&*resource.group, &*resource.plural);
+        let wanted = sum(kind, object::generation(&found), &told)
+            .map(|wanted| following(kind, &found["status"], wanted));
         let Some(wanted) = wanted.filter(|wanted| found["status"] != *wanted) else { return Ok(Next::Done) };
         let mut changed = found;
         changed["status"] = wanted;

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
+use crate::catalog::ATOLL;
+
 /// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart.
 pub struct Placements {
     state: Mutex<State>,
@@ -81,6 +83,13 @@ impl Placements {
 
 impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
+        // What is different in a cluster is said by the cluster itself.
+        if let Some(name) = cluster(key) {
+            if let Some(cluster) = self.state().clusters.get_mut(name) {
+                cluster.tell(key, revision);
+            }
+            return;
+        }
         let placement = self.read(value);
         let mut state = self.state();
         if placement.is_none() && !state.objects.contains_key(key) {
@@ -107,6 +116,12 @@ impl Observer for Placements {
             objects.insert(key.clone(), names);
         }
     }
+}
+
+/// The name of the cluster that a key is of.
+fn cluster(key: &Key) -> Option<&str> {
+    let parts = key.parts()?;
+    ((parts.group, parts.resource) == (ATOLL, "clusters")).then_some(parts.name)
 }
 
 impl Cluster {
@@ -174,5 +189,8 @@ mod tests {
         assert_eq!(east.take(), (HashSet::new(), 5));
         assert_eq!(west.take(), (HashSet::from([a]), 7));
         assert_eq!(placements.count("west"), 1);
+        let own = Key::object(ATOLL, "clusters", "w", "", "east");
+        placements.changed(&own, Some(&Bytes::from_static(b"{}")), 8);
+        assert_eq!((east.take(), west.take().0), ((HashSet::from([own]), 8), HashSet::new()));
     }
 }

@@ -1,5 +1,6 @@
 //! Clusters that have joined, and how objects fare in them.
 
+use atoll_fleet::overrides;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
@@ -57,10 +58,11 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
     for (name, limit) in spec["limits"].as_object().into_iter().flatten() {
         let path = path.child("limits").key(name);
         let quantity = limit.as_str().map(Quantity::parse);
-        if !quantity.is_some_and(|quantity| quantity.is_ok()) {
+        if quantity.is_none_or(|quantity| quantity.is_err()) {
             errors.push(FieldError::invalid(&path, limit.clone(), "must be a quantity"));
         }
     }
+    errors.extend(overrides::validate(&spec["overrides"], &path.child("overrides")));
     // A kubeconfig in here could be read by all who may read clusters.
     if spec.get("kubeconfig").is_some_and(|inline| !inline.is_null()) {
         let message = "credentials belong into a Secret; name it in spec.credentials.secret";
@@ -99,6 +101,11 @@ mod tests {
             (
                 json!({ "limits": { "cpu": "x" } }),
                 "spec.limits[cpu]: Invalid value: \"x\": must be a quantity",
+            ),
+            (json!({ "overrides": [{ "registry": { "to": "mirror.local:5000" } }] }), ""),
+            (
+                json!({ "overrides": [{ "env": [{ "name": "" }] }] }),
+                "spec.overrides[0].env[0].name: Required value",
             ),
             (
                 json!({ "kubeconfig": "secret" }),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
-use atoll_fleet::view::{Record, Report, State};
+use atoll_fleet::view::{Record, Report, State, Target};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::{Place, Row, Unasked, Update};
@@ -117,6 +117,25 @@ async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<
     let place = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
     let options = atoll_registry::DeleteOptions::default();
     server.registry.delete(&row, &place, &options, &Unasked).await.map(|_| ())
+}
+
+/// Notes that a cluster does not get an object as it is now, and why. What it had before goes on, and so does what is known
+/// of that. It is said once more when the object changes, so nothing is lost if it cannot be noted.
+pub async fn refuse(server: &Arc<Server>, cluster: &str, target: Target, message: String) {
+    let mut record = Record { target, state: State::Refused, message, ..Record::default() };
+    let known = row(server, "objectstatuses").and_then(|row| {
+        let name = name(cluster, &record);
+        let place = Place { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
+        super::parse(&server.registry.get(&row, &place)?.json())
+    });
+    if let Ok(mut known) = known {
+        record.generation = known["status"]["generation"].as_i64().unwrap_or(0);
+        record.observed = known["status"]["observed"] == true;
+        record.status = known["status"]["status"].take();
+    }
+    if let Err(status) = keep(server, cluster, &record).await {
+        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot note that an override does not apply");
+    }
 }
 
 /// One record for each object and cluster.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::view::{Line, Resource, Target};
-use atoll_fleet::{Placement, shape};
+use atoll_fleet::{Overrides, Placement, shape};
 use atoll_meta::object;
+use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Follower;
 use atoll_store::{Key, key};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::family::Family;
-use super::parse;
+use super::{parse, report};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -39,6 +40,8 @@ pub fn answer(
     let view = View {
         server: server.clone(),
         cluster: cluster.to_string(),
+        own: Key::object(ATOLL, "clusters", workspace, "", cluster),
+        overrides: Err(String::new()),
         family: Family::new(workspace),
         told: HashMap::new(),
         hashes: RandomState::new(),
@@ -60,6 +63,10 @@ pub fn answer(
 struct View {
     server: Arc<Server>,
     cluster: String,
+    /// Where it is registered.
+    own: Key,
+    /// What is different there, or why nobody knows.
+    overrides: Result<Overrides, String>,
     family: Family,
     /// What was said: something that is gone has no uid any more.
     told: HashMap<Key, Told>,
@@ -69,10 +76,11 @@ struct View {
 }
 
 /// What was said of an object last.
+#[derive(Default)]
 struct Told {
     target: Target,
-    /// Of the line. Most changes of an object are of its status, and nobody below needs to hear of them.
-    hash: u64,
+    /// Of the line, if one was said. Most changes of an object are of its status, and nobody below needs to hear of them.
+    hash: Option<u64>,
 }
 
 /// Whoever listened is gone.
@@ -80,7 +88,7 @@ struct Ended;
 
 impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
-        self.catch_up(&follower).await?;
+        self.catch_up(&follower, true).await?;
         let workspaces: BTreeSet<String> =
             self.told.values().map(|told| told.target.workspace.clone()).collect();
         let workspaces = workspaces.into_iter().collect();
@@ -88,59 +96,72 @@ impl View {
         loop {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {
-                Ok(()) => self.catch_up(&follower).await?,
+                Ok(()) => self.catch_up(&follower, false).await?,
                 Err(_elapsed) => self.say(&Line::Alive).await?,
             }
         }
     }
 
     /// Says all that has changed.
-    async fn catch_up(&mut self, follower: &Follower) -> Result<(), Ended> {
-        let (keys, revision) = follower.take();
+    async fn catch_up(&mut self, follower: &Follower, is_first: bool) -> Result<(), Ended> {
+        let (mut keys, revision) = follower.take();
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
+        let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
+        // A cluster that is no longer registered keeps what it has, as it is.
+        if (is_first || keys.remove(&self.own))
+            && let Some(overrides) = read(&self.own).as_ref().map(Overrides::of)
+            && overrides != self.overrides
+        {
+            self.overrides = overrides;
+            keys.extend(self.told.keys().cloned());
+        }
         for key in keys {
-            let object = snapshot.get(&key).and_then(|object| parse(&object.json()).ok());
-            if let Some(line) = self.news(&key, object) {
+            if let Some(line) = self.news(&key, read(&key)).await {
                 self.add(&line).await?;
             }
         }
         Ok(())
     }
 
-    /// The line that there is to say of an object, if it is anybody's business here and was not said already.
-    fn news(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
-        let Some((target, line)) = object.and_then(|object| self.line(key, &object)) else {
-            let Told { target, .. } = self.told.remove(key)?;
-            return Some(Line::Forget { target }.bytes());
-        };
-        let bytes = line.bytes();
-        let hash = self.hashes.hash_one(&bytes);
-        let before = self.told.insert(key.clone(), Told { target, hash });
-        before.is_none_or(|before| before.hash != hash).then_some(bytes)
+    /// The line that there is to say of an object, unless it was the last one that was said.
+    async fn news(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
+        let line = self.line(key, object).await?.bytes();
+        let Some(told) = self.told.get_mut(key) else { return Some(line) };
+        let hash = Some(self.hashes.hash_one(&line));
+        (std::mem::replace(&mut told.hash, hash) != hash).then_some(line)
     }
 
-    /// What is to be done about an object in the cluster, if anything is.
-    fn line(&mut self, key: &Key, object: &Value) -> Option<(Target, Line)> {
+    /// What there is to say of an object, if it is anybody's business here.
+    async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
+        let Some(object) = object else {
+            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
+        };
         let parts = key.parts()?;
         if !self.family.has(&self.server.registry, parts.workspace) {
             return None;
         }
-        let placement = Placement::of(object);
+        let placement = Placement::of(&object);
         let shall = placement.share(&self.cluster);
         if shall.is_none() && !placement.leaving.contains(&self.cluster) {
-            return None;
+            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         }
-        let target = target(&parts, object);
-        let line = match shall {
-            Some(share) if !object::is_being_deleted(object) => Line::Object {
-                target: target.clone(),
-                generation: object::generation(object),
-                object: shape::shape(object, &self.cluster, share.replicas),
-            },
-            _ => Line::Remove { target: target.clone() },
-        };
-        Some((target, line))
+        let target = target(&parts, &object);
+        let told = self.told.entry(key.clone()).or_default();
+        told.target.clone_from(&target);
+        Some(match shall {
+            Some(share) if !object::is_being_deleted(&object) => {
+                let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
+                let overridden = self.overrides.as_ref().map_err(String::clone);
+                if let Err(message) = overridden.and_then(|overrides| overrides.apply(&mut shaped)) {
+                    told.hash = None;
+                    report::refuse(&self.server, &self.cluster, target, message).await;
+                    return None;
+                }
+                Line::Object { target, generation: object::generation(&object), object: shaped }
+            }
+            _ => Line::Remove { target },
+        })
     }
 
     async fn say(&mut self, line: &Line) -> Result<(), Ended> {

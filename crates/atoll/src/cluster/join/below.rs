@@ -37,7 +37,10 @@ impl Below {
     pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<Below, Failure> {
         let connection =
             Connection { kubeconfig: Some(kubeconfig.into()), context: context.map(str::to_string) };
-        let config = Kubeconfig::load(&connection)?;
+        let config = Kubeconfig::load(&connection).map_err(|failure| match kubeconfig.exists() {
+            true => failure,
+            false => Failure::new(failure.what, "name the kubeconfig of the cluster"),
+        })?;
         let mut kubectl = format!("kubectl --kubeconfig {}", quoted_path(kubeconfig));
         if let Some(context) = context {
             kubectl.push_str(&format!(" --context {}", quoted(context)));
@@ -117,10 +120,10 @@ impl Below {
             self.api.apply(&path, &object).await.map_err(administrator)?;
         }
         let what = match access {
-            Access::Manage => "what a syncer needs, and no more",
-            Access::Observe => "to read, and nothing else",
+            Access::Manage => "do what a syncer needs, and no more",
+            Access::Observe => "read, and nothing else",
         };
-        Ok((format!("made ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may do {what}"), ()))
+        Ok((format!("made ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
     }
 
     pub async fn token(&self) -> Result<(String, Token), Failure> {

@@ -9,7 +9,9 @@ use super::super::api::Api;
 use super::super::claim::{self, Claim};
 use super::super::credential;
 use super::super::fleet::uid;
+use super::super::join::below::Below;
 use super::super::rights::ACCOUNT;
+use super::Administrator;
 use crate::advice::{Failure, enumerate};
 
 /// What could not be taken away.
@@ -26,14 +28,26 @@ pub fn by_hand() -> String {
     )
 }
 
-/// The cluster with the credential that is kept, if it is still the one that has joined.
-pub async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
-    let kubeconfig = secret.and_then(credential::opened);
-    let kubeconfig = kubeconfig.ok_or("there is no credential for the cluster".to_string())?;
-    let config = Kubeconfig::parse(&kubeconfig).map_err(|problem| format!("the credential: {problem}"))?;
-    let context =
-        config.context(config.current(), None).map_err(|problem| format!("the credential: {problem}"))?;
-    let api = Api::below(&context, "kubectl get nodes".into())?;
+/// How the cluster is reached: with what was stored when it joined, or as somebody who may do more.
+#[derive(Clone, Copy)]
+pub struct Way<'a> {
+    pub secret: Option<&'a Value>,
+    pub admin: &'a Administrator,
+}
+
+/// The cluster, if it is still the one that has joined.
+pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
+    let api = match way.admin {
+        Some((file, context)) => Below::open(file, context.as_deref())?.api,
+        None => {
+            let kubeconfig = way.secret.and_then(credential::opened);
+            let kubeconfig = kubeconfig.ok_or("there is no credential for it".to_string())?;
+            let unreadable = |problem| format!("its credential cannot be read: {problem}");
+            let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
+            let context = config.context(config.current(), None).map_err(unreadable)?;
+            Api::below(&context, "kubectl get nodes".into())?
+        }
+    };
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => Err(Failure::new(
@@ -45,8 +59,8 @@ pub async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failur
 }
 
 /// Deletes what was made there when it joined. What belongs to somebody else stays.
-pub async fn clean(cluster: &Value, secret: Option<&Value>) -> Result<Leftover, Failure> {
-    let api = open(cluster, secret).await?;
+pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
+    let api = open(cluster, way).await?;
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
     let is_ours =

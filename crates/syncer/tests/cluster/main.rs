@@ -3,133 +3,24 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+mod above;
+mod faults;
+
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::https::{Endpoint, Https};
-use atoll_client::{BoxError, BoxFuture, Client, PatchType, ResponseBody, Transport};
-use atoll_fleet::view::{Line, Record, Report, Resource, State, Target};
+use atoll_client::{Client, PatchType};
+use atoll_fleet::view::{Line, Resource, State, Target};
 use atoll_syncer::{Drift, Settings};
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, TOKEN};
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body::Frame;
-use http_body_util::{BodyExt, Full};
+use atoll_testkit::{Atoll, TOKEN, Upstream};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Says lines, and keeps what it hears.
-#[derive(Default)]
-struct Above {
-    state: Mutex<Heard>,
-}
-
-#[derive(Default)]
-struct Heard {
-    /// What is said to whoever comes.
-    lines: Vec<Line>,
-    listeners: Vec<mpsc::UnboundedSender<Bytes>>,
-    records: BTreeMap<String, Record>,
-    heartbeat: Value,
-    views: usize,
-}
-
-struct Body(mpsc::UnboundedReceiver<Bytes>);
-
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
-
-impl Transport for Above {
-    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
-        Box::pin(async move {
-            assert_eq!(request.uri().path(), "/services/sync/east");
-            let mut state = self.state.lock().unwrap();
-            if request.method() == Method::POST {
-                let report: Report = serde_json::from_slice(request.body())?;
-                for record in report.records {
-                    state.records.insert(record.target.name.clone(), record);
-                }
-                if let Some(heartbeat) = report.heartbeat {
-                    state.heartbeat = heartbeat;
-                }
-                let body = Full::new(Bytes::from_static(b"{}")).map_err(|never| match never {});
-                return Ok(Response::new(body.boxed_unsync()));
-            }
-            let (sender, receiver) = mpsc::unbounded_channel();
-            for line in &state.lines {
-                sender.send(line.bytes().into())?;
-            }
-            state.views += 1;
-            state.listeners.push(sender);
-            Ok(Response::new(Body(receiver).boxed_unsync()))
-        })
-    }
-}
-
-impl Above {
-    /// One that has this to say to begin with.
-    fn saying(control_plane: &str, lines: Vec<Line>) -> Arc<Above> {
-        let above = Above::default();
-        let synced = Line::Synced {
-            control_plane: control_plane.into(),
-            uid: "cluster".into(),
-            workspaces: Vec::new(),
-        };
-        above.state.lock().unwrap().lines = lines.into_iter().chain([synced]).collect();
-        Arc::new(above)
-    }
-
-    fn say(&self, line: &Line) {
-        let mut state = self.state.lock().unwrap();
-        state.listeners.retain(|listener| listener.send(line.bytes().into()).is_ok());
-    }
-
-    /// Every view ends; who comes again hears this.
-    fn cut(&self, lines: Vec<Line>) {
-        let mut state = self.state.lock().unwrap();
-        let synced = state.lines.pop().unwrap();
-        state.lines = lines.into_iter().chain([synced]).collect();
-        state.listeners.clear();
-    }
-
-    fn record(&self, name: &str) -> Option<Record> {
-        self.state.lock().unwrap().records.get(name).cloned()
-    }
-
-    fn forget_records(&self) {
-        self.state.lock().unwrap().records.clear();
-    }
-
-    fn heartbeat(&self) -> Value {
-        self.state.lock().unwrap().heartbeat.clone()
-    }
-
-    fn views(&self) -> usize {
-        self.state.lock().unwrap().views
-    }
-
-    async fn hears(&self, name: &str, state: State) -> Record {
-        eventually(&format!("{name} is {state:?}"), async || {
-            self.record(name).is_some_and(|record| record.state == state)
-        })
-        .await;
-        self.record(name).unwrap()
-    }
-}
+use above::Above;
 
 struct Running {
     stop: Option<oneshot::Sender<()>>,
@@ -155,14 +46,18 @@ impl Running {
     }
 }
 
-fn client(atoll: &Atoll) -> Client {
+fn transport(url: &str, authority: &Path) -> Https {
     let endpoint = Endpoint {
-        server: atoll.url().into(),
-        authority_pem: std::fs::read(atoll.authority()).unwrap(),
+        server: url.into(),
+        authority_pem: std::fs::read(authority).unwrap(),
         token: Some(TOKEN.into()),
         ..Endpoint::default()
     };
-    Client::new(Arc::new(Https::new(&endpoint).unwrap()))
+    Https::new(&endpoint).unwrap()
+}
+
+fn client(url: &str, authority: &Path) -> Client {
+    Client::new(Arc::new(transport(url, authority)))
 }
 
 fn target(group: &str, resource: &str, kind: &str, name: &str) -> Target {
@@ -220,9 +115,12 @@ fn bare() -> Atoll {
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_go_down_and_status_comes_up() {
     let atoll = bare();
-    let below = client(&atoll);
+    objects_go_down(&client(atoll.url(), &atoll.authority())).await;
+}
+
+async fn objects_go_down(below: &Client) {
     let above = Above::saying("plane", vec![deployment_line(2, "a:1"), map_line("settings", 1, "one")]);
-    let running = Running::start(&above, &below, |_| {});
+    let running = Running::start(&above, below, |_| {});
     above.hears("web", State::Applied).await;
     above.hears("settings", State::Applied).await;
     let namespace = below.get("/api/v1/namespaces/shop").await.unwrap();
@@ -288,7 +186,7 @@ async fn objects_go_down_and_status_comes_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_said_any_longer_stays_and_what_has_not_changed_is_not_touched() {
     let atoll = bare();
-    let below = client(&atoll);
+    let below = client(atoll.url(), &atoll.authority());
     let above = Above::saying("plane", vec![map_line("kept", 1, "one"), map_line("unsaid", 1, "one")]);
     let running = Running::start(&above, &below, |_| {});
     above.hears("kept", State::Applied).await;
@@ -316,9 +214,12 @@ async fn what_is_not_said_any_longer_stays_and_what_has_not_changed_is_not_touch
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ours_is_left_alone() {
     let atoll = bare();
-    let below = client(&atoll);
+    others_are_left_alone(&client(atoll.url(), &atoll.authority())).await;
+}
+
+async fn others_are_left_alone(below: &Client) {
     let above = Above::saying("plane", vec![map_line("ours", 1, "one")]);
-    let running = Running::start(&above, &below, |_| {});
+    let running = Running::start(&above, below, |_| {});
     above.hears("ours", State::Applied).await;
     let foreign = |name: &str| json!({"metadata": {"name": name}, "data": {"key": "theirs"}});
     let maps = "/api/v1/namespaces/shop/configmaps";
@@ -347,6 +248,20 @@ async fn what_is_not_ours_is_left_alone() {
     target.namespace = "people".into();
     above.say(&Line::Object { target, object, generation });
     above.hears("visitor", State::Conflict).await;
+    // What cannot be changed is told, and not made anew.
+    let fixed = |value: &str| {
+        let Line::Object { target, mut object, generation } = map_line("fixed", 1, value) else {
+            unreachable!()
+        };
+        object["immutable"] = true.into();
+        Line::Object { target, object, generation }
+    };
+    above.say(&fixed("one"));
+    above.hears("fixed", State::Applied).await;
+    above.say(&fixed("two"));
+    let record = above.hears("fixed", State::Refused).await;
+    assert!(record.message.contains("immutable"), "{}", record.message);
+    assert_eq!(below.get(&at("fixed")).await.unwrap()["data"]["key"], "one");
     // What the cluster does not take is told.
     let Line::Object { target, mut object, generation } = map_line("wrong", 1, "one") else { unreachable!() };
     object["data"] = json!({"no such key!": "x"});
@@ -359,15 +274,25 @@ async fn what_is_not_ours_is_left_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_change_is_corrected_or_left() {
     let atoll = bare();
-    let below = client(&atoll);
+    drift_is_corrected(&client(atoll.url(), &atoll.authority())).await;
+}
+
+async fn drift_is_corrected(below: &Client) {
     let above = Above::saying("plane", vec![deployment_line(2, "a:1"), map_line("settings", 1, "one")]);
-    let running = Running::start(&above, &below, |_| {});
+    let running = Running::start(&above, below, |_| {});
     above.hears("web", State::Applied).await;
     above.hears("settings", State::Applied).await;
     let edit = |manager: &str| format!("{}?fieldManager={manager}", at("settings"));
     below.patch(&edit("kubectl-edit"), PatchType::Merge, &json!({"data": {"key": "mine"}})).await.unwrap();
     let is = async |value: &str| below.get(&at("settings")).await.unwrap()["data"]["key"] == value;
     eventually("it is corrected", async || is("one").await).await;
+    let unmarked = json!({"metadata": {"annotations": {"atoll.dev/uid": null}}});
+    below.patch(&edit("kubectl-edit"), PatchType::Merge, &unmarked).await.unwrap();
+    eventually("its mark is put back", async || {
+        below.get(&at("settings")).await.unwrap()["metadata"]["annotations"]["atoll.dev/uid"]
+            == "uid-settings"
+    })
+    .await;
     // Others' fields are theirs, and what controllers of the cluster set stays.
     let scaled = json!({"spec": {"replicas": 5}});
     let scale = format!("{WEB}?fieldManager=kube-controller-manager");
@@ -390,7 +315,7 @@ async fn what_others_change_is_corrected_or_left() {
 
     below.patch(&edit("kubectl-edit"), PatchType::Merge, &json!({"data": {"key": "mine"}})).await.unwrap();
     above.forget_records();
-    let running = Running::start(&above, &below, |settings| settings.drift = Drift::Report);
+    let running = Running::start(&above, below, |settings| settings.drift = Drift::Report);
     eventually("it is told", async || {
         above.record("settings").is_some_and(|record| record.message.contains("others changed it"))
     })
@@ -402,7 +327,7 @@ async fn what_others_change_is_corrected_or_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_to_a_cluster_that_is_not_ours() {
     let atoll = bare();
-    let below = client(&atoll);
+    let below = client(atoll.url(), &atoll.authority());
     let heartbeat = async |above: &Above, reason: &str| {
         eventually(reason, async || above.heartbeat()["reason"] == reason).await;
     };
@@ -414,7 +339,8 @@ async fn nothing_is_written_to_a_cluster_that_is_not_ours() {
     assert!(below.get("/api/v1/namespaces/atoll-system").await.is_err());
     running.stop().await;
 
-    let running = Running::start(&above, &below, |_| {});
+    // Long enough that it does not lose the lease on a machine that is busy.
+    let running = Running::start(&above, &below, |settings| settings.interval = Duration::from_secs(60));
     above.hears("settings", State::Applied).await;
     // A second syncer of the same control plane waits, and goes on when the first is done.
     let second = Above::saying("plane", vec![map_line("second", 1, "one")]);
@@ -430,4 +356,16 @@ async fn nothing_is_written_to_a_cluster_that_is_not_ours() {
     heartbeat(&thief, "ClaimedByAnother").await;
     assert!(below.get(&at("stolen")).await.is_err());
     running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kube_apiserver_is_synced_as_well() {
+    let Some(upstream) = Upstream::start(&[]) else { return };
+    let below = client(upstream.url(), &upstream.authority());
+    // There are no controllers to do this.
+    let system = json!({"metadata": {"name": "kube-system"}});
+    let _ = below.create("/api/v1/namespaces", &system).await;
+    objects_go_down(&below).await;
+    others_are_left_alone(&below).await;
+    drift_is_corrected(&below).await;
 }

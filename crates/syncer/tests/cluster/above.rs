@@ -1,0 +1,131 @@
+//! A control plane that is only a list of lines.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+use atoll_fleet::view::{Line, Record, Report, State};
+use atoll_testkit::wait::eventually;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// Says lines, and keeps what it hears.
+#[derive(Default)]
+pub struct Above {
+    state: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    /// What is said to whoever comes.
+    lines: Vec<Line>,
+    listeners: Vec<mpsc::UnboundedSender<Bytes>>,
+    records: BTreeMap<String, Record>,
+    heartbeat: Value,
+    views: usize,
+    beats: usize,
+}
+
+struct Body(mpsc::UnboundedReceiver<Bytes>);
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+impl Transport for Above {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        Box::pin(async move {
+            assert_eq!(request.uri().path(), "/services/sync/east");
+            let mut state = self.state.lock().unwrap();
+            if request.method() == Method::POST {
+                let report: Report = serde_json::from_slice(request.body())?;
+                for record in report.records {
+                    state.records.insert(record.target.name.clone(), record);
+                }
+                if let Some(heartbeat) = report.heartbeat {
+                    state.heartbeat = heartbeat;
+                    state.beats += 1;
+                }
+                let body = Full::new(Bytes::from_static(b"{}")).map_err(|never| match never {});
+                return Ok(Response::new(body.boxed_unsync()));
+            }
+            let (sender, receiver) = mpsc::unbounded_channel();
+            for line in &state.lines {
+                sender.send(line.bytes().into())?;
+            }
+            state.views += 1;
+            state.listeners.push(sender);
+            Ok(Response::new(Body(receiver).boxed_unsync()))
+        })
+    }
+}
+
+impl Above {
+    /// One that has this to say to begin with.
+    pub fn saying(control_plane: &str, lines: Vec<Line>) -> Arc<Above> {
+        let above = Above::default();
+        let synced = Line::Synced {
+            control_plane: control_plane.into(),
+            uid: "cluster".into(),
+            workspaces: Vec::new(),
+        };
+        above.state.lock().unwrap().lines = lines.into_iter().chain([synced]).collect();
+        Arc::new(above)
+    }
+
+    pub fn say(&self, line: &Line) {
+        let mut state = self.state.lock().unwrap();
+        state.listeners.retain(|listener| listener.send(line.bytes().into()).is_ok());
+    }
+
+    /// Every view ends; who comes again hears this.
+    pub fn cut(&self, lines: Vec<Line>) {
+        let mut state = self.state.lock().unwrap();
+        let synced = state.lines.pop().unwrap();
+        state.lines = lines.into_iter().chain([synced]).collect();
+        state.listeners.clear();
+    }
+
+    pub fn record(&self, name: &str) -> Option<Record> {
+        self.state.lock().unwrap().records.get(name).cloned()
+    }
+
+    pub fn forget_records(&self) {
+        self.state.lock().unwrap().records.clear();
+    }
+
+    pub fn heartbeat(&self) -> Value {
+        self.state.lock().unwrap().heartbeat.clone()
+    }
+
+    /// How many heartbeats were heard.
+    pub fn beats(&self) -> usize {
+        self.state.lock().unwrap().beats
+    }
+
+    pub fn views(&self) -> usize {
+        self.state.lock().unwrap().views
+    }
+
+    pub async fn hears(&self, name: &str, state: State) -> Record {
+        eventually(&format!("{name} is {state:?}"), async || {
+            self.record(name).is_some_and(|record| record.state == state)
+        })
+        .await;
+        self.record(name).unwrap()
+    }
+}
