@@ -10,13 +10,15 @@ use atoll_informer::Key;
 use atoll_meta::Status;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::settings::Settings;
 
 /// At most so many records a report.
 const MOST: usize = 500;
-/// Between two reports.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
+/// long again.
+const PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 /// A server that has not answered by then will not.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,7 +64,9 @@ impl Reports {
                 self.changed.notified().await;
                 continue;
             }
+            let began = Instant::now();
             let outcome = post(above, &path, &report).await;
+            let took = began.elapsed();
             match &outcome {
                 Ok(()) => (most, pause) = ((most * 2).min(MOST), PAUSE),
                 Err(status)
@@ -82,7 +86,7 @@ impl Reports {
                     }
                 }
             }
-            tokio::time::sleep(settings.about(pause)).await;
+            tokio::time::sleep(settings.about(pause.max(took.min(LAST_PAUSE)))).await;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::progress;
 use crate::server::{Kind, Running, runtime};
 use crate::session::Session;
 
-/// Ports are found before they are used, and somebody else may be faster.
+/// Ports are found before they are used, and somebody else may be faster; whoever joins does what is left to do.
 const ATTEMPTS: usize = 3;
 /// How long clusters that have joined may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -73,17 +73,22 @@ impl Fleet {
         let began = Instant::now();
         let admin = self.directory.join("control-plane/data/admin.kubeconfig");
         for cluster in &self.clusters[self.joined..] {
-            let mut command = Command::new(&self.program);
-            command.args(["cluster", "join", &cluster.name]).arg("--kubeconfig").arg(&cluster.kubeconfig);
-            command.arg("--control-plane-kubeconfig").arg(&admin).stdin(Stdio::null());
-            let ended = command.output().map_err(|error| BenchError::file(&self.program, &error))?;
-            if !ended.status.success() {
-                let said = String::from_utf8_lossy(&ended.stderr);
-                return Err(BenchError::Start(format!("{} did not join: {}", cluster.name, said.trim())));
-            }
+            again(|| self.join_one(cluster, &admin))?;
         }
         self.joined = self.clusters.len();
         runtime()?.block_on(self.ready(began))
+    }
+
+    fn join_one(&self, cluster: &Cluster, admin: &Path) -> Outcome<()> {
+        let mut command = Command::new(&self.program);
+        command.args(["cluster", "join", &cluster.name]).arg("--kubeconfig").arg(&cluster.kubeconfig);
+        command.arg("--control-plane-kubeconfig").arg(admin).stdin(Stdio::null());
+        let ended = command.output().map_err(|error| BenchError::file(&self.program, &error))?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        Err(BenchError::Start(format!("{} did not join: {}", cluster.name, said.trim())))
     }
 
     async fn ready(&self, began: Instant) -> Outcome<Duration> {
@@ -121,7 +126,7 @@ impl Fleet {
     }
 }
 
-fn again(mut start: impl FnMut() -> Outcome<Running>) -> Outcome<Running> {
+fn again<T>(mut start: impl FnMut() -> Outcome<T>) -> Outcome<T> {
     let mut attempts = 1..ATTEMPTS;
     loop {
         match (start(), attempts.next()) {
