@@ -70,7 +70,7 @@ fn reply(expected: &Expected, names: impl FnOnce(&Expected) -> Vec<Candidate>) -
         Source::Workspaces
         | Source::Children
         | Source::Contexts
-        | Source::ControlPlaneContexts
+        | Source::ContextsOf(_)
         | Source::Clusters
         | Source::ClusterLists
         | Source::Keys => (names(expected), NO_FILES),
@@ -139,7 +139,8 @@ mod tests {
             ("cluster join ", ":4"),
             ("cluster join east --kubeconfig ", ":0"),
             ("cluster join east --kubeconfig f --context ", "contexts :4"),
-            ("cluster join east --control-plane-context ", "controlplanecontexts :4"),
+            ("cluster join east --control-plane-context ", "contextsof(\"control_plane_kubeconfig\") :4"),
+            ("cluster remove east --cluster-context ", "contextsof(\"cluster_kubeconfig\") :4"),
             ("cluster join east --mode ", "push none :4"),
             ("place deploy/web --on c", "clusterlists :4"),
             ("keys rotate ", "tokens encryption :4"),

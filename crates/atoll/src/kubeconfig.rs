@@ -1,5 +1,7 @@
 //! Kubeconfig files: written for the admin, read and switched for the commands.
 
+mod program;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -151,6 +153,17 @@ impl Kubeconfig {
     pub fn context(&self) -> Result<Context, Failure> {
         let base = self.path.parent().unwrap_or(Path::new("."));
         self.content.context(&self.context, Some(base)).map_err(|problem| self.failure(&problem))
+    }
+
+    /// The same where another program may have to be asked who we are: for clusters of others, which often want that.
+    pub fn asked_context(&mut self) -> Result<Context, Failure> {
+        if let Some(program) = self.content.program(&self.context) {
+            let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
+            let user = program::credentials(&program, &base)?;
+            // In memory only.
+            self.content.set_user(&program.user, user).map_err(|problem| self.failure(&problem))?;
+        }
+        self.context()
     }
 
     /// Points the context at another address of the same server.

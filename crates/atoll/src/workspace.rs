@@ -113,7 +113,7 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
         ROOT => session.client.origin.clone(),
         path => format!("{}/clusters/{path}", session.client.origin),
     };
-    Ok(session.config.set_server(&server)?)
+    session.config.set_server(&server)
 }
 
 async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {

@@ -31,6 +31,18 @@ pub struct Context {
     pub namespace: Option<String>,
 }
 
+/// Something that prints credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The user in the kubeconfig that they are for.
+    pub user: String,
+    /// Of the ExecCredential that it prints.
+    pub api_version: String,
+    pub command: String,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+}
+
 /// Keys and tokens are not for logs.
 impl fmt::Debug for Context {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,6 +142,24 @@ impl Kubeconfig {
         })
     }
 
+    /// The program that gives a context its credentials, if there is one.
+    pub fn program(&self, context: &str) -> Option<Program> {
+        let context = &named(&self.content["contexts"], context)?["context"];
+        let exec = &named(&self.content["users"], context["user"].as_str()?)?["user"]["exec"];
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+        Some(Program {
+            user: text(&context["user"]),
+            api_version: text(&exec["apiVersion"]),
+            command: exec["command"].as_str().filter(|command| !command.is_empty())?.to_string(),
+            arguments: list(&exec["args"]).iter().map(text).collect(),
+            environment: list(&exec["env"])
+                .iter()
+                .map(|it| (text(&it["name"]), text(&it["value"])))
+                .collect(),
+        })
+    }
+
     /// Points a context at another address of the same server.
     pub fn set_server(&mut self, context: &str, server: &str) -> Result<(), Problem> {
         let entry = named(&self.content["contexts"], context).ok_or(Problem::NoContext)?;
@@ -202,7 +232,7 @@ users:
 - name: me
   user: { token: secret }
 - name: other
-  user: { exec: { command: login } }
+  user: { exec: { apiVersion: client.authentication.k8s.io/v1, command: login, args: [a], env: [{ name: X, value: z }] } }
 - name: file
   user: { tokenFile: nowhere }
 contexts:
@@ -227,6 +257,20 @@ contexts:
         assert_eq!((context.token.is_some(), context.namespace), (true, None));
         let anonymous = config.context("anonymous", None).expect("a context");
         assert_eq!((anonymous.token, anonymous.namespace.as_deref()), (None, Some("web")));
+    }
+
+    #[test]
+    fn programs_are_named() {
+        let config = Kubeconfig::parse(TEXT).expect("a kubeconfig");
+        let program = config.program("program").expect("a program");
+        assert_eq!((program.user.as_str(), program.command.as_str()), ("other", "login"));
+        assert_eq!(program.api_version, "client.authentication.k8s.io/v1");
+        assert_eq!(program.arguments, ["a"]);
+        assert_eq!(program.environment, [("X".to_string(), "z".to_string())]);
+        assert_eq!(
+            (config.program("a"), config.program("anonymous"), config.program("b")),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -59,6 +59,15 @@ pub enum Line {
         uid: String,
         /// Ids of all workspaces that have something there.
         workspaces: Vec<String>,
+        /// Id of the workspace that it is registered in.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        workspace: String,
+        /// Which cluster it is, once that is known: whoever finds another one there leaves it alone.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        id: String,
+        /// Whether it is only to be looked at.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        observe: bool,
     },
     Alive,
 }
@@ -142,7 +151,14 @@ mod tests {
             Line::Object { target: target.clone(), generation: 4, object: serde_json::json!({ "spec": {} }) },
             Line::Remove { target: target.clone() },
             Line::Forget { target },
-            Line::Synced { control_plane: "c".into(), uid: "u".into(), workspaces: vec!["w".into()] },
+            Line::Synced {
+                control_plane: "c".into(),
+                uid: "u".into(),
+                workspaces: vec!["w".into()],
+                workspace: "w".into(),
+                id: "i".into(),
+                observe: true,
+            },
             Line::Alive,
         ] {
             assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));

@@ -101,3 +101,59 @@ pub fn collection(resource: &Resource, namespace: &str) -> String {
 pub fn path(resource: &Resource, namespace: &str, name: &str) -> String {
     format!("{}/{}", collection(resource, namespace), atoll_informer::encoded(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+
+    /// Is overwhelmed the first time, and never answers the third.
+    #[derive(Default)]
+    struct Busy(Mutex<usize>);
+
+    impl Transport for Busy {
+        fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            let mut count = self.0.lock().expect("nobody panics with it");
+            *count += 1;
+            let (code, text) = match *count {
+                1 => (429, "Too many requests, please try again later."),
+                2 => (200, "{}"),
+                _ => return Box::pin(std::future::pending()),
+            };
+            let body = Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync();
+            Box::pin(
+                async move { Ok(Response::builder().status(code).header("Retry-After", "7").body(body)?) },
+            )
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_a_rest_gets_it() {
+        let below = Below::new(Client::new(Arc::new(Busy::default())), Some(Arc::new(Semaphore::new(1))));
+        let began = Instant::now();
+        let refused = below.get("/version").await.expect_err("it is busy");
+        assert_eq!((refused.code(), refused.retry_after()), (429, Some(7)));
+        assert!(below.get("/version").await.is_ok_and(|found| found.is_some()));
+        assert!(began.elapsed() >= Duration::from_secs(7), "{:?}", began.elapsed());
+        let silent = below.get("/version").await.expect_err("it does not answer");
+        assert_eq!(silent.code(), 503);
+    }
+
+    #[test]
+    fn paths_lead_to_objects() {
+        let deployments = Resource {
+            group: "apps".into(),
+            version: "v1".into(),
+            resource: "deployments".into(),
+            kind: "Deployment".into(),
+            namespaced: true,
+        };
+        assert_eq!(path(&deployments, "shop", "web"), "/apis/apps/v1/namespaces/shop/deployments/web");
+        let nodes = Resource { version: "v1".into(), resource: "nodes".into(), ..Resource::default() };
+        assert_eq!(path(&nodes, "", "a b"), "/api/v1/nodes/a%20b");
+    }
+}

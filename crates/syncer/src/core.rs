@@ -154,7 +154,7 @@ impl Core {
 
     /// The cluster may be written to, until then.
     pub async fn open(self: &Arc<Self>, until: Instant, master: &Master) -> Result<(), Status> {
-        if self.settings.access == Access::Observe {
+        if self.settings.access == Access::Observe || master.observe {
             return Ok(());
         }
         if !self.is_loaded.load(Ordering::Acquire) {
@@ -164,13 +164,19 @@ impl Core {
                 self.watch(&resource);
             }
         }
+        let mut was_closed = false;
         self.standing.send_if_modified(|standing| match standing {
             Standing::Over => false,
             _ => {
+                was_closed = *standing == Standing::Closed;
                 *standing = Standing::Open(until);
                 true
             }
         });
+        // What failed meanwhile need not wait any longer.
+        if was_closed {
+            self.table.unfinished(self.settings.drift).into_iter().for_each(|key| self.queue.add(key));
+        }
         Ok(())
     }
 

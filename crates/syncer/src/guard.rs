@@ -13,6 +13,9 @@ use crate::view::Master;
 
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
+/// Reasons by which it is not for us to say anything to the cluster.
+const NOT_OURS: [&str; 2] = ["AnotherCluster", "ClaimedByAnother"];
+
 /// Why nothing is written, as a condition tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
@@ -60,13 +63,17 @@ impl Guard {
                 return Err(another_cluster(pinned, &findings.identity));
             }
             self.identity = Some(findings.identity.clone());
-            if settings.access == Access::Observe {
+            if settings.access == Access::Observe || master.observe {
                 return Ok(());
             }
             claim(below, settings, master).await?;
             self.renew(below, settings, master).await
         }
         .await;
+        // The lease is not this one's, and is not given back to it either.
+        if verdict.as_ref().is_err_and(|objection| NOT_OURS.contains(&objection.reason)) {
+            self.lease = None;
+        }
         (findings, verdict)
     }
 
@@ -154,7 +161,10 @@ async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<()
     let found = match found.map_err(|status| objection(&status))? {
         Some(found) => found,
         None => {
-            let workspace = master.workspace.as_deref().unwrap_or(&settings.workspace);
+            let workspace = match master.workspace.is_empty() {
+                true => &settings.workspace,
+                false => &master.workspace,
+            };
             let made = json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },

@@ -9,7 +9,7 @@
 //!                       └── heartbeat ◄─ census (nodes, pods), guard (identity, claim, lease)
 //! ```
 //!
-//! Three rules hold whatever breaks. Nothing is written before the [`guard`] has found the cluster to be the one that joined,
+//! Three rules hold whatever breaks. Nothing is written before the `guard` has found the cluster to be the one that joined,
 //! claimed by this control plane, and synced by nobody else. Nothing is deleted because something is missing above: only
 //! because a line says so, and only what carries our marks with that uid. Nothing that is not ours is overwritten.
 //!

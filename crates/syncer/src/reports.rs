@@ -136,3 +136,6 @@ async fn post(above: &Client, path: &str, report: &Report) -> Result<(), Status>
 fn is_refused(status: &Status) -> bool {
     matches!(status.code(), 400 | 413 | 415 | 422)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::digest;
 use crate::mark::Mark;
-use crate::reconcile::{Seen, Wanted, record};
+use crate::reconcile::{Seen, Step, Wanted, record, step};
+use crate::settings::Drift;
 
 /// Who corrects something again and again waits longer and longer, up to this.
 const LAST_CORRECTION: Duration = Duration::from_secs(60);
@@ -139,6 +140,13 @@ impl Table {
         self.state().entries.values().map(|entry| entry.target.workspace.clone()).collect()
     }
 
+    /// What is not as it should be.
+    pub fn unfinished(&self, drift: Drift) -> Vec<Key> {
+        let state = self.state();
+        let todo = |entry: &Entry| step(&entry.wanted, entry.seen.as_ref(), drift) != Step::Rest;
+        state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Which resources they are of.
     pub fn resources(&self) -> HashSet<Resource> {
         self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()
@@ -260,3 +268,6 @@ impl Table {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

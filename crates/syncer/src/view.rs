@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use atoll_client::Lines;
 use atoll_fleet::view::Line;
-use serde::Deserialize;
 
 use crate::core::Core;
 
@@ -25,16 +24,9 @@ pub struct Master {
     /// Which cluster it is, where that is pinned.
     pub identity: Option<String>,
     /// The id of the workspace of the Cluster.
-    pub workspace: Option<String>,
-}
-
-/// What the last line of a round may say besides.
-#[derive(Default, Deserialize)]
-struct Pinned {
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    workspace: Option<String>,
+    pub workspace: String,
+    /// Whether the cluster is only to be looked at.
+    pub observe: bool,
 }
 
 /// Follows the view until it turns out to be another control plane's, or another Cluster's: then everything begins anew.
@@ -76,10 +68,9 @@ async fn listen(core: &Arc<Core>, mut lines: Lines) -> Heard {
             // What a newer control plane says and we do not know is not for us.
             None => tracing::debug!(cluster = %core.settings.cluster, "a line that says nothing"),
             Some(Line::Alive) => {}
-            Some(Line::Synced { control_plane, uid, workspaces }) => {
-                let pinned: Pinned = serde_json::from_slice(&raw).unwrap_or_default();
-                let identity = pinned.id.filter(|id| !id.is_empty());
-                let master = Master { control_plane, cluster: uid, identity, workspace: pinned.workspace };
+            Some(Line::Synced { control_plane, uid, workspaces, workspace, id, observe }) => {
+                let identity = Some(id).filter(|id| !id.is_empty());
+                let master = Master { control_plane, cluster: uid, identity, workspace, observe };
                 if core.is_anothers(&master) {
                     return Heard::Another;
                 }

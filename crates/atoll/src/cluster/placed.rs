@@ -117,15 +117,23 @@ async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
 }
 
 /// Paths of workspaces by their ids.
-pub struct Paths(HashMap<String, String>);
+pub struct Paths {
+    known: HashMap<String, String>,
+    /// The current workspace, if its id may not be known: then it is the one that is not below itself.
+    current: Option<String>,
+}
 
 impl Paths {
     /// Of the current workspace and all below it.
     pub async fn read(session: &Session, id: Option<String>) -> Result<Paths, Failure> {
         let mut known = HashMap::new();
-        if let Some(id) = id {
-            known.insert(id, session.current.clone());
-        }
+        let current = match id {
+            Some(id) => {
+                known.insert(id, session.current.clone());
+                None
+            }
+            None => Some(session.current.clone()),
+        };
         let mut open = vec![session.current.clone()];
         while let Some(parent) = open.pop() {
             let list = session.below(&parent).await?;
@@ -137,11 +145,11 @@ impl Paths {
                 open.push(path);
             }
         }
-        Ok(Paths(known))
+        Ok(Paths { known, current })
     }
 
     fn of(&self, target: &Target) -> Option<String> {
-        let workspace = self.0.get(&target.workspace)?;
+        let workspace = self.known.get(&target.workspace).or(self.current.as_ref())?;
         let resource = &target.resource;
         let (namespace, name) = (encoded(&target.namespace), encoded(&target.name));
         let collection = collection(&resource.group, &resource.version, &namespace, &resource.resource);
@@ -247,20 +255,30 @@ mod tests {
             assert!(!placed.take(line.bytes().trim_ascii_end()));
         }
         assert!(!placed.take(b"nonsense"));
-        let end = Line::Synced { control_plane: "p".into(), uid: "u".into(), workspaces: Vec::new() };
+        let end = Line::Synced {
+            control_plane: "p".into(),
+            uid: "u".into(),
+            workspaces: Vec::new(),
+            workspace: "w".into(),
+            id: String::new(),
+            observe: false,
+        };
         assert!(placed.take(end.bytes().trim_ascii_end()));
         assert_eq!((placed.len(), placed.counts().as_str()), (3, "1 configmaps, 2 deployments.apps"));
     }
 
     #[test]
     fn placements_are_at_the_objects() {
-        let paths = Paths(HashMap::from([("w".to_string(), "root:a".to_string())]));
+        let known = HashMap::from([("w".to_string(), "root:a".to_string())]);
+        let paths = Paths { known, current: None };
         assert_eq!(
             paths.of(&target("apps", "deployments", "web")).as_deref(),
             Some("/clusters/root:a/apis/apps/v1/namespaces/n/deployments/web/placement")
         );
         let elsewhere = Target { workspace: "v".into(), ..target("", "configmaps", "a") };
         assert_eq!(paths.of(&elsewhere), None);
+        let paths = Paths { current: Some("root:b".into()), ..paths };
+        assert!(paths.of(&elsewhere).expect("it can only be there").starts_with("/clusters/root:b/api/v1/"));
     }
 
     #[test]

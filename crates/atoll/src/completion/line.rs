@@ -16,8 +16,8 @@ pub enum Source {
     /// Names of workspaces in the current one.
     Children,
     Contexts,
-    /// Those of the control plane, where another kubeconfig is that of a cluster.
-    ControlPlaneContexts,
+    /// Of the kubeconfig that another option names.
+    ContextsOf(&'static str),
     Clusters,
     /// The same, with commas between them.
     ClusterLists,
@@ -113,7 +113,8 @@ fn values(command: &Command, argument: &Arg) -> Source {
         ("retire", "id", _) => Source::Keys,
         ("describe" | "cordon" | "uncordon" | "fence" | "remove", "name", _) => Source::Clusters,
         ("place", "on", _) => Source::ClusterLists,
-        (_, "control_plane_context", _) => Source::ControlPlaneContexts,
+        (_, "control_plane_context", _) => Source::ContextsOf("control_plane_kubeconfig"),
+        (_, "cluster_context", _) => Source::ContextsOf("cluster_kubeconfig"),
         (_, "context", _) => Source::Contexts,
         (_, _, Some("FILE")) => Source::Files,
         (_, _, Some("DIR")) => Source::Directories,

@@ -26,10 +26,10 @@ pub fn of(expected: &Expected) -> Vec<Candidate> {
     };
     let names = match expected.source {
         Source::Contexts => contexts(&connection),
-        Source::ControlPlaneContexts => contexts(&Connection {
-            kubeconfig: expected.given("control_plane_kubeconfig").map(PathBuf::from),
-            context: None,
-        }),
+        Source::ContextsOf(option) => {
+            let kubeconfig = expected.given(option).map(PathBuf::from);
+            contexts(&Connection { kubeconfig, context: None })
+        }
         Source::Clusters => ask(&connection, async |session| clusters(session, "").await),
         Source::ClusterLists => {
             let before = expected.partial.rfind(',').map_or("", |comma| &expected.partial[..=comma]);

@@ -92,7 +92,17 @@ impl View {
         let workspaces: BTreeSet<String> =
             self.told.values().map(|told| told.target.workspace.clone()).collect();
         let workspaces = workspaces.into_iter().collect();
-        self.say(&Line::Synced { control_plane, uid, workspaces }).await?;
+        let cluster = self.server.registry.snapshot().get(&self.own);
+        let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
+        let synced = Line::Synced {
+            control_plane,
+            uid,
+            workspaces,
+            workspace: self.own.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default(),
+            id: cluster["status"]["id"].as_str().unwrap_or_default().to_string(),
+            observe: cluster["spec"]["access"] == "observe",
+        };
+        self.say(&synced).await?;
         loop {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {

@@ -82,6 +82,9 @@ impl Above {
             control_plane: control_plane.into(),
             uid: "cluster".into(),
             workspaces: Vec::new(),
+            workspace: "home".into(),
+            id: String::new(),
+            observe: false,
         };
         above.state.lock().unwrap().lines = lines.into_iter().chain([synced]).collect();
         Arc::new(above)

@@ -37,7 +37,7 @@ impl Below {
     pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<Below, Failure> {
         let connection =
             Connection { kubeconfig: Some(kubeconfig.into()), context: context.map(str::to_string) };
-        let config = Kubeconfig::load(&connection).map_err(|failure| match kubeconfig.exists() {
+        let mut config = Kubeconfig::load(&connection).map_err(|failure| match kubeconfig.exists() {
             true => failure,
             false => Failure::new(failure.what, "name the kubeconfig of the cluster"),
         })?;
@@ -45,7 +45,7 @@ impl Below {
         if let Some(context) = context {
             kubectl.push_str(&format!(" --context {}", quoted(context)));
         }
-        let context = config.context()?;
+        let context = config.asked_context()?;
         let api = Api::below(&context, format!("{kubectl} get nodes"))?;
         Ok(Below { api, context, kubectl })
     }

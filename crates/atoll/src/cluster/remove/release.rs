@@ -45,7 +45,11 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
             "join it again first: what is Atoll's there is known by that",
         ));
     }
-    below.merge(&claim::path(), &json!({ "data": { "controlPlane": RELEASED } })).await?;
+    // The label still says whose marks are to be taken off, should this not come to its end.
+    let given_up = json!({
+        "metadata": { "labels": { CONTROL_PLANE: control_plane } }, "data": { "controlPlane": RELEASED },
+    });
+    below.merge(&claim::path(), &given_up).await?;
     eprintln!("waiting until whoever syncs {name} has stopped");
     let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), Value::Null);
     loop {
@@ -69,9 +73,11 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
     }
 }
 
+/// What a syncer says itself is in a field of its own; the condition follows from that.
 fn has_stopped(cluster: &Value) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["reason"] == STOPPED)
+    let status = &cluster["status"];
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    status["problem"]["reason"] == STOPPED || conditions.any(|condition| condition["reason"] == STOPPED)
 }
 
 /// Takes the marks off everything that has them. How many objects there were.
@@ -169,6 +175,7 @@ mod tests {
         let cluster =
             |reason: &str| json!({ "status": { "conditions": [{ "type": "Ready", "reason": reason }] } });
         assert!(has_stopped(&cluster("ClaimedByAnother")));
+        assert!(has_stopped(&json!({ "status": { "problem": { "reason": "ClaimedByAnother" } } })));
         assert!(!has_stopped(&cluster("Synced")));
     }
 }

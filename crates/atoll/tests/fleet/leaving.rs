@@ -1,0 +1,152 @@
+//! A cluster leaves: with what was placed there, without it, or because it is gone.
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::support::process::Atoll;
+use crate::support::programs::succeed;
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::world::{CLUSTERS, World, cluster, let_go, secret};
+
+/// What whoever syncs calls an object.
+fn target(object: &Value) -> Value {
+    json!({
+        "resource": { "group": "", "version": "v1", "resource": "configmaps" }, "workspace": "root",
+        "namespace": "default", "name": object["metadata"]["name"], "uid": object["metadata"]["uid"],
+    })
+}
+
+fn placement(object: &Value) -> Value {
+    let text = object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or("{}");
+    serde_json::from_str(text).unwrap()
+}
+
+/// Whether nothing says any more that a cluster has joined.
+async fn is_clean(below: &Access) -> bool {
+    let roles = "/apis/rbac.authorization.k8s.io/v1";
+    let mut found = Vec::new();
+    for path in [
+        "/api/v1/namespaces/atoll-system".to_string(),
+        format!("{roles}/clusterroles/atoll-syncer"),
+        format!("{roles}/clusterrolebindings/atoll-syncer"),
+    ] {
+        found.push(below.get(&path).await.status);
+    }
+    found == [404; 3]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_taken_away_before_it_leaves() {
+    let (world, east) = (World::start(), cluster());
+    let admin = world.admin();
+    world.join("east", &east, "");
+    let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    world.says("place configmap/a --on east");
+
+    // Whoever cannot be asked has to have said so.
+    let output = world.output("cluster remove east");
+    let (said, errors) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(!output.status.success() && said.contains("Placed on east: 1 configmaps."), "{said}");
+    assert!(errors.contains("add --yes"), "{errors}");
+    assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200))["clusters"][0]["name"], "east");
+
+    let mut removing = world.command("cluster remove east --yes");
+    let removing = std::thread::spawn(move || succeed(&mut removing));
+    eventually("it is leaving", async || {
+        placement(&admin.get(&config_map("a")).await.expect(200))["leaving"] == json!(["east"])
+    })
+    .await;
+    assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 200, "it waits");
+    let_go(&admin, "east", target(&created)).await;
+    let said = tokio::task::spawn_blocking(|| removing.join().unwrap()).await.unwrap();
+    assert!(said.contains("Cluster east has left the fleet."), "{said}");
+    assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 404);
+    assert_eq!(admin.get(&secret("east")).await.status, 404);
+    let stays = admin.get(&config_map("a")).await.expect(200);
+    assert_eq!(stays["metadata"]["annotations"], Value::Null, "above it stays");
+    eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_shall_stay_stays_and_is_nobodys() {
+    let (world, east) = (World::start(), cluster());
+    let (admin, below) = (world.admin(), east.admin());
+    world.join("east", &east, "");
+    let created = admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    world.says("place cm/a --on east");
+    // As a syncer leaves it there.
+    let control_plane = admin.get("/api/v1/namespaces/kube-system").await.expect(200);
+    let mut copy = config_map_with("a", "1");
+    copy["metadata"] = json!({
+        "name": "a",
+        "labels": { "atoll.dev/control-plane": control_plane["metadata"]["uid"], "app": "web" },
+        "annotations": { "atoll.dev/uid": created["metadata"]["uid"], "note": "mine" },
+    });
+    let below_uid = below.post(CONFIG_MAPS, copy).await.expect(201)["metadata"]["uid"].clone();
+    let said = world.says("cluster remove east --keep-workloads --yes");
+    assert!(said.contains("Let go of objects in the cluster: 1."), "{said}");
+    let left = below.get(&config_map("a")).await.expect(200);
+    assert_eq!(left["metadata"]["uid"], below_uid, "it was never away");
+    assert_eq!(left["metadata"]["labels"], json!({ "app": "web" }));
+    assert_eq!(left["metadata"]["annotations"], json!({ "note": "mine" }));
+    assert_eq!(admin.get(&format!("{CLUSTERS}/east")).await.status, 404);
+    assert_eq!(placement(&admin.get(&config_map("a")).await.expect(200)), json!({}));
+    eventually("the cluster is as it was", async || is_clean(&below).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_what_is_lost() {
+    let (world, east, west) = (World::start(), cluster(), cluster());
+    let admin = world.admin();
+    world.join("east", &east, "");
+    world.join("west", &west, "");
+    admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    world.says("place configmaps/a --on east,west");
+    drop(east);
+    let said = world.says("cluster remove east --lost --yes");
+    assert!(said.contains("taken for lost") && said.contains("has left the fleet"), "{said}");
+    let left = placement(&admin.get(&config_map("a")).await.expect(200));
+    assert_eq!(left, json!({ "clusters": [{ "name": "west" }], "by": "hand" }));
+    assert_eq!(world.says("cluster list -o name"), "cluster.atoll.dev/west\n");
+    let errors = world.refuses("cluster remove est --yes");
+    assert!(errors.contains("there is no cluster est in root\nhint: did you mean west?"), "{errors}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_one_may_only_look_an_administrator_cleans_up() {
+    let (world, east) = (World::start(), cluster());
+    world.join("east", &east, " --observe");
+    let output = world.output("cluster remove east --yes");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && errors.contains("kubectl delete namespace atoll-system"), "{errors}");
+    assert!(!is_clean(&east.admin()).await);
+    world.join("east", &east, " --observe");
+    world.says(&format!("cluster remove east --yes --cluster-kubeconfig {}", east.kubeconfig().display()));
+    eventually("the cluster is as it was", async || is_clean(&east.admin()).await).await;
+}
+
+/// With whoever syncs at work: it must have stopped before anything is let go of, or it would take that away.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_syncs_takes_away_what_goes_and_nothing_that_stays() {
+    let world = World { above: Atoll::start() };
+    let east = cluster();
+    let (admin, below) = (world.admin(), east.admin());
+    for (name, how, stays) in [("keep", " --keep-workloads", true), ("take", "", false)] {
+        world.join("east", &east, "");
+        admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
+        world.says(&format!("place cm/{name} --on east"));
+        eventually("it has arrived", async || below.get(&config_map(name)).await.status == 200).await;
+        world.says(&format!("cluster remove east --yes{how}"));
+        let left = below.get(&config_map(name)).await;
+        assert_eq!(left.status, if stays { 200 } else { 404 }, "{name}: {}", left.text());
+        if stays {
+            let metadata = left.json()["metadata"].clone();
+            assert_eq!((&metadata["labels"], &metadata["annotations"]), (&Value::Null, &Value::Null));
+            let managers = metadata["managedFields"].to_string();
+            assert!(!managers.contains("\"atoll\""), "{managers}");
+        }
+        assert_eq!(admin.get(&config_map(name)).await.status, 200, "above it is untouched");
+        eventually("the cluster is as it was", async || is_clean(&below).await).await;
+    }
+}

@@ -1,0 +1,128 @@
+//! Clusters are listed and looked after, and objects placed on them by hand.
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::world::{CLUSTERS, World};
+
+/// Clusters that exist in name only.
+async fn register(admin: &Access, names: &[&str]) {
+    for name in names {
+        let cluster =
+            json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name } });
+        admin.post(CLUSTERS, cluster).await.expect(201);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_are_listed_described_cordoned_and_fenced() {
+    let world = World::start();
+    let output = world.output("cluster list");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && errors.contains("cluster join NAME --kubeconfig FILE"), "{errors}");
+    register(&world.admin(), &["east", "west"]).await;
+    let table = world.says("cluster list");
+    let names: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["NAME", "east", "west"], "{table}");
+    assert!(
+        world.says("cluster list -o wide").lines().next().unwrap().len()
+            > table.lines().next().unwrap().len()
+    );
+    assert_eq!(world.says("cluster list -o name"), "cluster.atoll.dev/east\ncluster.atoll.dev/west\n");
+    let list: Value = serde_json::from_str(&world.says("cluster list -o json")).unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let description = world.says("cluster describe east");
+    assert!(description.starts_with("Name:               east\n"), "{description}");
+    assert!(description.contains("Mode:               push\n"), "{description}");
+    for (line, expected) in [
+        ("cordon east", "Cluster east is cordoned: nothing new is placed there.\n"),
+        ("cordon east", "Cluster east is already cordoned: nothing new is placed there.\n"),
+        ("uncordon east", "Cluster east is open: things are placed there.\n"),
+        ("fence east --lift", "Cluster east is not fenced.\n"),
+    ] {
+        assert_eq!(world.says(&format!("cluster {line}")), expected);
+    }
+    let errors = world.refuses("cluster fence east");
+    assert!(errors.contains("add --yes"), "{errors}");
+    let said = world.says("cluster fence east --yes");
+    assert!(said.ends_with("Cluster east is fenced.\n"), "{said}");
+    let fenced = world.admin().get(&format!("{CLUSTERS}/east")).await.expect(200);
+    let taints = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
+    assert_eq!((&fenced["spec"]["taints"], &fenced["spec"]["unschedulable"]), (&taints, &true.into()));
+    world.says("cluster fence east --lift");
+    let errors = world.refuses("cluster cordon eest");
+    assert_eq!(errors, "error: there is no cluster eest in root\nhint: did you mean east?\n");
+    for (line, expected) in [
+        ("cluster describe ", "east\tin root\nwest\tin root\n:4\n"),
+        ("cluster remove w", "west\tin root\n:4\n"),
+        ("place deploy/web --on east,w", "east,west\tin root\n:4\n"),
+    ] {
+        assert_eq!(world.says(&format!("__complete {line}")), expected, "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_placed_by_whatever_name_they_have() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east", "west"]).await;
+    let labels = json!({ "app": "web" });
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
+        "spec": {
+            "replicas": 5, "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "web", "image": "web" }] },
+            },
+        },
+    });
+    admin.post("/apis/apps/v1/namespaces/default/deployments", deployment).await.expect(201);
+    admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    for (line, expected) in [
+        (
+            "deployments/web --on east=3,west=2",
+            "Deployment default/web is placed on east (3) and west (2).\n",
+        ),
+        ("deploy/web --on west", "Deployment default/web is placed on west; it is taken away from east.\n"),
+        (
+            "Deployment.apps/web -n default --on none",
+            "Deployment default/web is placed on no cluster; it is taken away from west and east.\n",
+        ),
+        (
+            "deployment.v1.apps/web cm/a --on east",
+            "Deployment default/web is placed on east; it is taken away from west.\n\
+             ConfigMap default/a is placed on east.\n",
+        ),
+    ] {
+        assert_eq!(world.says(&format!("place {line}")), expected, "{line}");
+    }
+    for (line, expected) in [
+        ("cm/b --on east", "error: configmaps \"b\" not found\n"),
+        ("cm/a -n other --on east", "error: configmaps \"a\" not found\n"),
+        ("web --on east", "error: \"web\" does not name an object\nhint: say what it is and its name"),
+        (
+            "deplyment/web --on east",
+            "error: the server has no resource type \"deplyment\"\nhint: did you mean",
+        ),
+        ("cm/a --on esat", "error: there is no cluster esat for root\nhint: did you mean east?\n"),
+        ("ns/default --on east", "error: namespaces cannot be placed on clusters\nhint: "),
+        ("cm/a --on east=x", "error: invalid value 'east=x' for '--on <CLUSTERS>'"),
+        (
+            "cm/a --on east,east",
+            "error: invalid value 'east,east' for '--on <CLUSTERS>': east is named twice",
+        ),
+    ] {
+        let errors = world.refuses(&format!("place {line}"));
+        assert!(errors.starts_with(expected), "{line}: {errors}");
+    }
+    // A cluster serves the workspaces below the one that it is registered in.
+    let below =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });
+    admin.post("/apis/atoll.dev/v1alpha1/workspaces", below).await.expect(201);
+    let team = admin.workspace("root:team");
+    team.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    world.says("workspace use team");
+    assert_eq!(world.says("place cm/a --on east"), "ConfigMap default/a is placed on east.\n");
+}

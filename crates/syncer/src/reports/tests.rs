@@ -1,0 +1,111 @@
+use std::sync::Arc;
+
+use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+use atoll_fleet::view::Target;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::json;
+
+use super::*;
+
+/// Answers with what a function makes of how many reports there were before and of what this one says.
+struct Above {
+    heard: Mutex<Vec<(u16, Report)>>,
+    answer: fn(usize, &Report) -> u16,
+}
+
+impl Transport for Above {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        Box::pin(async move {
+            let report: Report = serde_json::from_slice(request.body())?;
+            let mut heard = self.heard.lock().expect("nobody panics with it");
+            let code = (self.answer)(heard.len(), &report);
+            heard.push((code, report));
+            let body =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}).to_string();
+            let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
+            Ok(Response::builder().status(code).body(body)?)
+        })
+    }
+}
+
+fn record(name: &str, generation: i64) -> (Key, Record) {
+    let target = Target { name: name.into(), ..Target::default() };
+    (Key::new("w", "n", name), Record { target, generation, ..Record::default() })
+}
+
+/// What was taken of what was told, after a while; and how many reports that took.
+async fn told(reports: &Reports, answer: fn(usize, &Report) -> u16) -> (Vec<Report>, usize) {
+    let above = Arc::new(Above { heard: Mutex::default(), answer });
+    let settings = Settings::new("east", "one", Arc::new(|| 500));
+    let client = Client::new(above.clone());
+    let _ = tokio::time::timeout(Duration::from_secs(600), reports.run(&client, &settings)).await;
+    let heard = above.heard.lock().expect("nobody panics with it");
+    let taken = heard.iter().filter(|(code, _)| *code == 200).map(|(_, report)| report.clone()).collect();
+    (taken, heard.len())
+}
+
+fn names(taken: &[Report]) -> usize {
+    let names: std::collections::HashSet<&str> =
+        taken.iter().flat_map(|report| &report.records).map(|record| record.target.name.as_str()).collect();
+    names.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_are_told_at_once_and_each_only_as_it_is_now() {
+    let reports = Reports::default();
+    for number in 0..1200 {
+        for generation in [1, 2] {
+            let (key, record) = record(&number.to_string(), generation);
+            reports.tell(key, record);
+        }
+    }
+    reports.beat(json!({"id": "a"}));
+    let (taken, count) = told(&reports, |_, _| 200).await;
+    assert_eq!((count, names(&taken)), (3, 1200));
+    assert!(taken.iter().all(|report| report.records.len() <= MOST));
+    assert!(taken.iter().flat_map(|report| &report.records).all(|record| record.generation == 2));
+    assert_eq!(taken.iter().filter(|report| report.heartbeat.is_some()).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_heard_is_told_again() {
+    let reports = Reports::default();
+    let (key, record) = record("a", 1);
+    reports.tell(key, record);
+    reports.beat(json!({"id": "a"}));
+    let (taken, count) = told(&reports, |before, _| if before < 5 { 503 } else { 200 }).await;
+    assert_eq!((count, names(&taken)), (6, 1));
+    assert!(taken[0].heartbeat.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_takes_does_not_hold_up_the_rest() {
+    let reports = Reports::default();
+    for number in 0..40 {
+        let (key, record) = record(&number.to_string(), 1);
+        reports.tell(key, record);
+    }
+    reports.beat(json!({"id": "a"}));
+    let is_wrong =
+        |_: usize, report: &Report| match report.records.iter().any(|record| record.target.name == "7") {
+            true => 400,
+            false => 200,
+        };
+    let (taken, _) = told(&reports, is_wrong).await;
+    assert_eq!(names(&taken), 39);
+    assert!(taken.iter().any(|report| report.heartbeat.is_some()));
+}
+
+#[test]
+fn what_came_back_is_not_gone() {
+    let reports = Reports::default();
+    let (key, gone) = record("a", 1);
+    reports.tell(key.clone(), Record { state: State::Gone, ..gone.clone() });
+    reports.unsay_gone(&key);
+    assert_eq!(reports.take(MOST).0, Vec::<Key>::new());
+    reports.tell(key.clone(), gone);
+    reports.unsay_gone(&key);
+    assert_eq!(reports.take(MOST).0, [key]);
+}

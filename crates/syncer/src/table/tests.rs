@@ -1,0 +1,126 @@
+use serde_json::json;
+
+use super::*;
+use crate::mark::configuration;
+
+const PLANE: &str = "plane";
+
+fn target(name: &str, uid: &str) -> Target {
+    Target { workspace: "w".into(), name: name.into(), uid: uid.into(), ..Target::default() }
+}
+
+fn wanted(value: i64) -> Wanted {
+    Wanted::present(value, &json!({"spec": {"value": value}}))
+}
+
+/// What the cluster shows after `value` was sent for the target.
+fn found(target: &Target, value: i64, uid: &str, revision: u64) -> Value {
+    let Wanted::Present { hash, .. } = wanted(value) else { return Value::Null };
+    let mut found = configuration(&json!({"spec": {"value": value}}), target, "", PLANE, value, &hash);
+    object::set_uid(&mut found, uid);
+    object::set_resource_version(&mut found, &revision.to_string());
+    found
+}
+
+#[test]
+fn what_is_not_said_in_a_round_is_forgotten() {
+    let table = Table::default();
+    table.begin_round();
+    let (kept, gone) =
+        (table.want(target("kept", "1"), wanted(1)), table.want(target("gone", "2"), wanted(1)));
+    assert_eq!(table.end_round().len(), 2);
+    table.begin_round();
+    table.want(target("kept", "1"), wanted(1));
+    assert_eq!(table.end_round(), [kept.clone()]);
+    assert!(table.task(&kept).is_some() && table.task(&gone).is_none());
+    table.forget(&target("kept", "another"));
+    assert!(table.task(&kept).is_some(), "that was another one");
+    table.forget(&target("kept", "1"));
+    assert!(table.task(&kept).is_none());
+}
+
+#[test]
+fn only_what_is_newer_and_ours_is_seen() {
+    let table = Table::default();
+    let ours = target("a", "u");
+    let key = table.want(ours.clone(), wanted(1));
+    let revision = || table.task(&key).and_then(|task| task.seen).map(|seen| seen.revision());
+    let foreign = found(&target("a", "other"), 1, "b", 3);
+    assert_eq!((table.saw(&key, PLANE, &foreign), revision()), (Follows::Nothing, None));
+    assert_eq!(table.saw(&key, "other", &found(&ours, 1, "b", 3)), Follows::Nothing);
+    assert_eq!((table.saw(&key, PLANE, &found(&ours, 1, "b", 5)), revision()), (Follows::News, Some(5)));
+    assert_eq!((table.saw(&key, PLANE, &found(&ours, 1, "b", 4)), revision()), (Follows::Nothing, Some(5)));
+    // Somebody takes away a mark of the very same object.
+    let mut unmarked = found(&ours, 1, "b", 6);
+    object::remove_annotation(&mut unmarked, "atoll.dev/uid");
+    assert_eq!(table.saw(&key, PLANE, &unmarked), Follows::Work);
+    assert_eq!(table.saw(&key, PLANE, &unmarked), Follows::Nothing, "once is enough");
+    table.wrote(&key, &found(&ours, 1, "b", 7));
+    assert_eq!(table.unfinished(Drift::Correct), Vec::<Key>::new());
+    // Another of the same name takes its place above: what was seen was the old one's.
+    table.want(target("a", "v"), wanted(1));
+    assert_eq!(revision(), None);
+}
+
+#[test]
+fn what_a_list_does_not_have_is_missing_unless_it_came_later() {
+    let table = Table::default();
+    let key = |name: &str, revision: u64| {
+        let target = target(name, name);
+        let key = table.want(target.clone(), wanted(1));
+        table.saw(&key, PLANE, &found(&target, 1, name, revision));
+        key
+    };
+    let (there, missing) = (key("there", 5), key("missing", 5));
+    let present = HashSet::from(["there".to_string()]);
+    let resource = Resource::default();
+    let (all, is_missing) = table.retain(&resource, &present, 6);
+    assert_eq!((all.len(), is_missing), (2, true));
+    let is_seen = |key: &Key| table.task(key).is_some_and(|task| task.seen.is_some());
+    assert!(is_seen(&there) && !is_seen(&missing));
+    // Of a time before what was seen: that says nothing about it.
+    let later = key("later", 9);
+    assert!(!table.retain(&resource, &present, 6).1);
+    assert!(!is_seen(&later), "it is looked at again");
+    let other = Resource { resource: "others".into(), ..Resource::default() };
+    assert_eq!(table.retain(&other, &HashSet::new(), 9), (Vec::new(), false));
+    assert!(is_seen(&there));
+}
+
+#[test]
+fn the_same_is_not_told_twice_unless_somebody_asks_anew() {
+    let table = Table::default();
+    table.begin_round();
+    let ours = target("a", "u");
+    let key = table.want(ours.clone(), wanted(1));
+    assert_eq!(table.news(&key), None, "nothing is known yet");
+    table.saw(&key, PLANE, &found(&ours, 1, "b", 5));
+    assert!(table.news(&key).is_some_and(|record| record.state == State::Applied && record.generation == 1));
+    table.saw(&key, PLANE, &found(&ours, 1, "b", 6));
+    assert_eq!(table.news(&key), None, "nothing that matters has changed");
+    table.set_trouble(&key, Some((State::Refused, "no".into())));
+    assert!(table.news(&key).is_some_and(|record| record.state == State::Refused));
+    table.begin_round();
+    table.want(ours, wanted(1));
+    table.end_round();
+    assert!(table.news(&key).is_some(), "whoever asks may have forgotten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_who_disagree_do_so_more_and_more_slowly() {
+    let table = Table::default();
+    let key = table.want(target("a", "u"), wanted(1));
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let pause = table.correct(&key);
+        pauses.push(pause);
+        tokio::time::advance(pause).await;
+        if !pause.is_zero() {
+            assert_eq!(table.correct(&key), Duration::ZERO, "it has waited long enough");
+        }
+    }
+    assert_eq!(pauses[..4], [0, 1, 2, 4].map(Duration::from_secs));
+    assert_eq!(pauses[11], LAST_CORRECTION);
+    tokio::time::advance(PEACE + LAST_CORRECTION).await;
+    assert_eq!(table.correct(&key), Duration::ZERO, "it is peace again");
+}
