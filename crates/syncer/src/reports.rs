@@ -17,8 +17,9 @@ use crate::settings::Settings;
 /// At most so many records a report.
 const MOST: usize = 500;
 /// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
-/// long again.
+/// long again, up to the longest.
 const PAUSE: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 /// A server that has not answered by then will not.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,9 +67,8 @@ impl Reports {
             }
             let began = Instant::now();
             let outcome = post(above, &path, &report).await;
-            let took = began.elapsed();
             match &outcome {
-                Ok(()) => (most, pause) = ((most * 2).min(MOST), PAUSE),
+                Ok(()) => (most, pause) = ((most * 2).min(MOST), began.elapsed().clamp(PAUSE, LONGEST)),
                 Err(status)
                     if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
                 {
@@ -86,7 +86,7 @@ impl Reports {
                     }
                 }
             }
-            tokio::time::sleep(settings.about(pause.max(took.min(LAST_PAUSE)))).await;
+            tokio::time::sleep(settings.about(pause)).await;
         }
     }
 
