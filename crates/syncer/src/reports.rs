@@ -19,7 +19,7 @@ const MOST: usize = 500;
 /// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
 /// long again, up to the longest.
 const PAUSE: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 /// A server that has not answered by then will not.
 const PATIENCE: Duration = Duration::from_secs(30);
