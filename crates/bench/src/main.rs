@@ -6,7 +6,7 @@
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
 //!      │      │        └─ secure ─ records       TLS
 //!      ▼      │
-//!   report ◄──┴─ api · apply · sim · watch · workspaces
+//!   report ◄──┴─ api · apply · sim · sync · watch · workspaces
 //! ```
 //!
 //! Both servers get the same bytes from the same client, on the same machine, one after the other. Answers are
@@ -27,6 +27,7 @@ mod secure;
 mod server;
 mod session;
 mod sim;
+mod sync;
 mod watch;
 mod workspaces;
 
@@ -38,7 +39,7 @@ use crate::error::{BenchError, Outcome};
 use crate::session::{Options, Session};
 
 const USAGE: &str = "\
-usage: cargo xtask bench api|apply|sim|watch|workspaces [OPTIONS]
+usage: cargo xtask bench api|apply|sim|sync|watch|workspaces [OPTIONS]
 
   --quick           shorter and less exact
   --alone           without kube-apiserver
@@ -75,6 +76,7 @@ fn run() -> Outcome<()> {
             let besides = ["kube-controller-manager", "kube-scheduler", "kwok"];
             sim::run(&Session::open(options, Some(&besides))?)
         }
+        "sync" => sync::run(&Session::open(options, None)?),
         "watch" => watch::run(&Session::open(options, Some(&[]))?),
         "workspaces" => workspaces::run(&Session::open(options, None)?),
         "" => Err(BenchError::Usage("what shall be measured?".into())),

@@ -121,6 +121,7 @@ fn shown(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => format!("{} /s", grouped(value)),
         Unit::Count => grouped(value.round()),
+        Unit::BytesPerSecond if value < 1e6 => format!("{} KB/s", significant(value / 1e3)),
         Unit::BytesPerSecond => format!("{} MB/s", grouped(value / 1e6)),
         Unit::Bytes if value < 1e6 => format!("{} KiB", significant(value / 1024.0)),
         Unit::Bytes => format!("{} MiB", significant(value / (1 << 20) as f64)),
@@ -179,6 +180,7 @@ mod tests {
             (32_400.0, Unit::PerSecond, "32,400 /s"),
             (106.4, Unit::PerSecond, "106 /s"),
             (1_556e6, Unit::BytesPerSecond, "1,556 MB/s"),
+            (2_345.0, Unit::BytesPerSecond, "2.35 KB/s"),
             (0.000_25, Unit::Seconds, "250 µs"),
             (0.0972, Unit::Seconds, "97.2 ms"),
             (2.0, Unit::Seconds, "2.00 s"),

@@ -10,13 +10,16 @@ use atoll_informer::Key;
 use atoll_meta::Status;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::settings::Settings;
 
 /// At most so many records a report.
 const MOST: usize = 500;
-/// Between two reports.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
+/// long again, up to the longest.
+const PAUSE: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 /// A server that has not answered by then will not.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,9 +65,10 @@ impl Reports {
                 self.changed.notified().await;
                 continue;
             }
+            let began = Instant::now();
             let outcome = post(above, &path, &report).await;
             match &outcome {
-                Ok(()) => (most, pause) = ((most * 2).min(MOST), PAUSE),
+                Ok(()) => (most, pause) = ((most * 2).min(MOST), began.elapsed().clamp(PAUSE, LONGEST)),
                 Err(status)
                     if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
                 {

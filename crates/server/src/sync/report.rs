@@ -8,12 +8,15 @@ use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::{Place, Row, Unasked, Update};
 use serde_json::{Value, json};
+use tokio::task::{JoinError, JoinSet};
 
 use super::family::Family;
 use crate::Server;
 
 /// Who writes what is heard of clusters.
 const MANAGER: &str = "atoll-syncer";
+/// Records of a report that are written at once: each waits for the disk, and those that wait together wait once.
+const AT_ONCE: usize = 32;
 /// Fields of a Cluster's status that whoever syncs it knows.
 const HEARD: [&str; 10] = [
     "kubernetesVersion",
@@ -35,24 +38,44 @@ pub async fn heed(
     cluster: &str,
     report: Report,
 ) -> Result<(), Status> {
+    let Report { mut records, heartbeat } = report;
     let mut family = Family::new(workspace);
-    for record in &report.records {
-        if !family.has(&server.registry, &record.target.workspace) {
-            continue;
+    records.retain(|record| family.has(&server.registry, &record.target.workspace));
+    let mut outcome = Ok(());
+    let mut writing = JoinSet::new();
+    for record in records {
+        if writing.len() >= AT_ONCE
+            && let Some(written) = writing.join_next().await
+        {
+            outcome = outcome.and(finished(written));
         }
-        let outcome = match record.state {
-            State::Gone => let_go(server, cluster, record).await,
-            _ => keep(server, cluster, record).await,
-        };
-        match outcome {
-            // It was deleted meanwhile, or made anew.
-            Err(status) if matches!(status.code(), 404 | 409) => {}
-            other => other?,
-        }
+        let (server, cluster) = (server.clone(), cluster.to_string());
+        writing.spawn(async move { take(&server, &cluster, &record).await });
     }
-    match &report.heartbeat {
+    // What was begun is waited for even if something has failed: it may be told again at once.
+    while let Some(written) = writing.join_next().await {
+        outcome = outcome.and(finished(written));
+    }
+    outcome?;
+    match &heartbeat {
         Some(heartbeat) => hear(server, workspace, cluster, heartbeat).await,
         None => Ok(()),
+    }
+}
+
+fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status> {
+    written.unwrap_or_else(|error| Err(Status::internal_error(error.to_string())))
+}
+
+async fn take(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+    let outcome = match record.state {
+        State::Gone => let_go(server, cluster, record).await,
+        _ => keep(server, cluster, record).await,
+    };
+    match outcome {
+        // It was deleted meanwhile, or made anew.
+        Err(status) if matches!(status.code(), 404 | 409) => Ok(()),
+        other => other,
     }
 }
 

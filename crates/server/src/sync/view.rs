@@ -1,6 +1,7 @@
 //! What is placed on a cluster, line by line: everything, then every change.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ pub fn answer(
         overrides: Err(String::new()),
         family: Family::new(workspace),
         told: HashMap::new(),
+        hashes: RandomState::new(),
         piece: Vec::new(),
         sender: sender.clone(),
     };
@@ -67,10 +69,19 @@ struct View {
     /// What is different there, or why nobody knows.
     overrides: Result<Overrides, String>,
     family: Family,
-    /// What was said, and of what: something that is gone has no uid any more.
-    told: HashMap<Key, Target>,
+    /// What was said: something that is gone has no uid any more.
+    told: HashMap<Key, Told>,
+    hashes: RandomState,
     piece: Vec<u8>,
     sender: mpsc::Sender<Bytes>,
+}
+
+/// What was said of an object last.
+#[derive(Default)]
+struct Told {
+    target: Target,
+    /// Of the line, if one was said. Most changes of an object are of its status, and nobody below needs to hear of them.
+    hash: Option<u64>,
 }
 
 /// Whoever listened is gone, or what it is about.
@@ -80,7 +91,7 @@ impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
         self.catch_up(&follower, true).await?;
         let workspaces: BTreeSet<String> =
-            self.told.values().map(|target| target.workspace.clone()).collect();
+            self.told.values().map(|told| told.target.workspace.clone()).collect();
         let workspaces = workspaces.into_iter().collect();
         let cluster = self.server.registry.snapshot().get(&self.own);
         let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
@@ -129,17 +140,25 @@ impl View {
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
-            if let Some(line) = self.line(&key, read(&key)).await {
-                self.say(&line).await?;
+            if let Some(line) = self.news(&key, read(&key)).await {
+                self.add(&line).await?;
             }
         }
         Ok(())
     }
 
+    /// The line that there is to say of an object, unless it was the last one that was said.
+    async fn news(&mut self, key: &Key, object: Option<Value>) -> Option<Vec<u8>> {
+        let line = self.line(key, object).await?.bytes();
+        let Some(told) = self.told.get_mut(key) else { return Some(line) };
+        let hash = Some(self.hashes.hash_one(&line));
+        (std::mem::replace(&mut told.hash, hash) != hash).then_some(line)
+    }
+
     /// What there is to say of an object, if it is anybody's business here.
     async fn line(&mut self, key: &Key, object: Option<Value>) -> Option<Line> {
         let Some(object) = object else {
-            return self.told.remove(key).map(|target| Line::Forget { target });
+            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         };
         let parts = key.parts()?;
         if !self.family.has(&self.server.registry, parts.workspace) {
@@ -148,15 +167,17 @@ impl View {
         let placement = Placement::of(&object);
         let shall = placement.share(&self.cluster);
         if shall.is_none() && !placement.leaving.contains(&self.cluster) {
-            return self.told.remove(key).map(|target| Line::Forget { target });
+            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         }
         let target = target(&parts, &object);
-        self.told.insert(key.clone(), target.clone());
+        let told = self.told.entry(key.clone()).or_default();
+        told.target.clone_from(&target);
         Some(match shall {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
                 let overridden = self.overrides.as_ref().map_err(String::clone);
                 if let Err(message) = overridden.and_then(|overrides| overrides.apply(&mut shaped)) {
+                    told.hash = None;
                     report::refuse(&self.server, &self.cluster, target, message).await;
                     return None;
                 }
@@ -167,7 +188,11 @@ impl View {
     }
 
     async fn say(&mut self, line: &Line) -> Result<(), Ended> {
-        self.piece.extend_from_slice(&line.bytes());
+        self.add(&line.bytes()).await
+    }
+
+    async fn add(&mut self, line: &[u8]) -> Result<(), Ended> {
+        self.piece.extend_from_slice(line);
         if self.piece.len() >= PIECE { self.flush().await } else { Ok(()) }
     }
 
