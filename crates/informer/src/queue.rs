@@ -117,7 +117,7 @@ impl Queue {
             let changed = self.shared.changed.notified();
             match due {
                 Some(due) => {
-                    tokio::select! { () = changed => {} () = tokio::time::sleep_until(due) => {} }
+                    tokio::select! { biased; () = changed => {} () = tokio::time::sleep_until(due) => {} }
                 }
                 None => changed.await,
             }

@@ -10,6 +10,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::trust::Trust;
+
 /// A server that has not answered by then will not.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Nobody rests longer than this without asking again.
@@ -20,16 +22,26 @@ pub struct Below {
     budget: Option<Arc<Semaphore>>,
     /// When it may be asked again.
     rest: Mutex<Option<Instant>>,
+    trust: Arc<Trust>,
+}
+
+/// How a request is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Whenever that is possible.
+    Anyhow,
+    /// Only while the cluster is known to be the right one.
+    Trusting,
 }
 
 impl Below {
-    pub fn new(client: Client, budget: Option<Arc<Semaphore>>) -> Below {
-        Below { client, budget, rest: Mutex::default() }
+    pub fn new(client: Client, budget: Option<Arc<Semaphore>>, trust: Arc<Trust>) -> Below {
+        Below { client, budget, rest: Mutex::default(), trust }
     }
 
     /// What is at `path`; `None` if nothing is.
     pub async fn get(&self, path: &str) -> Result<Option<Value>, Status> {
-        match self.ask(self.client.get(path)).await {
+        match self.ask(Manner::Anyhow, self.client.get(path)).await {
             Ok(found) => Ok(Some(found)),
             Err(status) if status.code() == 404 => Ok(None),
             Err(status) => Err(status),
@@ -37,32 +49,47 @@ impl Below {
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
-        self.ask(self.client.create(path, object)).await
-    }
-
-    pub async fn update(&self, path: &str, object: &Value) -> Result<Value, Status> {
-        self.ask(self.client.update(path, object)).await
+        self.ask(Manner::Trusting, self.client.create(path, object)).await
     }
 
     pub async fn patch(&self, path: &str, kind: PatchType, patch: &Value) -> Result<Value, Status> {
-        self.ask(self.client.patch(path, kind, patch)).await
+        self.ask(Manner::Trusting, self.client.patch(path, kind, patch)).await
     }
 
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Value, Status> {
-        self.ask(self.client.delete_with(path, options)).await
+        self.ask(Manner::Trusting, self.client.delete_with(path, options)).await
+    }
+
+    /// Makes what is needed to find out whether the cluster may be written to.
+    pub async fn establish(&self, path: &str, object: &Value) -> Result<Value, Status> {
+        self.ask(Manner::Anyhow, self.client.create(path, object)).await
+    }
+
+    /// The same of what is there already.
+    pub async fn renew(&self, path: &str, object: &Value) -> Result<Value, Status> {
+        self.ask(Manner::Anyhow, self.client.update(path, object)).await
     }
 
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.ask(self.client.list_metadata(path)).await
+        self.ask(Manner::Anyhow, self.client.list_metadata(path)).await
     }
 
-    async fn ask(&self, request: impl Future<Output = Result<Value, Status>>) -> Result<Value, Status> {
+    async fn ask(
+        &self,
+        manner: Manner,
+        request: impl Future<Output = Result<Value, Status>>,
+    ) -> Result<Value, Status> {
         self.rested().await;
         let _place = match &self.budget {
             // Never closed.
             Some(budget) => budget.acquire().await.ok(),
             None => None,
         };
+        if manner == Manner::Trusting && !self.trust.is_open() {
+            return Err(Status::service_unavailable(
+                "it is being looked whether this is still the same cluster",
+            ));
+        }
         let answer = match tokio::time::timeout(PATIENCE, request).await {
             Ok(answer) => answer,
             Err(_) => Err(Status::service_unavailable("the cluster did not answer in time")),
@@ -133,7 +160,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_for_a_rest_gets_it() {
-        let below = Below::new(Client::new(Arc::new(Busy::default())), Some(Arc::new(Semaphore::new(1))));
+        let below = Below::new(
+            Client::new(Arc::new(Busy::default())),
+            Some(Arc::new(Semaphore::new(1))),
+            Trust::new(),
+        );
         let began = Instant::now();
         let refused = below.get("/version").await.expect_err("it is busy");
         assert_eq!((refused.code(), refused.retry_after()), (429, Some(7)));

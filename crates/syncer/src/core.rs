@@ -9,16 +9,18 @@ use atoll_client::Client;
 use atoll_fleet::view::{Line, Resource, Target};
 use atoll_informer::{Key, Queue, World};
 use atoll_meta::Status;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::below::Below;
+use crate::flag::Flag;
 use crate::reconcile::Wanted;
 use crate::reports::Reports;
 use crate::settings::{Access, Settings};
 use crate::spaces::Spaces;
 use crate::table::Table;
+use crate::trust::{Noticing, Trust};
 use crate::up;
 use crate::view::Master;
 
@@ -36,35 +38,26 @@ pub struct Core {
     master: watch::Sender<Option<Arc<Master>>>,
     /// Workspaces that have something there, as the view says.
     workspaces: Mutex<HashSet<String>>,
-    standing: watch::Sender<Standing>,
+    pub trust: Arc<Trust>,
     /// Whether it is known which namespaces are there.
     is_loaded: AtomicBool,
-    /// Something is wrong with the cluster: look again, now.
-    pub doubts: Notify,
     watches: Mutex<HashMap<Resource, Begun>>,
-}
-
-/// Whether the cluster may be written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Closed,
-    /// Until then, unless that is renewed.
-    Open(Instant),
-    /// No more, ever.
-    Over,
 }
 
 /// A watch of the cluster.
 struct Begun {
     task: AbortHandle,
-    listed: watch::Receiver<bool>,
+    /// Everything that is there was seen once.
+    listed: Arc<Flag>,
     /// Whether somebody waited for it in vain.
     is_late: bool,
 }
 
 impl Core {
     pub fn new(settings: Settings, above: Client, below: Client) -> Arc<Core> {
-        let below = Below::new(below, settings.budget.clone());
+        let trust = Trust::new();
+        let below = Client::new(Arc::new(Noticing { client: below, trust: trust.clone() }));
+        let below = Below::new(below, settings.budget.clone(), trust.clone());
         Arc::new(Core {
             settings,
             above,
@@ -75,9 +68,8 @@ impl Core {
             spaces: Spaces::default(),
             master: watch::Sender::new(None),
             workspaces: Mutex::default(),
-            standing: watch::Sender::new(Standing::Closed),
+            trust,
             is_loaded: AtomicBool::new(false),
-            doubts: Notify::new(),
             watches: Mutex::default(),
         })
     }
@@ -164,59 +156,16 @@ impl Core {
                 self.watch(&resource);
             }
         }
-        let mut was_closed = false;
-        self.standing.send_if_modified(|standing| match standing {
-            Standing::Over => false,
-            _ => {
-                was_closed = *standing == Standing::Closed;
-                *standing = Standing::Open(until);
-                true
-            }
-        });
         // What failed meanwhile need not wait any longer.
-        if was_closed {
+        if self.trust.open(until) {
             self.table.unfinished(self.settings.drift).into_iter().for_each(|key| self.queue.add(key));
         }
         Ok(())
     }
 
-    /// Nothing is written until it is opened again.
-    pub fn close(&self) {
-        self.standing.send_if_modified(|standing| match standing {
-            Standing::Over | Standing::Closed => false,
-            Standing::Open(_) => {
-                *standing = Standing::Closed;
-                true
-            }
-        });
-    }
-
-    /// The cluster did not answer: who answers next may be another one.
-    pub fn doubt(&self) {
-        self.close();
-        self.doubts.notify_one();
-    }
-
-    /// Returns when the cluster may be written to; false if it never will.
-    pub async fn opened(&self) -> bool {
-        let mut standing = self.standing.subscribe();
-        loop {
-            let now = *standing.borrow_and_update();
-            match now {
-                Standing::Over => return false,
-                Standing::Open(until) if until > Instant::now() => return true,
-                // Run out: nobody was able to look for too long.
-                Standing::Open(_) | Standing::Closed => {}
-            }
-            if standing.changed().await.is_err() {
-                return false;
-            }
-        }
-    }
-
     /// Ends everything that was begun.
     pub fn end(&self) {
-        self.standing.send_replace(Standing::Over);
+        self.trust.end();
         for (_, begun) in self.watches().drain() {
             begun.task.abort();
         }
@@ -232,23 +181,23 @@ impl Core {
     /// Follows what becomes of our objects of a resource.
     fn watch(self: &Arc<Self>, resource: &Resource) {
         let mut watches = self.watches();
-        if watches.contains_key(resource) || *self.standing.borrow() == Standing::Over {
+        if watches.contains_key(resource) || self.trust.is_over() {
             return;
         }
-        let (sender, listed) = watch::channel(false);
+        let listed = Arc::new(Flag::default());
         let (core, world) = (self.clone(), World::one(self.below.client.clone()));
-        let task = tokio::spawn(up::follow(core, world, resource.clone(), sender)).abort_handle();
+        let task = tokio::spawn(up::follow(core, world, resource.clone(), listed.clone())).abort_handle();
         watches.insert(resource.clone(), Begun { task, listed, is_late: false });
     }
 
     /// Returns when all objects of a resource were seen that are there, or after a while.
     pub async fn sighted(&self, resource: &Resource) {
-        let Some(mut listed) =
+        let Some(listed) =
             self.watches().get(resource).filter(|begun| !begun.is_late).map(|begun| begun.listed.clone())
         else {
             return;
         };
-        let seen = tokio::time::timeout(FIRST_SIGHT, listed.wait_for(|listed| *listed)).await;
+        let seen = tokio::time::timeout(FIRST_SIGHT, listed.up()).await;
         if seen.is_err()
             && let Some(begun) = self.watches().get_mut(resource)
         {

@@ -28,7 +28,7 @@ const SAFETY: Duration = Duration::from_secs(30);
 const ATTEMPTS: usize = 4;
 
 pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
-    if !core.opened().await {
+    if !core.trust.opened().await {
         return Ok(Next::Done);
     }
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
@@ -105,12 +105,12 @@ impl Work<'_> {
             429 => Ok(Next::After(Duration::from_secs(status.retry_after().unwrap_or(1).into()))),
             // Who we are is for the heartbeat to complain about.
             401 => {
-                self.core.doubt();
+                self.core.trust.doubt();
                 Err(status)
             }
             409 => Err(status),
             503 | 504 => {
-                self.core.doubt();
+                self.core.trust.doubt();
                 Err(status)
             }
             500.. => Err(status),

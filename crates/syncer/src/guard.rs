@@ -94,7 +94,7 @@ impl Guard {
             held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
         {
             lease["spec"]["renewTime"] = now.clone().into();
-            if let Ok(renewed) = below.update(&own, &lease).await {
+            if let Ok(renewed) = below.renew(&own, &lease).await {
                 self.lease = Some((renewed, Instant::now()));
                 return Ok(());
             }
@@ -105,7 +105,7 @@ impl Guard {
                 "metadata": { "name": marks::LEASE, "namespace": marks::SYSTEM_NAMESPACE },
                 "spec": fresh(0, &now),
             });
-            let made = below.create(&path, &lease).await.map_err(|status| objection(&status))?;
+            let made = below.establish(&path, &lease).await.map_err(|status| objection(&status))?;
             self.lease = Some((made, Instant::now()));
             return Ok(());
         };
@@ -128,7 +128,7 @@ impl Guard {
             true => fresh(transitions, &acquired),
             false => fresh(transitions + 1, &now),
         };
-        let renewed = below.update(&own, &lease).await.map_err(|status| objection(&status))?;
+        let renewed = below.renew(&own, &lease).await.map_err(|status| objection(&status))?;
         self.lease = Some((renewed, Instant::now()));
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Guard {
                 marks::SYSTEM_NAMESPACE,
                 marks::LEASE
             );
-            let _ = below.update(&path, &lease).await;
+            let _ = below.renew(&path, &lease).await;
         }
     }
 }
@@ -197,17 +197,17 @@ fn judge(data: &Value, master: &Master) -> Result<(), Objection> {
 /// Makes something in our namespace, and that one too if it is not there.
 async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, Status> {
     let is_missing = |status: &Status| status.code() == 404;
-    match below.create(collection, object).await {
+    match below.establish(collection, object).await {
         Err(status) if is_missing(&status) => {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": marks::SYSTEM_NAMESPACE },
             });
-            match below.create("/api/v1/namespaces", &namespace).await {
+            match below.establish("/api/v1/namespaces", &namespace).await {
                 Ok(_) => {}
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 Err(status) => return Err(status),
             }
-            below.create(collection, object).await
+            below.establish(collection, object).await
         }
         answer => answer,
     }

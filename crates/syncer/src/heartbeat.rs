@@ -28,7 +28,7 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             verdict = core.open(until, &master).await.map_err(|status| guard::objection(&status));
         }
         if verdict.is_err() {
-            core.close();
+            core.trust.close();
         } else if version.is_none() || beat % VERSION_BEATS == 0 {
             let answer = core.below.get("/version").await.ok().flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
@@ -38,9 +38,10 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             Ok(()) => {
                 pause = FIRST_PAUSE;
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep(core.settings.about(core.settings.interval)) => {}
                     // Who doubts all the time is not heeded all the time.
-                    () = core.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
+                    () = core.trust.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
             }
             Err(objection) => {

@@ -22,6 +22,7 @@ mod core;
 mod digest;
 mod down;
 mod drift;
+mod flag;
 mod guard;
 mod heartbeat;
 mod mark;
@@ -31,6 +32,7 @@ mod reports;
 mod settings;
 mod spaces;
 mod table;
+mod trust;
 mod up;
 mod view;
 
@@ -58,8 +60,10 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
         let core = Core::new(settings.clone(), above.clone(), below.clone());
         let _ends = Ends(core.clone());
         let (mut guard, census) = (Guard::new(&settings), Census::default());
-        let world = World::one(below.clone());
+        let world = World::one(core.below.client.clone());
+        // Always in the same order, so that a run can be repeated.
         tokio::select! {
+            biased;
             () = &mut stop => {
                 core.end();
                 let farewell = async {

@@ -29,6 +29,11 @@ impl Wanted {
         let hash = digest::of_object(object);
         Wanted::Present { generation, hash, object: atoll_meta::json::to_vec(object).into() }
     }
+
+    /// Whether this is what was sent last.
+    pub fn is(&self, seen: &Seen) -> bool {
+        matches!(self, Wanted::Present { hash, .. } if *hash == seen.applied)
+    }
 }
 
 /// What is known of an object of ours in the cluster.

@@ -1,6 +1,6 @@
 //! What is told above: the latest of each object, many at once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct Reports {
 
 #[derive(Default)]
 struct Pending {
-    records: HashMap<Key, Record>,
+    records: BTreeMap<Key, Record>,
     heartbeat: Option<Value>,
 }
 

@@ -1,6 +1,6 @@
 //! Everything that is wanted of the cluster, and what was last seen of it there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ pub struct Table {
 
 #[derive(Default)]
 struct Entries {
-    entries: HashMap<Key, Entry>,
+    /// In an order that is the same every time.
+    entries: BTreeMap<Key, Entry>,
     round: u64,
 }
 
@@ -148,7 +149,7 @@ impl Table {
     }
 
     /// Which resources they are of.
-    pub fn resources(&self) -> HashSet<Resource> {
+    pub fn resources(&self) -> BTreeSet<Resource> {
         self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()
     }
 
@@ -174,8 +175,11 @@ impl Table {
         let same = before.filter(|before| before.uid == now.uid);
         let now = now.after(same, &entry.wanted, found);
         let is_new_drift = now.drifted && before.is_none_or(|before| !before.drifted);
+        // What was sent long ago may arrive only now.
+        let is_news = before.is_none_or(|before| before.uid != now.uid || before.applied != now.applied);
+        let is_work = is_new_drift || is_news && !entry.wanted.is(&now);
         entry.seen = Some(now);
-        if is_new_drift { Follows::Work } else { Follows::News }
+        if is_work { Follows::Work } else { Follows::News }
     }
 
     /// The answer to a write of ours: what is there is what we want.

@@ -6,13 +6,13 @@ use atoll_fleet::{Locator, marks, view};
 use atoll_informer::{Key, Look, Resource, Sight, World};
 use atoll_meta::object;
 use serde_json::Value;
-use tokio::sync::watch;
 
 use crate::core::Core;
+use crate::flag::Flag;
 use crate::mark::Mark;
 use crate::table::{Follows, key_of};
 
-pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, listed: watch::Sender<bool>) {
+pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, listed: Arc<Flag>) {
     let Some(master) = core.control_plane() else { return };
     let labels = format!("{}={}", marks::CONTROL_PLANE, master.control_plane);
     let looked_at = Resource {
@@ -46,10 +46,10 @@ pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, lis
             // Whoever answers now and does not have it may be another cluster: that is found out before anything is made
             // again there.
             if is_missing {
-                core.doubt();
+                core.trust.doubt();
             }
             keys.into_iter().for_each(|key| core.queue.add(key));
-            listed.send_replace(true);
+            listed.raise();
         }
     })
     .await;

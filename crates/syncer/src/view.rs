@@ -29,7 +29,8 @@ pub struct Master {
     pub observe: bool,
 }
 
-/// Follows the view until it turns out to be another control plane's, or another Cluster's: then everything begins anew.
+/// Follows the view until it turns out to be another control plane's, or another Cluster's, or that there is none any more:
+/// then everything begins anew.
 pub async fn follow(core: &Arc<Core>) {
     // Connections keep requests that last apart from others by this parameter.
     let path = format!("/services/sync/{}?watch=true", core.settings.cluster);
@@ -41,6 +42,8 @@ pub async fn follow(core: &Arc<Core>) {
                 Heard::Little => {}
                 Heard::Another => return,
             },
+            // Nobody knows the Cluster: nothing is done for it, not even a claim kept up.
+            Ok(Err(status)) if status.code() == 404 && core.control_plane().is_some() => return,
             Ok(Err(status)) => {
                 tracing::debug!(%status, cluster = %core.settings.cluster, "the view does not begin");
             }

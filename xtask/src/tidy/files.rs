@@ -17,9 +17,10 @@ enum Rule {
 }
 
 /// Where a rule does not hold, and why.
-const EXCEPTIONS: [(Rule, &str, &str); 3] = [
+const EXCEPTIONS: [(Rule, &str, &str); 4] = [
     (Rule::Ignored, "crates/sqlite/tests/durability/killed.rs", "a process that other tests start and kill"),
     (Rule::Unsafe, "crates/sqlite/tests/durability/disk/vfs.rs", "a SQLite VFS is a table of C functions"),
+    (Rule::Sleep, "crates/syncer/tests/faults/time.rs", "simulated time, which passes at once"),
     (Rule::Sleep, "crates/testkit/src/wait.rs", "the one place where tests poll, with a deadline"),
 ];
 

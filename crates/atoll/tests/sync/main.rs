@@ -28,13 +28,16 @@ use crate::support::programs::succeed;
 struct Cluster {
     name: String,
     directory: TempDir,
+    /// Where it listens, or may.
+    address: String,
     running: Option<Running>,
 }
 
 impl Cluster {
     fn start(name: &str) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
-        let mut cluster = Cluster { name: name.into(), directory, running: None };
+        let mut cluster =
+            Cluster { name: name.into(), directory, address: "127.0.0.1:0".into(), running: None };
         cluster.resume();
         cluster
     }
@@ -42,17 +45,13 @@ impl Cluster {
     /// Starts it with the data that it has, where it was before.
     fn resume(&mut self) {
         let place = self.place();
-        let (place, listen) = (place.to_str().unwrap(), self.address());
-        let line = ["sim", "--name", &self.name, "--nodes", "3", "--data-dir", place, "--listen", &listen];
-        self.running = Some(Running::start(&line, "is ready").unwrap());
-    }
-
-    /// Where it listens; anywhere, if it never did.
-    fn address(&self) -> String {
-        let kubeconfig = std::fs::read_to_string(self.kubeconfig()).unwrap_or_default();
-        let server = kubeconfig.split_once("server: https://").map(|(_, rest)| rest);
-        let address = server.and_then(|rest| rest.split_whitespace().next());
-        address.unwrap_or("127.0.0.1:0").to_string()
+        let (place, listen) = (place.to_str().unwrap(), &self.address);
+        let line = ["sim", "--name", &self.name, "--nodes", "3", "--data-dir", place, "--listen", listen];
+        let running = Running::start(&line, "is ready").unwrap();
+        let said = running.said.concat();
+        let (_, rest) = said.split_once("https://").unwrap();
+        self.address = rest.split_once(". ").unwrap().0.to_string();
+        self.running = Some(running);
     }
 
     fn place(&self) -> PathBuf {

@@ -52,6 +52,7 @@ pub fn answer(
     let stopped = server.stopped();
     tokio::spawn(async move {
         tokio::select! {
+            biased;
             _ = view.run(follower, control_plane, uid) => {}
             () = stopped => {}
             () = sender.closed() => {}
@@ -83,7 +84,7 @@ struct Told {
     hash: Option<u64>,
 }
 
-/// Whoever listened is gone.
+/// Whoever listened is gone, or what it is about.
 struct Ended;
 
 impl View {
@@ -96,7 +97,7 @@ impl View {
         let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
         let synced = Line::Synced {
             control_plane,
-            uid,
+            uid: uid.clone(),
             workspaces,
             workspace: self.own.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default(),
             id: cluster["status"]["id"].as_str().unwrap_or_default().to_string(),
@@ -109,7 +110,16 @@ impl View {
                 Ok(()) => self.catch_up(&follower, false).await?,
                 Err(_elapsed) => self.say(&Line::Alive).await?,
             }
+            // A Cluster that is no longer registered has no view, and one that was registered anew has another.
+            if !self.is_registered(&uid) {
+                return Err(Ended);
+            }
         }
+    }
+
+    fn is_registered(&self, uid: &str) -> bool {
+        let registered = self.server.registry.snapshot().get(&self.own);
+        registered.and_then(|found| parse(&found.json()).ok()).is_some_and(|found| object::uid(&found) == uid)
     }
 
     /// Says all that has changed.
@@ -126,6 +136,9 @@ impl View {
             self.overrides = overrides;
             keys.extend(self.told.keys().cloned());
         }
+        // In an order that is the same every time.
+        let mut keys: Vec<Key> = keys.into_iter().collect();
+        keys.sort_unstable();
         for key in keys {
             if let Some(line) = self.news(&key, read(&key)).await {
                 self.add(&line).await?;

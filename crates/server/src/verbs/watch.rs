@@ -99,6 +99,7 @@ impl Stream {
         let gone = self.sender.clone();
         let stopped = self.server.stopped();
         tokio::select! {
+            biased;
             _ = self.send_all(&scope, start) => {}
             () = stopped => {}
             () = gone.closed() => {}
@@ -146,16 +147,18 @@ impl Stream {
     async fn send_events(&self, watcher: &mut Watcher) -> Result<(), Ended> {
         let mut bookmark_at = self.next_bookmark();
         loop {
+            // What is due by the clock first: events may never end.
             tokio::select! {
-                events = watcher.next() => match events {
-                    Ok(events) => self.send_pieces(&events).await?,
-                    Err(Expired { seen, oldest }) => return self.expired(seen, oldest).await,
-                },
+                biased;
+                () = sleep_until(self.deadline) => return Ok(()),
                 () = sleep_until(bookmark_at), if self.bookmarks => {
                     self.bookmark(watcher.progress(), false).await?;
                     bookmark_at = self.next_bookmark();
                 }
-                () = sleep_until(self.deadline) => return Ok(()),
+                events = watcher.next() => match events {
+                    Ok(events) => self.send_pieces(&events).await?,
+                    Err(Expired { seen, oldest }) => return self.expired(seen, oldest).await,
+                },
             }
         }
     }

@@ -31,7 +31,7 @@ fn what_is_not_said_in_a_round_is_forgotten() {
     assert_eq!(table.end_round().len(), 2);
     table.begin_round();
     table.want(target("kept", "1"), wanted(1));
-    assert_eq!(table.end_round(), [kept.clone()]);
+    assert_eq!(table.end_round(), std::slice::from_ref(&kept));
     assert!(table.task(&kept).is_some() && table.task(&gone).is_none());
     table.forget(&target("kept", "another"));
     assert!(table.task(&kept).is_some(), "that was another one");

@@ -1,0 +1,150 @@
+//! Whether the cluster may be written to, and what makes one wonder whether it is still the one that was looked at.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Closed,
+    /// Until then, unless that is renewed.
+    Open(Instant),
+    /// No more, ever.
+    Over,
+}
+
+pub struct Trust {
+    standing: Mutex<Standing>,
+    /// Wakes in the order of coming, so that runs can be repeated.
+    changed: Notify,
+    /// Something is wrong with the cluster: look again, now.
+    pub doubts: Notify,
+}
+
+impl Trust {
+    pub fn new() -> Arc<Trust> {
+        Arc::new(Trust {
+            standing: Mutex::new(Standing::Closed),
+            changed: Notify::new(),
+            doubts: Notify::new(),
+        })
+    }
+
+    /// The cluster may be written to, until then. Returns whether it might not before.
+    pub fn open(&self, until: Instant) -> bool {
+        let mut standing = self.standing();
+        let was_closed = *standing == Standing::Closed;
+        if *standing != Standing::Over {
+            *standing = Standing::Open(until);
+            self.changed.notify_waiters();
+        }
+        was_closed
+    }
+
+    /// Nothing is written until it is opened again.
+    pub fn close(&self) {
+        let mut standing = self.standing();
+        if *standing != Standing::Over {
+            *standing = Standing::Closed;
+        }
+    }
+
+    /// The cluster did not answer: who answers next may be another one.
+    pub fn doubt(&self) {
+        let mut standing = self.standing();
+        if matches!(*standing, Standing::Open(_)) {
+            *standing = Standing::Closed;
+            self.doubts.notify_one();
+        }
+    }
+
+    /// Nothing is written any more.
+    pub fn end(&self) {
+        *self.standing() = Standing::Over;
+        self.changed.notify_waiters();
+    }
+
+    pub fn is_over(&self) -> bool {
+        *self.standing() == Standing::Over
+    }
+
+    /// Whether it may be written to at this moment.
+    pub fn is_open(&self) -> bool {
+        matches!(*self.standing(), Standing::Open(until) if until > Instant::now())
+    }
+
+    /// Returns when the cluster may be written to; false if it never will.
+    pub async fn opened(&self) -> bool {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // From here on nothing is missed.
+            changed.as_mut().enable();
+            let now = *self.standing();
+            match now {
+                Standing::Over => return false,
+                Standing::Open(until) if until > Instant::now() => return true,
+                // Run out: nobody was able to look for too long.
+                Standing::Open(_) | Standing::Closed => changed.await,
+            }
+        }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notices when connections break. Who is connected anew may be connected to another cluster.
+pub struct Noticing {
+    pub client: Client,
+    pub trust: Arc<Trust>,
+}
+
+impl Transport for Noticing {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        let lasts = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        Box::pin(async move {
+            let answer = self.client.send(request).await;
+            match answer {
+                Ok(answer) if lasts => {
+                    Ok(answer.map(|body| Noticed { body, trust: self.trust.clone() }.boxed_unsync()))
+                }
+                Ok(answer) => Ok(answer),
+                Err(error) => {
+                    self.trust.doubt();
+                    Err(error)
+                }
+            }
+        })
+    }
+}
+
+/// A watch whose end is noticed.
+struct Noticed {
+    body: ResponseBody,
+    trust: Arc<Trust>,
+}
+
+impl http_body::Body for Noticed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+            self.trust.doubt();
+        }
+        frame
+    }
+}

@@ -1,0 +1,145 @@
+//! A server in this process: the real one, over memory, by the time of the test.
+
+use std::net::SocketAddr;
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+
+use atoll_authz::Policies;
+use atoll_client::Client;
+use atoll_meta::time::Timestamp;
+use atoll_registry::bootstrap::{self, Birth};
+use atoll_registry::placement::Placements;
+use atoll_registry::{Catalog, Decoder, Network, Profile, Registry};
+use atoll_server::connect::kubelets::Kubelets;
+use atoll_server::local::Local;
+use atoll_server::metrics::Metrics;
+use atoll_server::{Limits, Server, Shelves};
+use atoll_store::memory::MemoryStore;
+use atoll_store::{Condition, Entry, Key, Range, Revision, Store, Write};
+use atoll_watch::{Cache, Observer, layer};
+use bytes::Bytes;
+use serde_json::json;
+use tokio::time::Instant;
+
+/// When tests begin.
+const BIRTH: i64 = 1_700_000_000;
+
+/// What all servers have in common.
+struct Common {
+    catalog: Arc<Catalog>,
+    shelves: Arc<Shelves>,
+}
+
+fn common() -> &'static Common {
+    static COMMON: OnceLock<Common> = OnceLock::new();
+    COMMON.get_or_init(|| {
+        let catalog = Arc::new(Catalog::new(Profile::Full));
+        Common { shelves: Arc::new(Shelves::new(&catalog)), catalog }
+    })
+}
+
+/// Time passes as the test lets it.
+#[derive(Clone, Copy)]
+pub struct Clock(pub Instant);
+
+impl atoll_registry::Clock for Clock {
+    fn now(&self) -> i64 {
+        BIRTH + self.0.elapsed().as_secs().cast_signed()
+    }
+}
+
+impl atoll_informer::Clock for Clock {
+    fn now(&self) -> Timestamp {
+        let passed = self.0.elapsed();
+        Timestamp::new(BIRTH + passed.as_secs().cast_signed(), passed.subsec_nanos())
+    }
+}
+
+pub struct Plane {
+    pub name: &'static str,
+    pub server: Arc<Server>,
+    /// Of an administrator whom nothing disturbs.
+    pub client: Client,
+    pub clock: Clock,
+}
+
+/// Everything a server has stored, and up to which revision.
+pub struct Copy {
+    entries: Vec<Entry>,
+    pub revision: Revision,
+}
+
+impl Plane {
+    /// A new one.
+    pub async fn new(name: &'static str, clock: Clock) -> Arc<Plane> {
+        let store = Arc::new(MemoryStore::new());
+        let (group, resource) = layer::IDENTITY;
+        let identity = json!({ "metadata": { "name": "self", "uid": format!("identity-of-{name}") } });
+        store.raise(layer::REVISION).await.expect("an empty store");
+        write(&store, Key::object(group, resource, "", "", "self"), identity.to_string().into()).await;
+        Plane::open(name, clock, store).await
+    }
+
+    /// One that has what another had once. Its revisions go on where those of the other have ended.
+    pub async fn restored(name: &'static str, clock: Clock, copy: &Copy, beyond: Revision) -> Arc<Plane> {
+        let store = Arc::new(MemoryStore::new());
+        store.raise(layer::REVISION).await.expect("an empty store");
+        for entry in &copy.entries {
+            write(&store, entry.key.clone(), entry.value.clone()).await;
+        }
+        store.raise(beyond.max(copy.revision) + 1000).await.expect("revisions only grow");
+        Plane::open(name, clock, store).await
+    }
+
+    pub async fn copy(&self) -> Copy {
+        let range = Range { start: Bound::Unbounded, end: Bound::Unbounded };
+        let page = self.server.registry.store.range(range, None, 0).await.expect("memory");
+        Copy { entries: page.entries, revision: page.revision }
+    }
+
+    /// Forgets the past: whoever watches from there is told that it has expired.
+    pub fn expire(&self) {
+        self.server.registry.cache.expire(std::time::Duration::ZERO);
+    }
+
+    async fn open(name: &'static str, clock: Clock, store: Arc<MemoryStore>) -> Arc<Plane> {
+        let Common { catalog, shelves } = common();
+        let network = Network::default();
+        let endpoint = SocketAddr::from(([127, 0, 0, 1], 6443));
+        let birth = Birth { created: BIRTH, endpoint, network: &network, authority: "", belongings: true };
+        let layer = bootstrap::layer(catalog, &birth);
+        let (policies, placements) = (Arc::new(Policies::new(&layer)), Arc::new(Placements::default()));
+        let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];
+        let decoder = Arc::new(Decoder { catalog: catalog.clone() });
+        let limits = atoll_watch::Limits { bytes: 8 << 20 };
+        let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers).await.expect("memory");
+        let naming = tokio::sync::Mutex::default();
+        let catalog = catalog.clone();
+        let registry =
+            Registry { store, cache, catalog, clock: Arc::new(clock), network, naming, placements };
+        let kubelets = Arc::new(Kubelets::new(None, None).expect("nobody's certificates"));
+        let (metrics, advertised) = (Metrics::new(), endpoint.to_string());
+        let server = Server::new(
+            Arc::new(registry),
+            policies,
+            Limits::default(),
+            advertised,
+            metrics,
+            shelves.clone(),
+            kubelets,
+        );
+        let server = Arc::new(server);
+        let client = Client::new(Arc::new(Local::new(&server, "system:administrator")));
+        Arc::new(Plane { name, server, client, clock })
+    }
+
+    /// The same server for somebody who is not the administrator.
+    pub fn transport(&self, user: &str) -> Local {
+        Local::new(&self.server, user)
+    }
+}
+
+async fn write(store: &MemoryStore, key: Key, value: Bytes) {
+    let write = Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), memo: None };
+    store.write(write).await.expect("memory");
+}
