@@ -127,6 +127,25 @@ async fn how_objects_fare_is_kept_by_cluster() {
 }
 
 #[tokio::test]
+async fn a_cluster_has_no_say_in_what_is_not_placed_on_it() {
+    let (_atoll, admin) = with_clusters(&["east", "west"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    admin.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
+    let mut view = Watch::open(&admin, "/services/sync/west").await;
+    let line = said(&mut view).await;
+    let mut forged = record(&line, "Applied");
+    forged["status"] = json!({ "readyReplicas": 7 });
+    for state in ["Applied", "Gone"] {
+        forged["state"] = state.into();
+        admin.post(VIEW, report(forged.clone())).await.expect(200);
+    }
+    let kept = admin.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
+    assert_eq!(kept["items"], json!([]));
+    let placed = admin.get(&placement_path("web")).await.expect(200);
+    assert_eq!(placed["spec"]["clusters"], json!([{ "name": "west" }]));
+}
+
+#[tokio::test]
 async fn a_cluster_serves_its_workspace_and_those_below() {
     let atoll = Atoll::start_bare();
     let admin = atoll.admin();

@@ -8,7 +8,7 @@ use atoll_meta::time::{self, Timestamp};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use super::own;
+use super::clusters;
 use crate::context::Context;
 use crate::{conditions, wake};
 
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 16;
 const OUT_OF_REACH: [&str; 3] = ["CredentialsRefused", "Overloaded", "Unreachable"];
 
 pub async fn run(context: Context) {
-    let clusters = context.informers.of(&own("clusters", "Cluster", false));
+    let clusters = context.informers.of(&clusters());
     let queue = Queue::new();
     wake::itself(&clusters, &queue);
     clusters.synced().await;

@@ -65,6 +65,11 @@ impl Placements {
         follower
     }
 
+    /// Whether something is on a cluster, or was and has not gone yet.
+    pub fn is_on(&self, cluster: &str, key: &Key) -> bool {
+        self.state().clusters.get(cluster).is_some_and(|known| known.keys.contains(key))
+    }
+
     /// How much is on a cluster, or was and has not gone yet.
     pub fn count(&self, cluster: &str) -> usize {
         self.state().clusters.get(cluster).map_or(0, |known| known.keys.len())
@@ -185,6 +190,7 @@ mod tests {
         assert_eq!(east.take(), (HashSet::from([a.clone()]), 5));
         assert_eq!(west.take(), (HashSet::from([a.clone(), b.clone()]), 6));
         assert_eq!((placements.count("east"), placements.count("west")), (0, 2));
+        assert_eq!((placements.is_on("east", &a), placements.is_on("west", &a)), (false, true));
         placements.changed(&a, None, 7);
         assert_eq!(east.take(), (HashSet::new(), 5));
         assert_eq!(west.take(), (HashSet::from([a]), 7));

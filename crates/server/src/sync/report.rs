@@ -68,8 +68,18 @@ fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status
 }
 
 async fn take(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+    let target = &record.target;
+    let resource = &target.resource;
+    let row =
+        server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
+    let Some(row) = row else { return Ok(()) };
+    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    // Nobody has a say in what is not placed on its cluster.
+    if !server.registry.placements.is_on(cluster, &row.key(&place)) {
+        return Ok(());
+    }
     let outcome = match record.state {
-        State::Gone => let_go(server, cluster, record).await,
+        State::Gone => let_go(server, cluster, record, &row, &place).await,
         _ => keep(server, cluster, record).await,
     };
     match outcome {
@@ -80,17 +90,17 @@ async fn take(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
 }
 
 /// A cluster has nothing of an object any longer.
-async fn let_go(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
-    let target = &record.target;
-    let resource = &target.resource;
-    let row =
-        server.registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
-    let row = row.ok_or_else(Status::not_found_generic)?;
-    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+async fn let_go(
+    server: &Arc<Server>,
+    cluster: &str,
+    record: &Record,
+    row: &Row,
+    place: &Place<'_>,
+) -> Result<(), Status> {
     let change = |existing: &Value, current: &Placement| {
         Ok(current.let_go(cluster, object::is_being_deleted(existing)))
     };
-    server.registry.place(&row, &place, Some(&target.uid), false, &change).await?;
+    server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;
     forget(server, cluster, record).await
 }
 
