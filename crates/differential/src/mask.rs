@@ -215,14 +215,17 @@ fn patched(text: &str) -> String {
     format!("{}Invalid value: {inner}{}", &text[..start], &quoted[length..])
 }
 
-/// `text` with `word` replaced where no letter or digit is next to it.
+/// `text` with `word` replaced where no letter or digit is next to it, and where it is not the value of a field: the revisions
+/// of a young server look like the ports and counts in cases.
 fn replace_word(text: &str, word: &str, by: &str) -> String {
     let joined = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
+    let is_value = |before: &str| before.ends_with([':', '=']) || before.ends_with("Invalid value: ");
     let mut replaced = String::new();
     let mut copied = 0;
     for (start, _) in text.match_indices(word) {
         let end = start + word.len();
-        if joined(text[..start].chars().next_back()) || joined(text[end..].chars().next()) {
+        let before = &text[..start];
+        if is_value(before) || joined(before.chars().next_back()) || joined(text[end..].chars().next()) {
             continue;
         }
         replaced.push_str(&text[copied..start]);
