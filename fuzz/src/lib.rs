@@ -19,6 +19,7 @@ mod client;
 mod controllers;
 mod encryption;
 mod extension;
+mod fleet;
 mod merge;
 mod meta;
 mod objects;
@@ -64,12 +65,15 @@ pub static TARGETS: &[Target] = &[
     Target { name: "kubeconfig", run: client::kubeconfig },
     Target { name: "kubelet", run: sim::kubelet },
     Target { name: "label_selector", run: meta::label_selector },
+    Target { name: "locator", run: fleet::locator },
     Target { name: "managed_fields", run: merge::managed_fields },
     Target { name: "object", run: objects::object },
     Target { name: "outcome", run: streams::outcome },
+    Target { name: "overrides", run: fleet::overrides },
     Target { name: "page", run: server::page },
     Target { name: "patch", run: server::patch },
     Target { name: "path", run: server::path },
+    Target { name: "placement", run: fleet::placement },
     Target { name: "program", run: sim::program },
     Target { name: "protobuf", run: objects::protobuf },
     Target { name: "proxy", run: server::proxy },
@@ -79,11 +83,15 @@ pub static TARGETS: &[Target] = &[
     Target { name: "regular_expression", run: cel::regular_expression },
     Target { name: "sealed", run: encryption::sealed },
     Target { name: "settings", run: client::settings },
+    Target { name: "shaped", run: fleet::shaped },
+    Target { name: "shares", run: fleet::shares },
     Target { name: "snapshot", run: server::snapshot },
     Target { name: "spdy", run: streams::spdy },
     Target { name: "spdy_headers", run: streams::spdy_headers },
     Target { name: "status", run: meta::status },
     Target { name: "strategic_merge", run: merge::strategic_merge },
+    Target { name: "sync_line", run: fleet::sync_line },
+    Target { name: "sync_report", run: fleet::sync_report },
     Target { name: "terminal_size", run: streams::terminal_size },
     Target { name: "time", run: meta::time },
     Target { name: "token", run: authn::token },

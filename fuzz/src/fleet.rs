@@ -1,0 +1,89 @@
+//! What the parts of a fleet say to each other.
+
+use atoll_fleet::Placement;
+use atoll_fleet::namespaces::Locator;
+use atoll_fleet::overrides::{Overrides, validate};
+use atoll_fleet::references::references;
+use atoll_fleet::shape::shape;
+use atoll_fleet::view::{Line, Report};
+use atoll_meta::{FieldPath, json};
+use serde_json::Value;
+
+use crate::{Accepted, lines, text};
+
+// The program is not a library.
+#[allow(dead_code, reason = "only what reads is of interest")]
+#[path = "../../crates/atoll/src/place/shares.rs"]
+mod shares_on_the_line;
+
+/// A placement that is written again says the same, and nobody is forgotten whatever is decided.
+pub fn placement(bytes: &[u8]) -> Accepted {
+    let placement = Placement::parse(text(bytes)?)?;
+    if let Some(again) = placement.text() {
+        assert_eq!(Placement::parse(&again).as_ref(), Some(&placement));
+    }
+    let nowhere = placement.decided(Vec::new(), "hand");
+    assert!(placement.names().all(|name| nowhere.leaving.iter().any(|leaving| leaving == name)));
+    let names: Vec<&str> = placement.names().collect();
+    assert!(names.iter().fold(placement.clone(), |rest, name| rest.let_go(name, true)).is_empty());
+    Some(())
+}
+
+/// A line that can be read is said again as the same one.
+pub fn sync_line(bytes: &[u8]) -> Accepted {
+    let line = Line::parse(bytes)?;
+    assert_eq!(Line::parse(line.bytes().trim_ascii_end()).as_ref(), Some(&line));
+    Some(())
+}
+
+/// The same for a report.
+pub fn sync_report(bytes: &[u8]) -> Accepted {
+    let report: Report = serde_json::from_slice(bytes).ok()?;
+    let again = serde_json::to_vec(&report).expect("it can be written");
+    assert_eq!(serde_json::from_slice::<Report>(&again).ok().as_ref(), Some(&report));
+    Some(())
+}
+
+/// Overrides that are found to be right can be used, on whatever object. Overrides, then an object, one a line.
+pub fn overrides(bytes: &[u8]) -> Accepted {
+    let [overrides, object] = lines(bytes)?;
+    let value = |text: &str| json::parse(text.as_bytes()).ok().map(|parsed| parsed.value);
+    let (overrides, mut object): (Value, Value) = (value(overrides)?, value(object)?);
+    let is_right = validate(&overrides, &FieldPath::new("spec")).is_empty();
+    let read = Overrides::read(&overrides);
+    assert!(read.is_ok() || !is_right, "what is right can be read");
+    let before = object.clone();
+    if read.ok()?.apply(&mut object).is_err() {
+        assert_eq!(object, before, "what fails changes nothing");
+    }
+    Some(())
+}
+
+/// What is sent to a cluster is the same if it is shaped again.
+pub fn shaped(bytes: &[u8]) -> Accepted {
+    let object = json::parse(bytes).ok()?.value;
+    let once = shape(&object, "east", None);
+    assert_eq!(shape(&once, "east", None), once);
+    let found = references(&object);
+    assert!(found.is_sorted());
+    object.is_object().then_some(())
+}
+
+/// A locator that can be read is written as the same one, and names a namespace that can be.
+pub fn locator(bytes: &[u8]) -> Accepted {
+    let locator = Locator::parse(text(bytes)?).ok()?;
+    assert_eq!(Locator::parse(&locator.text()).as_ref(), Ok(&locator));
+    assert!(locator.below(false).len() <= 63);
+    Some(())
+}
+
+/// Clusters on the line are named once each.
+pub fn shares(bytes: &[u8]) -> Accepted {
+    let shares = shares_on_the_line::parse(text(bytes)?).ok()?;
+    let mut names: Vec<&str> = shares.0.iter().map(|share| share.name.as_str()).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    Some(())
+}
