@@ -174,10 +174,10 @@ async fn keep(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
             "status": record.status,
         },
     });
-    let transform = |existing: Option<&Value>| {
-        let mut next = existing.cloned().unwrap_or_else(|| wanted.clone());
+    let transform = |existing: &Value| {
+        let mut next = existing.clone();
         next["status"] = wanted["status"].clone();
-        Ok(next)
+        next
     };
     let is_there = server.registry.get(&row, &place).is_ok();
     if !is_there {
@@ -188,24 +188,15 @@ async fn keep(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
             other => return other.map(|_| ()),
         }
     }
-    let update = Update {
-        subresource: "status",
-        manager: Some(MANAGER),
-        transform: &transform,
-        admission: &Unasked,
-        uid: None,
-        create_missing: false,
-        dry_run: false,
-    };
-    server.registry.update(&row, &place, &update).await.map(|_| ())
+    write_status(server, &row, &place, &transform).await
 }
 
 /// Notes in a Cluster what was heard of it.
 async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &Value) -> Result<(), Status> {
     let row = row(server, "clusters")?;
     let place = Place { workspace, namespace: "", name: cluster };
-    let transform = |existing: Option<&Value>| {
-        let mut next = existing.cloned().ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
+    let transform = |existing: &Value| {
+        let mut next = existing.clone();
         for field in HEARD {
             if let Some(value) = heartbeat.get(field) {
                 next["status"][field] = value.clone();
@@ -223,7 +214,21 @@ async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &
             }
             None => drop(next["status"].as_object_mut().and_then(|status| status.remove("problem"))),
         }
-        Ok(next)
+        next
+    };
+    write_status(server, &row, &place, &transform).await
+}
+
+/// Writes the status of something that is there.
+async fn write_status(
+    server: &Arc<Server>,
+    row: &Row,
+    place: &Place<'_>,
+    change: &(dyn Fn(&Value) -> Value + Sync),
+) -> Result<(), Status> {
+    let transform = |existing: Option<&Value>| match existing {
+        Some(existing) => Ok(change(existing)),
+        None => Err(Status::not_found(&row.group, &row.resource, place.name)),
     };
     let update = Update {
         subresource: "status",
@@ -234,5 +239,5 @@ async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &
         create_missing: false,
         dry_run: false,
     };
-    server.registry.update(&row, &place, &update).await.map(|_| ())
+    server.registry.update(row, place, &update).await.map(|_| ())
 }

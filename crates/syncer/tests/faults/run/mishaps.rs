@@ -94,7 +94,16 @@ impl Run {
         self.pass(Duration::from_secs(20)).await;
         self.down.lead(&self.other);
         self.down.set(if self.random.chance(50) { Weather::Calm } else { Weather::Storm });
-        for _ in 0..self.random.below(4) {
+        self.go_on(4, Duration::from_secs(30)).await;
+        self.down.set(Weather::Out);
+        self.pass(Duration::from_secs(20)).await;
+        self.down.lead(&self.below);
+        self.down.set(Weather::Calm);
+    }
+
+    /// Fewer than `most` things happen meanwhile, with a pause after each.
+    async fn go_on(&mut self, most: u64, pause: Duration) {
+        for _ in 0..self.random.below(most) {
             match self.random.below(4) {
                 0 => {
                     self.kill();
@@ -104,12 +113,8 @@ impl Run {
                 2 => self.change().await,
                 _ => self.create().await,
             }
-            self.pass(Duration::from_secs(30)).await;
+            self.pass(pause).await;
         }
-        self.down.set(Weather::Out);
-        self.pass(Duration::from_secs(20)).await;
-        self.down.lead(&self.below);
-        self.down.set(Weather::Calm);
     }
 
     /// Another control plane says that the cluster is its own.
@@ -119,18 +124,7 @@ impl Run {
         let theirs = json!({ "data": { "controlPlane": "somebody", "cluster": "else" } });
         client.patch(CLAIM, PatchType::Merge, &theirs).await.expect("a claim");
         let from = self.now();
-        for _ in 0..self.random.below(5) {
-            match self.random.below(4) {
-                0 => {
-                    self.kill();
-                    self.start();
-                }
-                1 => self.delete().await,
-                2 => self.change().await,
-                _ => self.create().await,
-            }
-            self.pass(Duration::from_secs(40)).await;
-        }
+        self.go_on(5, Duration::from_secs(40)).await;
         self.facts.claimed.push((from, self.now()));
         client.patch(CLAIM, PatchType::Merge, &json!({ "data": claim["data"] })).await.expect("a claim");
     }
