@@ -76,7 +76,8 @@ const JOINING: &str = "\
 account for the syncer, and that account's token is what is stored. The control plane is the one of $KUBECONFIG or \
 ~/.kube/config, or of --control-plane-kubeconfig.
 
-Running it again with the same name renews the token; after a failure it goes on where it stopped.";
+Running it again with the same name makes a new token; after a failure it goes on where it stopped. Whoever syncs renews the \
+token before it expires.";
 
 const REMOVING: &str = "\
 Without --keep-workloads and --lost, what was placed there is deleted there, and the command waits until it is gone. What is \

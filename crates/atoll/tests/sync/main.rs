@@ -11,6 +11,7 @@ mod running;
 mod support;
 
 mod application;
+mod credentials;
 mod events;
 mod health;
 mod interrupted;

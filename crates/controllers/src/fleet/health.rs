@@ -192,3 +192,6 @@ impl Health {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
