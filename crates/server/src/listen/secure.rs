@@ -79,11 +79,7 @@ impl AsyncRead for Secure {
 }
 
 impl AsyncWrite for Secure {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
     }
 
