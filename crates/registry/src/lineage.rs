@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_store::{Key, key};
+use atoll_watch::Scope;
 use bytes::Bytes;
 
 use crate::Registry;
 use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
+use crate::row::{Place, Row};
 
 /// Kept up to date with every write.
 #[derive(Default)]
@@ -72,6 +75,38 @@ impl Registry {
     /// A workspace and all above it, the nearest first.
     pub fn line(&self, workspace: &str) -> Vec<String> {
         self.placements.lineage.line(workspace)
+    }
+
+    /// Refuses a new Cluster whose name another one has that serves the same workspaces: a placement names one cluster, and
+    /// what is on it must not be taken for what is on another. Held until the Cluster is written, nobody else can take the name.
+    pub(crate) async fn name_cluster(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+    ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Status> {
+        if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "clusters") {
+            return Ok(None);
+        }
+        let held = self.naming.lock().await;
+        let line = self.line(place.workspace);
+        let everywhere = Scope::new(ATOLL, "clusters", None, None);
+        for other in self.snapshot().list(&everywhere, None).filter(|other| other.name() == place.name) {
+            let Some(parts) = other.key.parts().filter(|parts| parts.workspace != place.workspace) else {
+                continue;
+            };
+            let where_it_is = if line.iter().any(|above| above == parts.workspace) {
+                "a workspace above has a cluster of this name, which can be used here as well"
+            } else if self.line(parts.workspace).iter().any(|above| above == place.workspace) {
+                "a workspace below has a cluster of this name, and what is placed on that would go to this one as well"
+            } else {
+                continue;
+            };
+            let message = format!("{where_it_is}; choose another name");
+            let path = FieldPath::new("metadata").child("name");
+            let error = FieldError::invalid(&path, place.name, message);
+            return Err(Status::invalid(ATOLL, &row.kind, place.name, vec![error]));
+        }
+        Ok(Some(held))
     }
 
     /// How much is on a cluster that is registered in a workspace, or was and has not gone yet.

@@ -39,7 +39,7 @@ pub async fn heed(
     report: Report,
 ) -> Result<(), Status> {
     let Report { mut records, heartbeat } = report;
-    let mut family = Family::new(workspace);
+    let family = Family { workspace, cluster };
     records.retain(|record| family.has(&server.registry, &record.target.workspace));
     let mut outcome = Ok(());
     let mut writing = JoinSet::new();

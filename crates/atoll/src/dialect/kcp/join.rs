@@ -123,6 +123,14 @@ impl Dialect {
         if let Some(same) = same {
             return Err(refuse(format!("this cluster has already joined as {}", object::name(&same))));
         }
+        if cluster.is_none() {
+            // Whether it can have the name is found out before anything is made.
+            let collection = self.world().collection(&self.own.resource, &subject.at.workspace, "")?;
+            self.world()
+                .client()
+                .create(&format!("{collection}?dryRun=All"), &self.cluster_of(subject))
+                .await?;
+        }
         let claim = below.api.find(&claim::path()).await?.map(|found| Claim::of(&found));
         let refusal = claim.and_then(|claim| {
             let verdict = claim.verdict(Some(&found.control_plane), Some(&subject.at.workspace));
@@ -155,6 +163,18 @@ impl Dialect {
         Ok(())
     }
 
+    /// The Cluster that is made from one of kcp's.
+    fn cluster_of(&self, subject: &Subject<'_>) -> Value {
+        let (resource, name) = (&self.own.resource, &*subject.at.name);
+        let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
+        let labels = subject.object["metadata"].get("labels").cloned().unwrap_or_default();
+        json!({
+            "apiVersion": resource.api_version(), "kind": resource.kind,
+            "metadata": { "name": name, "labels": labels, "annotations": { MADE_FROM: subject.origin() } },
+            "spec": { "mode": "push", "access": "manage", "credentials": { "secret": secret } },
+        })
+    }
+
     async fn register(
         &self,
         subject: &Subject<'_>,
@@ -165,16 +185,7 @@ impl Dialect {
         let registered = match cluster {
             Some(cluster) => cluster.clone(),
             None => {
-                let name = &*subject.at.name;
-                let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
-                let cluster = json!({
-                    "apiVersion": resource.api_version(), "kind": resource.kind,
-                    "metadata": {
-                        "name": name, "labels": subject.object["metadata"].get("labels").cloned().unwrap_or_default(),
-                        "annotations": { MADE_FROM: subject.origin() },
-                    },
-                    "spec": { "mode": "push", "access": "manage", "credentials": { "secret": secret } },
-                });
+                let cluster = self.cluster_of(subject);
                 self.world().create(resource, &subject.at.workspace, "", &cluster).await?
             }
         };
