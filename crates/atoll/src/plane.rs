@@ -98,6 +98,8 @@ pub struct Settings {
     pub controllers: Choice,
     /// How patient they are.
     pub patience: atoll_controllers::settings::Settings,
+    /// How often clusters are to be heard of; a quarter of the time that they are granted if nobody says so.
+    pub cluster_heartbeat: Option<Duration>,
     /// How nodes are called.
     pub kubelets: KubeletSettings,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
@@ -133,6 +135,7 @@ impl Settings {
             history_bytes: 64 << 20,
             controllers: Choice::default(),
             patience: atoll_controllers::settings::Settings::default(),
+            cluster_heartbeat: None,
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
@@ -235,6 +238,8 @@ impl Plane {
         if let Some(door) = door.as_ref().filter(|_| settings.measures) {
             server.usage = Some(Arc::new(Meter::new(door.measurements.clone())));
         }
+        let heartbeat = settings.cluster_heartbeat.unwrap_or(settings.patience.cluster_grace_period / 4);
+        server.heartbeat = Some(heartbeat);
         let server = Arc::new(server);
         let identity = certificates.write_kubeconfig(now)?;
         let authority_pem = authority.certificate_pem.clone();
@@ -278,8 +283,7 @@ impl Plane {
         };
         if plane.simulation.is_none() && settings.controllers.includes_alias("clusterpush") {
             let (informers, clock) = (plane.informers.clone(), plane.clock());
-            let interval = settings.patience.cluster_grace_period / 4;
-            let push = Push { informers, clock, random: crate::syncer::random(), interval };
+            let push = Push { informers, clock, random: crate::syncer::random(), interval: heartbeat };
             plane.tasks.spawn(atoll_syncer::push(push));
         }
         if plane.simulation.is_none() {
