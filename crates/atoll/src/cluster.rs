@@ -7,14 +7,18 @@
 //! ```
 
 mod api;
-mod ask;
+pub mod ask;
 mod claim;
+pub mod contents;
 mod credential;
 mod describe;
-mod fleet;
+pub mod fleet;
 pub mod join;
-mod placed;
-mod remove;
+pub mod letting_go;
+pub mod marked;
+pub mod placed;
+pub mod reach;
+pub mod remove;
 mod rights;
 mod steps;
 

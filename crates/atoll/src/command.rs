@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cluster;
+mod keep;
 mod playground;
 mod settings;
 mod sim;
@@ -19,6 +20,7 @@ use crate::output::Shown;
 use crate::style::When;
 
 pub use self::cluster::{ClusterCommand, ClusterName, JoinOptions, Mode, PlaceOptions, SyncerOptions};
+pub use self::keep::{AdoptOptions, OrphansCommand, PauseOptions, Paused, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
@@ -59,6 +61,20 @@ pub enum Command {
     Syncer(SyncerOptions),
     /// Say on which clusters objects shall be
     Place(PlaceOptions),
+    /// Bring what runs in a cluster already under Atoll, without restarting it
+    #[command(after_help = keep::ADOPTING)]
+    Adopt(AdoptOptions),
+    /// Let go of objects in clusters: they run on there without a trace of Atoll
+    #[command(after_help = keep::RELEASING)]
+    Release(ReleaseOptions),
+    /// Find and delete what clusters still have that is not known here any longer
+    #[command(subcommand)]
+    Orphans(OrphansCommand),
+    /// Stop placing, moving and deleting, in the whole fleet, a workspace or a cluster
+    #[command(after_help = keep::PAUSING)]
+    Pause(PauseOptions),
+    /// Go on where it was paused
+    Resume(Paused),
     /// Save everything to a file, or put it back
     #[command(subcommand)]
     Snapshot(SnapshotCommand),

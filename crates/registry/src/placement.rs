@@ -2,12 +2,11 @@
 
 mod index;
 
-use atoll_fleet::Placement;
 use atoll_fleet::marks::PLACEMENT;
+use atoll_fleet::{Placement, placement};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use crate::catalog::{ATOLL, METRICS};
 use crate::row::{Place, Row};
 use crate::{Answer, Registry, Unasked, Update};
 
@@ -18,38 +17,9 @@ pub const SUBRESOURCE: &str = "placement";
 /// What it can be asked for.
 pub const VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// What a cluster makes for itself, or what only counts where it was written.
-const STAY: [(&str, &[&str]); 9] = [
-    (
-        "",
-        &[
-            "bindings",
-            "componentstatuses",
-            "endpoints",
-            "events",
-            "namespaces",
-            "nodes",
-            "persistentvolumes",
-            "podtemplates",
-            "pods",
-        ],
-    ),
-    ("apps", &["controllerrevisions"]),
-    ("coordination.k8s.io", &[]),
-    ("discovery.k8s.io", &[]),
-    ("events.k8s.io", &[]),
-    ("rbac.authorization.k8s.io", &[]),
-    ("authentication.k8s.io", &[]),
-    ("authorization.k8s.io", &[]),
-    ("certificates.k8s.io", &[]),
-];
-
 /// Whether objects of this kind can be placed on clusters.
 pub fn is_placeable(row: &Row) -> bool {
-    let stays = STAY.iter().any(|(group, resources)| {
-        row.group == *group && (resources.is_empty() || resources.contains(&row.resource.as_str()))
-    });
-    !stays && row.group != ATOLL && row.group != METRICS && row.serves("update")
+    !placement::stays(&row.group, &row.resource) && row.serves("update")
 }
 
 /// What is written of an object has the placement that is there, whatever it says itself.

@@ -16,6 +16,7 @@
 //! A syncer sees two clients and nothing else. Time is tokio's, and like randomness and the clock it comes from outside, so
 //! that a test can hold it.
 
+mod adoption;
 mod below;
 mod census;
 mod core;
@@ -26,9 +27,11 @@ mod flag;
 mod guard;
 mod heartbeat;
 mod mark;
+mod pauses;
 mod push;
 mod reconcile;
 mod reports;
+mod retire;
 mod settings;
 mod spaces;
 mod table;
@@ -47,6 +50,7 @@ use census::Census;
 use core::Core;
 use guard::Guard;
 
+pub use adoption::adoption;
 pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 

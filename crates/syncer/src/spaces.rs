@@ -18,7 +18,21 @@ const DEFAULT: &str = "default";
 /// Namespaces above, with the names of those below.
 #[derive(Default)]
 pub struct Spaces {
-    known: Mutex<HashMap<Locator, String>>,
+    known: Mutex<HashMap<Locator, Known>>,
+    /// Namespaces above that are being deleted, with their workspaces.
+    ending: Mutex<HashSet<(String, String)>>,
+}
+
+struct Known {
+    name: String,
+    /// Whether nobody can have given it away since it was looked at.
+    is_sure: bool,
+}
+
+impl Known {
+    fn new(name: &str) -> Known {
+        Known { name: name.to_string(), is_sure: true }
+    }
 }
 
 /// Where objects of a namespace are to go.
@@ -41,7 +55,7 @@ impl Spaces {
                 if let Some(Ok(locator)) = Locator::of(namespace)
                     && locator.control_plane == control_plane
                 {
-                    found.insert(locator, object::name(namespace).to_string());
+                    found.insert(locator, Known::new(object::name(namespace)));
                 }
             }
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
@@ -54,17 +68,45 @@ impl Spaces {
 
     /// The namespace below, if it is known to be there.
     pub fn get(&self, locator: &Locator) -> Option<String> {
-        self.known().get(locator).cloned()
+        self.known().get(locator).map(|known| known.name.clone())
     }
 
     /// Something of ours was found in a namespace that does not say so any longer.
     pub fn learn(&self, locator: Locator, name: &str) {
-        self.known().entry(locator).or_insert_with(|| name.to_string());
+        self.known().entry(locator).or_insert_with(|| Known::new(name));
     }
 
     /// Workspaces that have a namespace there.
     pub fn workspaces(&self) -> HashSet<String> {
         self.known().keys().map(|locator| locator.workspace.clone()).collect()
+    }
+
+    /// Nothing is there any more that is ours: it may be given away.
+    pub fn doubt(&self, locator: &Locator) {
+        if let Some(known) = self.known().get_mut(locator) {
+            known.is_sure = false;
+        }
+    }
+
+    /// The namespace above is being deleted.
+    pub fn end(&self, workspace: &str, namespace: &str) {
+        self.ending().insert((workspace.to_string(), namespace.to_string()));
+    }
+
+    /// Something is to be in it again: it is another one.
+    pub fn unend(&self, workspace: &str, namespace: &str) {
+        let mut ending = self.ending();
+        if !ending.is_empty() {
+            ending.remove(&(workspace.to_string(), namespace.to_string()));
+        }
+    }
+
+    pub fn is_ending(&self, locator: &Locator) -> bool {
+        self.ending().contains(&(locator.workspace.clone(), locator.namespace.clone()))
+    }
+
+    fn ending(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It may be there no longer.
@@ -79,10 +121,21 @@ impl Spaces {
         locator: Locator,
         is_only_workspace: impl FnOnce() -> bool,
     ) -> Result<Place, Status> {
-        if let Some(known) = self.get(&locator) {
-            return Ok(Place::In(known));
+        let before = match self.known().get(&locator) {
+            Some(known) if known.is_sure => return Ok(Place::In(known.name.clone())),
+            known => known.map(|known| known.name.clone()),
+        };
+        let plain = locator.below(true);
+        let name = before.unwrap_or_else(|| locator.below(is_only_workspace()));
+        // One that was adopted has its own name, whoever else is served there.
+        if plain != name
+            && let Some(found) = below.get(&format!("{NAMESPACES}/{plain}")).await?
+            && !object::is_being_deleted(&found)
+            && verify(&found, &locator) == Verdict::Ours
+        {
+            self.known().insert(locator, Known::new(&plain));
+            return Ok(Place::In(plain));
         }
-        let name = locator.below(is_only_workspace());
         let path = format!("{NAMESPACES}/{name}");
         let found = match below.get(&path).await? {
             Some(found) => found,
@@ -110,13 +163,16 @@ impl Spaces {
                 let path = format!("{path}?fieldManager={}", marks::MANAGER);
                 below.patch(&path, PatchType::Merge, &patch).await?;
             }
-            Verdict::Taken(complaint) => return Ok(Place::Taken(complaint)),
+            Verdict::Taken(complaint) => {
+                self.forget(&locator);
+                return Ok(Place::Taken(complaint));
+            }
         }
-        self.known().insert(locator, name.clone());
+        self.known().insert(locator, Known::new(&name));
         Ok(Place::In(name))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Locator, String>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Locator, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

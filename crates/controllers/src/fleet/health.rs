@@ -97,10 +97,14 @@ fn found(cluster: &Value, heard: &Heard, patience: Duration) -> [Value; 3] {
         reason if OUT_OF_REACH.contains(&reason) => condition("Reachable", "False", reason, message),
         _ => condition("Reachable", "True", "Answers", "its API answers"),
     };
-    let spec = &cluster["spec"];
+    let (spec, status) = (&cluster["spec"], &cluster["status"]);
     let schedulable = match () {
         () if spec["unschedulable"] == true => {
             condition("Schedulable", "False", "Cordoned", "an administrator has closed it to new work")
+        }
+        () if spec["paused"] == true || status["paused"].is_string() => {
+            let why = status["paused"].as_str().unwrap_or("an administrator has paused it");
+            condition("Schedulable", "False", "Paused", why)
         }
         () if spec["access"] == "observe" => {
             condition("Schedulable", "False", "Observed", "it joined to be looked at only")
@@ -125,6 +129,8 @@ mod tests {
             status
         };
         let lately = "2026-11-15T08:00:50Z";
+        let mut paused = beat(lately);
+        paused["paused"] = "its workspace is paused".into();
         for (spec, status, expected) in [
             (
                 json!({}),
@@ -152,6 +158,12 @@ mod tests {
                 beat(lately),
                 "Ready=True/Synced Reachable=True/Answers Schedulable=False/Cordoned",
             ),
+            (
+                json!({ "paused": true }),
+                beat(lately),
+                "Ready=True/Synced Reachable=True/Answers Schedulable=False/Paused",
+            ),
+            (json!({}), paused, "Ready=True/Synced Reachable=True/Answers Schedulable=False/Paused"),
             (
                 json!({ "access": "observe" }),
                 beat(lately),

@@ -29,7 +29,7 @@ impl Family {
 }
 
 /// The ids of all workspaces below one.
-fn below(snapshot: &Snapshot, root: &str) -> HashSet<String> {
+pub fn below(snapshot: &Snapshot, root: &str) -> HashSet<String> {
     let mut found = HashSet::new();
     let mut next = vec![root.to_string()];
     while let Some(parent) = next.pop() {

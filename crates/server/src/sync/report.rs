@@ -208,6 +208,14 @@ async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &
         {
             next["status"]["id"] = id.clone();
         }
+        // Whoever syncs says that it has stopped making and deleting, and why.
+        match &heartbeat["paused"] {
+            Value::Null if heartbeat.get("syncer").is_some() => {
+                drop(next["status"].as_object_mut().and_then(|status| status.remove("paused")));
+            }
+            Value::Null => {}
+            why => next["status"]["paused"] = why.clone(),
+        }
         match heartbeat["reason"].as_str() {
             Some(reason) => {
                 next["status"]["problem"] = json!({ "reason": reason, "message": heartbeat["message"] });
