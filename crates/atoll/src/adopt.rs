@@ -84,7 +84,7 @@ fn said(reached: &Reached, plan: &Plan) -> String {
 fn manner(item: &Item, cluster: &str) -> String {
     let because = match &item.why {
         Why::Asked => String::new(),
-        Why::Needed(by) => format!(", for {by} refers to it"),
+        Why::Needed(by) | Why::Held(by) => format!(", for {by} refers to it"),
     };
     match (item.is_done, &item.above) {
         (true, _) => "is already Atoll's".to_string(),

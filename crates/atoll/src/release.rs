@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::adopt::shown;
 use crate::advice::{Failure, invocation};
 use crate::cluster::fleet::{Fleet, uid};
-use crate::cluster::letting_go;
+use crate::cluster::letting_go::{self, REFERRERS};
 use crate::cluster::marked;
 use crate::cluster::placed;
 use crate::cluster::reach::Reached;
@@ -21,18 +21,6 @@ use crate::workspace::session::encoded;
 use crate::{output, process};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// Kinds of which objects refer to others.
-const REFERRERS: [(&str, &str); 8] = [
-    ("batch", "cronjobs"),
-    ("apps", "daemonsets"),
-    ("apps", "deployments"),
-    ("batch", "jobs"),
-    ("apps", "replicasets"),
-    ("", "serviceaccounts"),
-    ("apps", "statefulsets"),
-    ("networking.k8s.io", "ingresses"),
-];
-
 pub fn run(options: ReleaseOptions) -> Result<(), String> {
     process::ask(async { release(&options).await.map_err(String::from) })
 }

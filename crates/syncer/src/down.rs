@@ -209,7 +209,7 @@ impl Work<'_> {
                 Ok(answer) => {
                     self.core.table.wrote(self.key, &answer);
                     if !left.is_empty() {
-                        self.core.table.set_drifted(self.key, &seen.uid, true);
+                        self.core.table.set_drifted(self.key, &seen.uid);
                     }
                     let message = (!left.is_empty()).then(|| format!("{LEFT}{}", left.join(", ")));
                     return self.settle(message.map(|message| (State::Applied, message)));
@@ -270,8 +270,8 @@ impl Work<'_> {
             }
         };
         if left.is_empty() {
-            self.core.table.set_drifted(self.key, &seen.uid, false);
-            return self.settle(None);
+            // It is as we want it, so nobody is in the way: what they had taken is ours again.
+            return self.apply(seen).await;
         }
         self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
     }

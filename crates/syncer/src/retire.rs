@@ -1,12 +1,12 @@
 //! Namespaces that Atoll made go when the one above that they stand for was seen to go: after all that was ours in them, and
 //! only if nothing else is there.
 
+use atoll_fleet::view::Resource;
 use atoll_fleet::{Locator, marks};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use crate::below::{Below, collection};
-use atoll_fleet::view::Resource;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// Most that is named of what is in the way.
@@ -86,31 +86,39 @@ fn goes_with_it(resource: &Resource, item: &Value) -> bool {
         || resource.group.is_empty() && EVERYWHERE.contains(&(&resource.resource, object::name(item)))
 }
 
-/// Every namespaced resource that can be listed, in one version of each.
+/// Every namespaced resource that can be listed, each in one version.
 async fn served(below: &Below) -> Result<Vec<Resource>, Status> {
-    let mut all = Vec::new();
+    let mut all: Vec<Resource> = Vec::new();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let groups = below.get("/apis").await?.unwrap_or_default();
     let mut versions = vec![("/api/v1".to_string(), String::new(), "v1".to_string())];
     for group in groups["groups"].as_array().into_iter().flatten() {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-        let (name, version) = (text(&group["name"]), text(&group["preferredVersion"]["version"]));
-        versions.push((format!("/apis/{name}/{version}"), name, version));
+        for version in group["versions"].as_array().into_iter().flatten() {
+            let (name, version) = (text(&group["name"]), text(&version["version"]));
+            versions.push((format!("/apis/{name}/{version}"), name, version));
+        }
     }
     for (path, group, version) in versions {
-        // An API whose server is away may have something there.
         let Some(list) = below.get(&path).await? else { continue };
-        all.extend(listed(&list, &group, &version));
+        for resource in listed(&list, &group, &version) {
+            let is_same = |other: &Resource| (&other.group, &other.resource) == (&group, &resource.resource);
+            if !all.iter().any(is_same) {
+                all.push(resource);
+            }
+        }
     }
     Ok(all)
 }
 
 fn listed(list: &Value, group: &str, version: &str) -> Vec<Resource> {
-    const PASSING: [&str; 3] = ["", "events.k8s.io", "metrics.k8s.io"];
     let resources = list["resources"].as_array().into_iter().flatten();
     let is_listed = |resource: &&Value| {
         let has_list = resource["verbs"].as_array().into_iter().flatten().any(|verb| verb == "list");
         let name = resource["name"].as_str().unwrap_or_default();
-        let is_passing = PASSING.contains(&group) && name == "events" || group == "metrics.k8s.io";
+        let is_passing = matches!(
+            (group, name),
+            ("" | "events.k8s.io", "events") | ("metrics.k8s.io", _) | ("atoll.dev", "objectstatuses")
+        );
         resource["namespaced"] == true && has_list && !name.contains('/') && !is_passing
     };
     resources

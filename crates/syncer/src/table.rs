@@ -102,6 +102,14 @@ impl Table {
                     entry.told = None;
                 }
                 if entry.wanted != wanted {
+                    let is_corrected = |wanted: &Wanted| wanted.drift(Drift::Correct) == Drift::Correct;
+                    // What was left to others is ours again.
+                    if let Some(seen) = entry.seen.as_mut()
+                        && !is_corrected(&entry.wanted)
+                        && is_corrected(&wanted)
+                    {
+                        seen.drifted = true;
+                    }
                     entry.wanted = wanted;
                     entry.trouble = None;
                 }
@@ -224,13 +232,13 @@ impl Table {
         }
     }
 
-    /// What others have changed is left, or is as it was.
-    pub fn set_drifted(&self, key: &Key, uid: &str, drifted: bool) {
+    /// What others have changed is left.
+    pub fn set_drifted(&self, key: &Key, uid: &str) {
         let mut state = self.state();
         if let Some(seen) = state.entries.get_mut(key).and_then(|entry| entry.seen.as_mut())
             && seen.uid == uid
         {
-            seen.drifted = drifted;
+            seen.drifted = true;
         }
     }
 

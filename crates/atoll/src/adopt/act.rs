@@ -20,7 +20,6 @@ use crate::workspace::session::encoded;
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// Who decided where something is.
 const BY_HAND: &str = "hand";
-const BY_REFERENCE: &str = "reference";
 /// Annotation of what makes pods right here.
 const GRAIN: &str = "atoll.dev/grain";
 
@@ -52,7 +51,9 @@ struct Ready {
     target: Target,
     /// What is applied there.
     configuration: Value,
-    by: &'static str,
+    /// What follows others is placed by whoever looks after that, as soon as those are: it would take away what nothing that
+    /// is placed refers to.
+    follows: bool,
 }
 
 impl<'a> Act<'a> {
@@ -120,9 +121,9 @@ impl<'a> Act<'a> {
             applied.map_err(|problem| changed(&one.target, problem))?;
             self.done.marked.push(one.clone());
         }
-        for one in &ready {
+        for one in ready.iter().filter(|one| !one.follows) {
             let above = &self.reached.fleet.api;
-            if letting_go::place(above, &self.reached.name, &one.path, &one.target.uid, one.by).await? {
+            if letting_go::place(above, &self.reached.name, &one.path, &one.target.uid, BY_HAND).await? {
                 self.done.placed.push(one.target.clone());
             }
         }
@@ -203,15 +204,18 @@ impl<'a> Act<'a> {
             Err(problem) => return Err(changed(&target, problem)),
         };
         let mut fields = differences(&item.found, &tried);
-        if fields.is_empty() && object::generation(&tried) != object::generation(&item.found) {
+        // Deployments count changes of their annotations as well, which means nothing for what they run.
+        let counts_marks = (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments");
+        let is_counted = object::generation(&tried) != object::generation(&item.found);
+        if fields.is_empty() && is_counted && !counts_marks {
             fields.push("metadata.generation".into());
         }
         if !fields.is_empty() {
             return Err(self.differs(item, &fields));
         }
-        let by = if item.why == Why::Asked { BY_HAND } else { BY_REFERENCE };
+        let follows = matches!(item.why, Why::Needed(_));
         let (path, uid) = (item.path(), object::uid(&item.found).to_string());
-        Ok(Ready { path, uid, target, configuration, by })
+        Ok(Ready { path, uid, target, configuration, follows })
     }
 
     fn differs(&self, item: &Item, fields: &[String]) -> Failure {

@@ -8,7 +8,7 @@ use atoll_meta::object;
 use serde_json::Value;
 
 use crate::advice::{Failure, invocation};
-use crate::cluster::letting_go::namespaces;
+use crate::cluster::letting_go::{REFERRERS, namespaces};
 use crate::cluster::reach::Reached;
 use crate::command::AdoptOptions;
 use crate::place::resources::{self, Resource};
@@ -22,8 +22,10 @@ const MOST: usize = 5000;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Why {
     Asked,
-    /// Something that is adopted refers to it.
+    /// Something that is adopted refers to it, and it goes where that goes.
     Needed(String),
+    /// The same of something that nothing follows by itself.
+    Held(String),
 }
 
 /// One object.
@@ -281,9 +283,11 @@ impl Maker<'_> {
             if resource.namespaced {
                 self.use_namespace(object::namespace(&found)).await?;
             }
+            let takes_along = REFERRERS.contains(&(&resource.group, &resource.name));
             for (resource, needed) in self.needs(&resource, &found).await? {
                 // What cannot come along stays where it is, and goes on to serve.
-                open.push((resource, needed, Why::Needed(shown.clone()), false));
+                let why = if takes_along { Why::Needed(shown.clone()) } else { Why::Held(shown.clone()) };
+                open.push((resource, needed, why, false));
             }
             let above = reached
                 .fleet

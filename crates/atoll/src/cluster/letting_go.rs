@@ -20,6 +20,18 @@ use crate::advice::Failure;
 /// How often something is tried that others change at the same time.
 const ATTEMPTS: usize = 10;
 
+/// Kinds of which objects take along what they refer to, wherever they are placed: group and resource.
+pub const REFERRERS: [(&str, &str); 8] = [
+    ("batch", "cronjobs"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("batch", "jobs"),
+    ("apps", "replicasets"),
+    ("", "serviceaccounts"),
+    ("apps", "statefulsets"),
+    ("networking.k8s.io", "ingresses"),
+];
+
 /// Says of an object in a cluster that it is nobody's. Whether it is there.
 pub async fn disown(below: &Api, path: &str, uid: &str) -> Result<bool, Failure> {
     let patch = json!({ "metadata": { "uid": uid, "annotations": { RELEASED: "true" } } });

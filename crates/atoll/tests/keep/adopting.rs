@@ -8,6 +8,7 @@ use crate::world::{World, becomes, create, object, record};
 
 const CORE: &str = "/api/v1/namespaces/shop";
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
+const STORE: &str = "/apis/apps/v1/namespaces/shop/statefulsets/store";
 const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 
 /// A Deployment with all that it needs, as somebody has made it in a cluster; it runs.
@@ -48,6 +49,15 @@ async fn shop(below: &Access) {
         json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
     let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
     create(below, &format!("{APPS}/deployments"), web).await;
+    let template = json!({
+        "metadata": { "labels": { "app": "store" } },
+        "spec": { "containers": [{ "name": "main", "image": "example/store:1" }] },
+    });
+    let selector = json!({ "matchLabels": { "app": "store" } });
+    let spec = json!({ "replicas": 1, "serviceName": "web", "selector": selector, "template": template });
+    let store = object("apps/v1", "StatefulSet", "store", json!({ "spec": spec }));
+    create(below, &format!("{APPS}/statefulsets"), store).await;
+    becomes("it runs", below, STORE, |store| store["status"]["availableReplicas"] == 1).await;
     becomes("it runs", below, WEB, |web| {
         web["status"]["availableReplicas"] == 2
             && web["status"]["observedGeneration"] == web["metadata"]["generation"]
@@ -67,9 +77,12 @@ async fn identities(below: &Access, path: &str) -> Vec<(String, String)> {
 async fn untouched(below: &Access) -> String {
     let web = below.get(WEB).await.expect(200);
     let service = below.get(&format!("{CORE}/services/web")).await.expect(200);
+    let store = below.get(STORE).await.expect(200);
     let claim = below.get(&format!("{CORE}/persistentvolumeclaims/disk")).await.expect(200);
     json!({
-        "generation": web["metadata"]["generation"], "uid": web["metadata"]["uid"], "spec": web["spec"],
+        "uid": web["metadata"]["uid"], "spec": web["spec"],
+        // Deployments count changes of their annotations, too; nothing else does.
+        "store": store["spec"], "generation": store["metadata"]["generation"],
         "service": service["spec"], "claim": claim["spec"],
         "sets": identities(below, &format!("{APPS}/replicasets")).await,
         "pods": identities(below, &format!("{CORE}/pods")).await,
@@ -85,7 +98,7 @@ async fn what_runs_is_adopted_and_does_not_notice() {
     let before = untouched(&below).await;
 
     // First only in words.
-    let line = "adopt deployment/web service/web -n shop --cluster east";
+    let line = "adopt deployment/web service/web sts/store -n shop --cluster east";
     let said = world.says(&format!("{line} --dry-run"));
     for words in [
         "Adopting from east into root:\n",
@@ -102,7 +115,7 @@ async fn what_runs_is_adopted_and_does_not_notice() {
     assert_eq!(marks, Value::Null);
 
     let said = world.says(line);
-    assert!(said.ends_with("7 objects are adopted. Nothing was restarted.\n"), "{said}");
+    assert!(said.ends_with("8 objects are adopted. Nothing was restarted.\n"), "{said}");
     let web = above.get(WEB).await.expect(200);
     record(&above, "shop", &web, |status| status["state"] == "Applied" && status["observed"] == true).await;
     becomes("its status is seen above", &above, WEB, |web| web["status"]["availableReplicas"] == 2).await;
@@ -114,11 +127,12 @@ async fn what_runs_is_adopted_and_does_not_notice() {
         ("serviceaccounts/runner", "reference"),
         ("persistentvolumeclaims/disk", "reference"),
         ("services/web", "hand"),
+        ("statefulsets/store", "hand"),
     ] {
-        let base = if path.starts_with("deployments") { APPS } else { CORE };
-        let placement = above.get(&format!("{base}/{path}/placement")).await.expect(200);
+        let base = if path.contains("sets/") || path.starts_with("deploy") { APPS } else { CORE };
         let spec = json!({ "clusters": [{ "name": "east" }], "by": by });
-        assert_eq!(placement["spec"], spec, "{path}");
+        let placement = format!("{base}/{path}/placement");
+        becomes("it is placed", &above, &placement, |placement| placement["spec"] == spec).await;
         let marked = below.get(&format!("{base}/{path}")).await.expect(200);
         assert_eq!(marked["metadata"]["annotations"]["atoll.dev/adopted"], "true", "{path}");
         record(&above, "shop", &above.get(&format!("{base}/{path}")).await.expect(200), |status| {

@@ -4,10 +4,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod adopting;
+#[allow(dead_code, reason = "another suite uses the rest")]
+#[path = "../upstream/cluster.rs"]
+mod cluster;
 mod drifting;
 mod ending;
 mod orphaned;
 mod pausing;
+#[path = "../upstream/programs.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod programs;
+mod real;
 mod releasing;
 #[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../sim/running.rs"]
