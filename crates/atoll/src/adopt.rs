@@ -36,6 +36,7 @@ async fn adopt(options: &AdoptOptions) -> Result<(), Failure> {
         output::print("Nothing was done: this was only a trial.\n");
         return Ok(());
     }
+    reached.check_brake().await?;
     act.perform().await?;
     let count = plan.items.iter().filter(|item| !item.is_done).count();
     let what = match count {

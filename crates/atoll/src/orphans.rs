@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use atoll_fleet::{Brake, Locator};
+use atoll_fleet::Locator;
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
@@ -210,7 +210,7 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
     let mut text = String::new();
     for (reached, orphans) in &all {
         if orphans.iter().any(|orphan| is_gone(&orphan)) {
-            check_brake(reached)?;
+            reached.check_brake().await?;
         }
         for orphan in orphans.iter().filter(is_gone) {
             let age = age(&orphan.marked.found, now());
@@ -248,18 +248,6 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
             left.join("\n"),
             format!("see what is left with: {} orphans list", invocation()),
         )),
-    }
-}
-
-fn check_brake(reached: &Reached) -> Result<(), Failure> {
-    let why = reached.cluster["status"]["paused"].as_str().map(str::to_string);
-    let name = &reached.name;
-    let brake = Brake::of_cluster(&reached.cluster).map(|brake| {
-        brake.why(&format!("cluster {name}"), &format!("{} resume --cluster {name}", invocation()))
-    });
-    match brake.or(why) {
-        Some(why) => Err(Failure::new(format!("nothing is deleted in {name} now: {why}"), "resume first")),
-        None => Ok(()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! A cluster that serves the current workspace, reached with the credential that it joined with.
 
 use atoll_client::kubeconfig::Kubeconfig;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::{Brake, brake};
 use serde_json::Value;
 
 use super::api::Api;
@@ -52,6 +54,38 @@ impl Reached {
         let control_plane = claim.control_plane;
         Ok(Reached { fleet, home, name: name.to_string(), cluster, below, control_plane, workspace })
     }
+
+    /// Refuses to go on where somebody has paused that.
+    pub async fn check_brake(&self) -> Result<(), Failure> {
+        let name = &self.name;
+        let resume = |what: &str| format!("{} resume {what}", invocation());
+        let told = self.cluster["status"]["paused"].as_str().map(str::to_string);
+        let own = Brake::of_cluster(&self.cluster)
+            .map(|brake| brake.why(&format!("cluster {name}"), &resume(&format!("--cluster {name}"))));
+        if let Some(why) = own.or(told) {
+            return Err(paused(&why));
+        }
+        let mut workspace = Some(self.fleet.session.current.as_str());
+        while let Some(path) = workspace {
+            let at = in_workspace(
+                path,
+                &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{}", brake::NAME),
+            );
+            // Who may not look there is told by the server, should it be so.
+            if let Ok(Some(found)) = self.fleet.api.find_anywhere(&at).await {
+                let brake = Brake::of_config_map(&found);
+                let what = format!("workspace {path}");
+                return Err(paused(&brake.why(&what, &resume(&format!("--workspace {path}")))));
+            }
+            workspace = path.rsplit_once(':').map(|(parent, _)| parent);
+        }
+        Ok(())
+    }
+}
+
+fn paused(why: &str) -> Failure {
+    let (what, how) = why.split_once("; ").unwrap_or((why, "resume first"));
+    Failure::new(format!("nothing was done: {what}"), how)
 }
 
 /// The cluster of that name that is registered in the current workspace, or else in the nearest one above it.

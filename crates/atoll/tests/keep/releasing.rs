@@ -117,6 +117,8 @@ async fn what_was_adopted_is_let_go_and_adopted_again() {
         world.says("pause --cluster east --reason storm");
         let errors = world.refuses("release deploy/web -n shop");
         assert!(errors.contains("is paused") && errors.contains("storm"), "{errors}");
+        let errors = world.refuses("adopt cm/kube-root-ca.crt -n shop --cluster east");
+        assert!(errors.contains("every cluster makes for itself"), "{errors}");
         let marked = below.get(&path).await.expect(200);
         assert_eq!(marked["metadata"]["annotations"]["atoll.dev/released"], Value::Null);
         world.says("resume --cluster east");
