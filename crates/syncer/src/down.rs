@@ -336,8 +336,9 @@ impl Work<'_> {
         }
         match (&self.task.wanted, complaint.is_empty()) {
             (Wanted::Absent, _) => {
-                if let Some(why) = self.retire().await? {
-                    return self.settle(Some((State::Applied, why)));
+                if let Some((why, again)) = self.retire().await? {
+                    self.settle(Some((State::Applied, why)))?;
+                    return Ok(again);
                 }
                 self.gone(complaint)
             }
@@ -348,19 +349,23 @@ impl Work<'_> {
     }
 
     /// Takes away the namespace that it was in, if that ends above and this was the last. Why that has to wait, if so.
-    async fn retire(&self) -> Result<Option<String>, Status> {
+    async fn retire(&self) -> Result<Option<(String, Next)>, Status> {
         let (target, locator) = (&self.task.target, self.locator());
         let is_last = target.resource.namespaced
             && self.core.spaces.is_ending(&locator)
             && !self.core.table.has_neighbours(self.key, target);
         let Some(name) = self.core.spaces.get(&locator).filter(|_| is_last) else { return Ok(None) };
         if let Some(why) = self.core.pauses.of(&target.workspace) {
-            return Ok(Some(format!("its namespace is not deleted yet: {why}")));
+            return Ok(Some((format!("its namespace is not deleted yet: {why}"), Next::Done)));
         }
         match retire(&self.core.below, &locator, &name).await? {
             Retired::Gone => self.core.spaces.forget(&locator),
             Retired::NotOurs => {}
-            Retired::Kept(contents) => tracing::warn!(
+            Retired::Passing(contents) if self.core.spaces.is_patient(&locator) => {
+                let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
+                return Ok(Some((why, Next::After(SOON))));
+            }
+            Retired::Kept(contents) | Retired::Passing(contents) => tracing::warn!(
                 cluster = %self.core.settings.cluster, namespace = %name,
                 "the namespace stays in the cluster although the one above is gone, for there is something in it: {}",
                 contents.join(", ")

@@ -21,6 +21,8 @@ pub enum Retired {
     NotOurs,
     /// Something is in it, or may be.
     Kept(Vec<String>),
+    /// What is in it was made for others and goes by itself, if those are gone.
+    Passing(Vec<String>),
 }
 
 pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Retired, Status> {
@@ -32,9 +34,12 @@ pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Reti
     if !is_made_for(&found, locator) {
         return Ok(Retired::NotOurs);
     }
-    let contents = contents(below, name).await?;
-    if !contents.is_empty() {
-        return Ok(Retired::Kept(contents));
+    let Contents { kept, passing } = contents(below, name).await?;
+    if !kept.is_empty() {
+        return Ok(Retired::Kept(kept));
+    }
+    if !passing.is_empty() {
+        return Ok(Retired::Passing(passing));
     }
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
@@ -49,13 +54,21 @@ fn is_made_for(found: &Value, locator: &Locator) -> bool {
         && Locator::of(found).is_some_and(|said| said.as_ref() == Ok(locator))
 }
 
-/// What is in a namespace, and what cannot be seen: nobody knows then that there is nothing.
-async fn contents(below: &Below, namespace: &str) -> Result<Vec<String>, Status> {
-    let mut found: Vec<String> = Vec::new();
+/// What is in a namespace.
+#[derive(Default)]
+struct Contents {
+    /// By itself, or perhaps: what cannot be seen may be there.
+    kept: Vec<String>,
+    /// For others.
+    passing: Vec<String>,
+}
+
+async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
+    let mut found = Contents::default();
     for resource in served(below).await? {
-        if found.len() > MOST {
-            found.truncate(MOST);
-            found.push("and more".into());
+        if found.kept.len() > MOST {
+            found.kept.truncate(MOST);
+            found.kept.push("and more".into());
             return Ok(found);
         }
         let name = match resource.group.as_str() {
@@ -65,11 +78,14 @@ async fn contents(below: &Below, namespace: &str) -> Result<Vec<String>, Status>
         match below.list_metadata(&format!("{}?limit=500", collection(&resource, namespace))).await {
             Ok(list) => {
                 let items = list["items"].as_array().into_iter().flatten();
-                let others = items.filter(|item| !goes_with_it(&resource, item));
-                found.extend(others.map(|item| format!("{name}/{}", object::name(item))));
+                for item in items.filter(|item| !goes_with_it(&resource, item)) {
+                    let list =
+                        if is_for_others(&resource, item) { &mut found.passing } else { &mut found.kept };
+                    list.push(format!("{name}/{}", object::name(item)));
+                }
             }
             Err(status) if status.code() == 403 => {
-                found.push(format!("perhaps {name}, which cannot be seen"))
+                found.kept.push(format!("perhaps {name}, which cannot be seen"))
             }
             Err(status) if matches!(status.code(), 404 | 405) => {}
             Err(status) => return Err(status),
@@ -78,7 +94,13 @@ async fn contents(below: &Below, namespace: &str) -> Result<Vec<String>, Status>
     Ok(found)
 }
 
-/// What every namespace has of itself, and what is about others.
+/// Whether it belongs to something else: it goes with that, a little later.
+fn is_for_others(resource: &Resource, item: &Value) -> bool {
+    let is_owned = item["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+    is_owned || resource.group.is_empty() && resource.resource == "endpoints"
+}
+
+/// What every namespace has of itself, and what is on its way out.
 fn goes_with_it(resource: &Resource, item: &Value) -> bool {
     const EVERYWHERE: [(&str, &str); 2] =
         [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
@@ -178,5 +200,7 @@ mod tests {
         let maps = Resource { resource: "configmaps".into(), ..Resource::default() };
         assert!(goes_with_it(&maps, &json!({ "metadata": { "name": "kube-root-ca.crt" } })));
         assert!(!goes_with_it(&maps, &json!({ "metadata": { "name": "mine" } })));
+        assert!(!is_for_others(&maps, &json!({ "metadata": { "name": "mine" } })));
+        assert!(is_for_others(&maps, &json!({ "metadata": { "ownerReferences": [{ "uid": "u" }] } })));
     }
 }

@@ -2,16 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_fleet::view::Target;
 use atoll_fleet::{Locator, marks};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::below::Below;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
+/// How long a namespace that is to go is given for what was made there for things that are gone.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Every cluster has it, and nobody can make it.
 const DEFAULT: &str = "default";
 
@@ -19,8 +23,8 @@ const DEFAULT: &str = "default";
 #[derive(Default)]
 pub struct Spaces {
     known: Mutex<HashMap<Locator, Known>>,
-    /// Namespaces above that are being deleted, with their workspaces.
-    ending: Mutex<HashSet<(String, String)>>,
+    /// Namespaces above that are being deleted, with their workspaces, and since when those below are to go.
+    ending: Mutex<HashMap<(String, String), Option<Instant>>>,
 }
 
 struct Known {
@@ -90,7 +94,7 @@ impl Spaces {
 
     /// The namespace above is being deleted.
     pub fn end(&self, workspace: &str, namespace: &str) {
-        self.ending().insert((workspace.to_string(), namespace.to_string()));
+        self.ending().entry((workspace.to_string(), namespace.to_string())).or_default();
     }
 
     /// Something is to be in it again: it is another one.
@@ -102,10 +106,17 @@ impl Spaces {
     }
 
     pub fn is_ending(&self, locator: &Locator) -> bool {
-        self.ending().contains(&(locator.workspace.clone(), locator.namespace.clone()))
+        self.ending().contains_key(&(locator.workspace.clone(), locator.namespace.clone()))
     }
 
-    fn ending(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+    /// Whether it is worth waiting for what is about to go by itself.
+    pub fn is_patient(&self, locator: &Locator) -> bool {
+        let mut ending = self.ending();
+        let since = ending.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
+        since.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    }
+
+    fn ending(&self) -> MutexGuard<'_, HashMap<(String, String), Option<Instant>>> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -25,6 +25,21 @@ async fn a_namespace_goes_with_the_one_above_unless_somebody_needs_it() {
             becomes("it arrives", &below, &path, |_| true).await;
         }
     }
+    // What runs leaves pods and others behind for a moment.
+    let template = json!({
+        "metadata": { "labels": { "app": "web" } },
+        "spec": { "containers": [{ "name": "main", "image": "example/web:1" }] },
+    });
+    let spec =
+        json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
+    let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
+    let deployments = "/apis/apps/v1/namespaces/goes/deployments";
+    create(&above, deployments, web).await;
+    let service = json!({ "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] } });
+    create(&above, &format!("{}/services", at("goes")), object("v1", "Service", "web", service)).await;
+    world.says("place deploy/web svc/web -n goes --on east");
+    let path = format!("{deployments}/web");
+    becomes("it runs", &above, &path, |web| web["status"]["availableReplicas"] == 2).await;
     create(&below, &format!("{}/configmaps", at("used")), config_map_with("mine", "1")).await;
     for map in ["a", "b"] {
         above.delete(&format!("{}/configmaps/{map}", at("emptied"))).await.expect(200);
