@@ -9,7 +9,10 @@
 //! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
 
 pub mod adoption;
+pub mod allowance;
 pub mod brake;
+pub mod happening;
+pub mod health;
 pub mod marks;
 pub mod namespaces;
 pub mod overrides;

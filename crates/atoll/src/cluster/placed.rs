@@ -231,7 +231,7 @@ pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<
             state: State::Gone,
             ..Record::default()
         });
-        let report = Report { records: records.collect(), heartbeat: None };
+        let report = Report { records: records.collect(), ..Report::default() };
         let body = serde_json::to_value(&report).map_err(|error| error.to_string())?;
         fleet.api.create(&view(cluster), &body).await?;
     }
@@ -241,7 +241,7 @@ pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_fleet::view::Resource;
+    use atoll_fleet::view::{Drift, Resource};
 
     fn target(group: &str, resource: &str, name: &str) -> Target {
         let resource = Resource {
@@ -257,8 +257,18 @@ mod tests {
     fn a_view_is_counted_until_everything_was_said() {
         let mut placed = Placed::default();
         for line in [
-            Line::Object { target: target("apps", "deployments", "a"), generation: 1, object: json!({}) },
-            Line::Object { target: target("apps", "deployments", "b"), generation: 1, object: json!({}) },
+            Line::Object {
+                target: target("apps", "deployments", "a"),
+                generation: 1,
+                object: json!({}),
+                drift: Drift::Correct,
+            },
+            Line::Object {
+                target: target("apps", "deployments", "b"),
+                generation: 1,
+                object: json!({}),
+                drift: Drift::Correct,
+            },
             Line::Alive,
             Line::Remove { target: target("", "configmaps", "c") },
         ] {

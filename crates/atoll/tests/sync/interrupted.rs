@@ -53,9 +53,9 @@ async fn a_cluster_that_was_away_catches_up() {
     assert!(held["metadata"]["deletionTimestamp"].is_string());
     let ready = |cluster: &serde_json::Value| {
         let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions
-            .iter()
-            .any(|one| one["type"] == "Ready" && one["status"] == "False" && one["reason"] == "Unreachable")
+        conditions.iter().any(|one| {
+            one["type"] == "Ready" && one["status"] == "False" && one["reason"] == "ConnectionRefused"
+        })
     };
     becomes("that is noticed", &above, &format!("{CLUSTERS}/east"), ready).await;
     fleet.clusters[0].resume();

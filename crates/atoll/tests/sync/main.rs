@@ -11,6 +11,9 @@ mod running;
 mod support;
 
 mod application;
+mod credentials;
+mod events;
+mod health;
 mod interrupted;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +24,7 @@ use tempfile::TempDir;
 use crate::running::Running;
 use crate::support::access::Access;
 use crate::support::eventually;
-use crate::support::process::{Atoll, atoll};
+use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::succeed;
 
 /// A simulated cluster and its data.
@@ -72,7 +75,9 @@ struct Fleet {
     atoll: Atoll,
     clusters: Vec<Cluster>,
     /// Those that somebody runs by hand.
-    _syncers: Vec<Running>,
+    syncers: Vec<Running>,
+    /// What joining has said of how to run these.
+    lines: Vec<String>,
     /// What belongs to these.
     _papers: TempDir,
 }
@@ -85,17 +90,22 @@ enum Mode {
 
 impl Fleet {
     fn start(mode: Mode, names: &[&str]) -> Fleet {
-        let atoll = Atoll::start();
+        Fleet::with(Setup::new(), mode, names)
+    }
+
+    fn with(setup: Setup, mode: Mode, names: &[&str]) -> Fleet {
+        let atoll = setup.start();
         let clusters: Vec<Cluster> = names.iter().map(|name| Cluster::start(name)).collect();
         let papers = tempfile::tempdir().unwrap();
-        let mut syncers = Vec::new();
+        let (mut syncers, mut lines) = (Vec::new(), Vec::new());
         for cluster in &clusters {
             let said = join(&atoll.admin_kubeconfig(), cluster, mode, papers.path());
             if let Mode::None = mode {
                 syncers.push(syncer(&said));
+                lines.push(said);
             }
         }
-        Fleet { atoll, clusters, _syncers: syncers, _papers: papers }
+        Fleet { atoll, clusters, syncers, lines, _papers: papers }
     }
 
     fn admin(&self) -> Access {
