@@ -8,6 +8,7 @@
 
 mod act;
 mod plan;
+mod words;
 
 use std::fmt::Write;
 

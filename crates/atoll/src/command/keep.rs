@@ -16,7 +16,7 @@ cluster has made is not adopted: adopt what it was made for. If anything would c
   atoll adopt namespace/shop --cluster east          (only makes the namespace usable)";
 
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("which").args(["objects", "all"]).required(true).multiple(true)))]
+#[command(group(clap::ArgGroup::new("which").args(["objects", "all", "selector"]).required(true).multiple(true)))]
 pub struct AdoptOptions {
     /// What to adopt, as RESOURCE/NAME; or RESOURCE with --all or --selector
     #[arg(value_name = "RESOURCE/NAME")]
@@ -95,7 +95,7 @@ pub struct ReleaseOptions {
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
 
-    /// Delete it here; in the clusters it runs on
+    /// Delete it here as well; in the clusters it runs on
     #[arg(long, conflicts_with = "cluster")]
     pub delete: bool,
 
@@ -117,7 +117,7 @@ pub enum OrphansCommand {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Delete it there
+    /// Delete in clusters what is not known here any longer, after asking
     Prune {
         /// Only in this cluster; in all of the current workspace, if none is named
         #[arg(long, value_name = "NAME")]
