@@ -8,9 +8,9 @@
 
 mod api;
 pub mod ask;
-mod claim;
+pub mod claim;
 pub mod contents;
-mod credential;
+pub mod credential;
 mod describe;
 pub mod fleet;
 pub mod join;
@@ -19,7 +19,7 @@ pub mod marked;
 pub mod placed;
 pub mod reach;
 pub mod remove;
-mod rights;
+pub mod rights;
 mod steps;
 
 use atoll_meta::object;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cluster;
+mod dialect;
 mod keep;
 mod playground;
 mod settings;
@@ -22,6 +23,7 @@ use crate::style::When;
 pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
+pub use self::dialect::{Dialect, DialectCommand, DialectOptions};
 pub use self::keep::{AdoptOptions, OrphansCommand, PauseOptions, Paused, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
@@ -77,6 +79,9 @@ pub enum Command {
     Pause(PauseOptions),
     /// Go on where it was paused
     Resume(Paused),
+    /// Speak another system's API, such as kcp's, in a workspace
+    #[command(subcommand)]
+    Dialect(DialectCommand),
     /// Save everything to a file, or put it back
     #[command(subcommand)]
     Snapshot(SnapshotCommand),

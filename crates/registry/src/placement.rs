@@ -2,11 +2,15 @@
 
 mod index;
 
+use std::collections::BTreeSet;
+
 use atoll_fleet::marks::PLACEMENT;
-use atoll_fleet::{Placement, placement};
+use atoll_fleet::{Brake, Placement, placement};
 use atoll_meta::{Status, object};
+use atoll_store::Key;
 use serde_json::Value;
 
+use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::{Answer, Registry, Unasked, Update};
 
@@ -52,6 +56,27 @@ fn set(object: &mut Value, placement: Option<Value>) {
 }
 
 impl Registry {
+    /// Why nothing may be placed or taken away for a workspace from one placement to another, if so.
+    pub(crate) fn paused(&self, workspace: &str, before: &Placement, after: &Placement) -> Option<String> {
+        let names: BTreeSet<&str> = before.names().chain(after.names()).collect();
+        let moved: Vec<&str> =
+            names.into_iter().filter(|name| before.share(name) != after.share(name)).collect();
+        if moved.is_empty() {
+            return None;
+        }
+        let brakes = self.placements.brakes();
+        let of_workspace = |brake: &Brake| brake.why("its workspace", "atoll resume --workspace PATH");
+        if let Some(brake) = self.line(workspace).iter().find_map(|id| brakes.get(id)) {
+            return Some(of_workspace(brake));
+        }
+        moved.into_iter().find_map(|name| {
+            let home = self.home_of_cluster(workspace, name)?;
+            let found = self.snapshot().get(&Key::object(ATOLL, "clusters", &home, "", name))?;
+            let brake = Brake::of_cluster(&crate::parse(&found.json()).ok()?)?;
+            Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
+        })
+    }
+
     /// Changes where an object shall be. `change` is asked as often as it takes.
     pub async fn place(
         &self,

@@ -12,12 +12,18 @@ use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
 use crate::catalog::ATOLL;
+use crate::dialect::labels::Labelled;
+use crate::lineage::Lineage;
 
 /// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart.
 pub struct Placements {
     state: Mutex<State>,
     /// Finds what may be a placement without reading the object.
     sought: Finder<'static>,
+    /// Which workspace is below which.
+    pub lineage: Lineage,
+    /// What says by a label where it shall be.
+    pub labelled: Labelled,
 }
 
 #[derive(Default)]
@@ -51,7 +57,12 @@ struct Pending {
 
 impl Default for Placements {
     fn default() -> Self {
-        Placements { state: Mutex::default(), sought: Finder::new(PLACEMENT) }
+        Placements {
+            state: Mutex::default(),
+            sought: Finder::new(PLACEMENT),
+            lineage: Lineage::default(),
+            labelled: Labelled::default(),
+        }
     }
 }
 
@@ -96,6 +107,11 @@ impl Placements {
         state.clusters.values_mut().for_each(|cluster| cluster.tell(key, revision));
     }
 
+    /// All that is on clusters of a name, or was and has not gone yet.
+    pub fn on(&self, cluster: &str) -> Vec<Key> {
+        self.state().clusters.get(cluster).map_or_else(Vec::new, |known| known.keys.iter().cloned().collect())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,8 +125,12 @@ impl Placements {
 
 impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
+        if let Some(parts) = key.parts() {
+            self.lineage.changed(key, &parts, value);
+            self.labelled.changed(key, &parts, value, revision);
+        }
         if let Some(workspace) = paused(key) {
-            return self.pause(key, workspace, value, revision);
+            self.pause(key, workspace, value, revision);
         }
         // What is different in a cluster is said by the cluster itself.
         if let Some(name) = cluster(key) {

@@ -1,6 +1,6 @@
 //! What is paused: a cluster, or a workspace and all below it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use atoll_fleet::brake::CAUSE;
 use atoll_fleet::{Brake, Placement};
@@ -8,9 +8,9 @@ use atoll_meta::Status;
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
 use atoll_store::Key;
+use atoll_watch::{Scope, Snapshot};
 use serde_json::Value;
 
-use super::family::below;
 use super::parse;
 use crate::Server;
 use crate::workspace::Workspace;
@@ -110,4 +110,20 @@ fn paused(server: &Server, workspace: &Workspace, name: &str) -> Option<String> 
     let cluster =
         ways.iter().find_map(|(id, _)| snapshot.get(&Key::object(ATOLL, "clusters", id, "", name)))?;
     Brake::of_cluster(&parse(&cluster.json()).ok()?).map(|brake| of_cluster(&brake, name))
+}
+
+/// The ids of all workspaces below one.
+fn below(snapshot: &Snapshot, root: &str) -> HashSet<String> {
+    let mut found = HashSet::new();
+    let mut next = vec![root.to_string()];
+    while let Some(parent) = next.pop() {
+        let scope = Scope::new(ATOLL, "workspaces", Some(&parent), Some(""));
+        for workspace in snapshot.list(&scope, None) {
+            let id = workspace.field("status.id").to_string();
+            if !id.is_empty() && found.insert(id.clone()) {
+                next.push(id);
+            }
+        }
+    }
+    found
 }

@@ -46,7 +46,7 @@ pub fn answer(
         registered: Value::Null,
         paused: BTreeMap::new(),
         ended: HashSet::new(),
-        family: Family::new(workspace),
+        workspace: workspace.to_string(),
         told: HashMap::new(),
         hashes: RandomState::new(),
         piece: Vec::new(),
@@ -85,7 +85,8 @@ struct View {
     paused: BTreeMap<String, String>,
     /// Namespaces of which it was said that they are being deleted, with their workspaces.
     ended: HashSet<(String, String)>,
-    family: Family,
+    /// Id of the workspace where that is.
+    workspace: String,
     /// What was said: something that is gone has no uid any more.
     told: HashMap<Key, Told>,
     hashes: RandomState,
@@ -191,7 +192,8 @@ impl View {
             }
             return None;
         }
-        if self.ended.contains(&place) || !self.family.has(&self.server.registry, parts.workspace) {
+        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
+        if self.ended.contains(&place) || !family.has(&self.server.registry, parts.workspace) {
             return None;
         }
         let namespace = read(&Key::object("", "namespaces", parts.workspace, "", parts.namespace))?;
@@ -236,8 +238,9 @@ impl View {
             return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         };
         let parts = key.parts()?;
-        if !self.family.has(&self.server.registry, parts.workspace) {
-            return None;
+        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
+        if !family.has(&self.server.registry, parts.workspace) {
+            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         }
         let placement = Placement::of(&object);
         let shall = placement.share(&self.cluster);
