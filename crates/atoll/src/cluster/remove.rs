@@ -1,7 +1,7 @@
 //! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
 
 pub mod below;
-mod release;
+pub mod release;
 
 use std::path::PathBuf;
 use std::time::Duration;
