@@ -105,7 +105,8 @@ fn described(resource: &str, name: &str) -> Value {
 impl Site<'_> {
     /// Where the objects of a resource are.
     pub fn collection(&self, resource: &str) -> String {
-        let group = APPLICATION.iter().find(|(_, plural, _)| *plural == resource).map_or("api/v1", |row| row.0);
+        let group =
+            APPLICATION.iter().find(|(_, plural, _)| *plural == resource).map_or("api/v1", |row| row.0);
         format!("/{group}/namespaces/{}/{resource}", self.namespace)
     }
 
@@ -166,7 +167,8 @@ impl Site<'_> {
 
     /// What changes above changes below; what others change there is put right, and what is theirs stays.
     pub async fn follows(&self) {
-        self.edit("configmaps/settings", json!({ "data": { "a": "2" } }), |map| map["data"]["a"] == "2").await;
+        self.edit("configmaps/settings", json!({ "data": { "a": "2" } }), |map| map["data"]["a"] == "2")
+            .await;
         let replicas = |count: u64| json!({ "spec": { "replicas": count } });
         self.edit("deployments/web", replicas(5), |web| web["spec"]["replicas"] == 5).await;
         self.status("deployments/web", |status| status["availableReplicas"] == 5).await;

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use crate::Fleet;
 use crate::joining::Mode;
 use crate::objects::{becomes, create, goes, object};
-use crate::Fleet;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
