@@ -69,7 +69,7 @@ pub async fn without_workloads(site: &Site<'_>) {
 
 /// What runs there already is seen, and nothing is written.
 pub async fn observed(site: &Site<'_>, real: &RealCluster) {
-    let mut joining = atoll(&["cluster", "join", site.cluster, "--observe", "--yes", "--kubeconfig"]);
+    let mut joining = atoll(&["cluster", "join", site.cluster, "--observe", "--kubeconfig"]);
     joining.arg(real.kubeconfig()).arg("--control-plane-kubeconfig").arg(&site.control_plane);
     let said = succeed(&mut joining);
     assert!(said.contains("kind: ClusterRole"), "{said}");

@@ -71,7 +71,7 @@ async fn applications_run_on_real_clusters() {
     tokio::join!(pushed.follows(), drawn.follows());
     said("changes have followed");
     tokio::join!(settled(&pushed), settled(&drawn));
-    assert_eq!(portrait::of(&pushed).await, portrait::of(&drawn).await, "push and none differ");
+    portrait::become_equal(&pushed, &drawn).await;
 
     // Without the control plane everything goes on, and nothing is touched when it is back.
     let before = [run(&pushed).await, run(&drawn).await];
@@ -112,7 +112,13 @@ async fn volume(below: &Access) {
 /// Waits until what is being ended has ended: the Pods that are left are those that are wanted.
 async fn settled(site: &Site<'_>) {
     becomes("only those are left that are wanted", &site.below, &site.collection("pods"), |pods| {
-        pods["items"].as_array().is_some_and(|pods| pods.len() == 7)
+        let pods = pods["items"].as_array().unwrap();
+        pods.len() == 7 && pods.iter().all(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+    })
+    .await;
+    let web = site.path("deployments/web");
+    becomes("all of them are available", &site.above, &web, |web| {
+        web["status"]["availableReplicas"] == 5 && web["status"]["unavailableReplicas"].is_null()
     })
     .await;
 }
