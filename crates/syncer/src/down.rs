@@ -14,7 +14,8 @@ use crate::below::{collection, path};
 use crate::core::Core;
 use crate::drift::resolve;
 use crate::mark::configuration;
-use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, step};
+use crate::overlay::overlay;
+use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, our_fields, step};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
 
@@ -24,6 +25,8 @@ const LATER: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(2);
 /// What is on its way out is looked at again after this long, should nobody tell that it is gone.
 const SAFETY: Duration = Duration::from_secs(30);
+/// What servers say of a list that they cannot apply. There is no other sign of it.
+const DUPLICATES: &str = "duplicate entries for key";
 /// How often an apply goes on after it was told whose fields are in its way.
 const ATTEMPTS: usize = 4;
 
@@ -45,7 +48,7 @@ pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
 }
 
 struct Work<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     key: &'a Key,
     task: &'a Task,
     control_plane: &'a str,
@@ -113,7 +116,11 @@ impl Work<'_> {
                 self.core.trust.doubt();
                 Err(status)
             }
-            500.. => Err(status),
+            // Most often somebody whom the cluster asks, such as a webhook, does not answer: that may last.
+            500.. => {
+                self.settle(Some((State::Refused, status.message().to_string())))?;
+                Err(status)
+            }
             404 if status.details().is_some_and(|details| details.kind == "namespaces") => {
                 self.core.spaces.forget(&self.locator());
                 Err(status)
@@ -150,6 +157,7 @@ impl Work<'_> {
         match self.core.below.create(&made, &sent).await {
             Ok(made) => {
                 self.core.table.wrote(self.key, &made);
+                self.core.served(|resource| *resource == target.resource);
                 self.settle(None)
             }
             Err(status) if status.reason() == "AlreadyExists" => self.look().await,
@@ -192,6 +200,9 @@ impl Work<'_> {
             if status.code() == 404 {
                 return self.look().await;
             }
+            if status.message().contains(DUPLICATES) {
+                return self.replace(&place, seen, &sent).await;
+            }
             if !status.has_cause("FieldManagerConflict") {
                 if status.code() == 409 {
                     return self.look().await;
@@ -206,6 +217,18 @@ impl Work<'_> {
             left.extend(resolution.left);
         }
         Err(Status::service_unavailable("others change the same fields all the time"))
+    }
+
+    /// For what cannot be applied: the object as it is, with what is wanted in it.
+    async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
+        let found = self.core.below.get(place).await?.filter(|found| object::uid(found) == seen.uid);
+        let Some(mut found) = found else { return self.look().await };
+        let owned = our_fields(&found);
+        overlay(&mut found, sent, &owned);
+        let path = format!("{place}?fieldManager={}", marks::MANAGER);
+        let answer = self.core.below.replace(&path, &found).await?;
+        self.core.table.wrote(self.key, &answer);
+        self.settle(None)
     }
 
     /// Lets what we created count as applied.

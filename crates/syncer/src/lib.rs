@@ -26,6 +26,7 @@ mod flag;
 mod guard;
 mod heartbeat;
 mod mark;
+mod overlay;
 mod push;
 mod reconcile;
 mod reports;

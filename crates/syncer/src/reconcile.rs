@@ -4,7 +4,7 @@ use atoll_fleet::marks;
 use atoll_fleet::view::{Record, State, Target};
 use atoll_meta::object;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::digest;
 use crate::drift::covers;
@@ -136,6 +136,13 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
         }
     }
     Some(Value::Array(entries))
+}
+
+/// All fields that are ours, as managers' entries name them.
+pub fn our_fields(found: &Value) -> Value {
+    let mut all = Value::Object(Map::new());
+    ours(found).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
+    all
 }
 
 /// Sets of fields are objects in objects.

@@ -5,6 +5,7 @@
 
 mod above;
 mod faults;
+mod kinds;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -368,4 +369,6 @@ async fn a_kube_apiserver_is_synced_as_well() {
     objects_go_down(&below).await;
     others_are_left_alone(&below).await;
     drift_is_corrected(&below).await;
+    kinds::what_cannot_be_applied_follows(&below).await;
+    kinds::custom_objects_wait_for_their_definition(&below).await;
 }
