@@ -12,7 +12,7 @@ use crate::support::process::atoll;
 use crate::support::programs::succeed;
 use crate::{cluster, command, is_ready};
 
-/// A Deployment that runs on the cluster.
+/// A Deployment, a DaemonSet and a Service that run on the cluster.
 async fn deployed(site: &Site<'_>) {
     let labels = json!({ "app": "left" });
     let container = json!({ "name": "main", "image": "localhost/idle:1" });
@@ -20,12 +20,44 @@ async fn deployed(site: &Site<'_>) {
         "selector": { "matchLabels": labels },
         "template": { "metadata": { "labels": labels }, "spec": { "containers": [container] } },
     });
-    let left = object("apps/v1", "Deployment", "left", json!({ "spec": spec }));
-    create(&site.above, &site.collection("deployments"), left).await;
-    place(&site.control_plane, site.namespace, &["deployments/left"], site.cluster);
+    let service = json!({ "selector": labels, "ports": [{ "port": 80 }] });
+    for (resource, api_version, kind, spec) in [
+        ("deployments", "apps/v1", "Deployment", &spec),
+        ("daemonsets", "apps/v1", "DaemonSet", &spec),
+        ("services", "v1", "Service", &service),
+    ] {
+        let left = object(api_version, kind, "left", json!({ "spec": spec }));
+        create(&site.above, &collection(site, resource), left).await;
+    }
+    let placed = ["deployments/left", "daemonsets/left", "services/left"];
+    place(&site.control_plane, site.namespace, &placed, site.cluster);
     let is_available = |object: &Value| object["status"]["availableReplicas"] == 1;
     becomes("it runs", &site.above, &site.path("deployments/left"), is_available).await;
+    let agent = format!("{}/left", collection(site, "daemonsets"));
+    becomes("it runs", &site.above, &agent, |object| object["status"]["numberAvailable"] == 1).await;
 }
+
+/// Where objects are that are not part of the application.
+fn collection(site: &Site<'_>, resource: &str) -> String {
+    let group = match resource {
+        "endpointslices" => "apis/discovery.k8s.io/v1",
+        "daemonsets" | "replicasets" | "controllerrevisions" => "apis/apps/v1",
+        _ => return site.collection(resource),
+    };
+    format!("/{group}/namespaces/{}/{resource}", site.namespace)
+}
+
+/// Whatever there is that could say that it once was Atoll's.
+const TRACES: [&str; 8] = [
+    "deployments",
+    "replicasets",
+    "daemonsets",
+    "controllerrevisions",
+    "services",
+    "endpoints",
+    "endpointslices",
+    "pods",
+];
 
 /// Nothing says any more that the cluster had joined.
 async fn is_clean(site: &Site<'_>) {
@@ -61,9 +93,14 @@ pub async fn without_workloads(site: &Site<'_>) {
     let said = command(&site.control_plane, &words);
     assert!(said.contains("has left the fleet"), "{said}");
     is_clean(site).await;
-    let left = site.below.get(&site.path("deployments/left")).await.expect(200);
-    let text = left.to_string();
-    assert!(!text.contains("atoll.dev"), "{text}");
+    for resource in TRACES {
+        // Controllers take labels off what they have made when ours are off what they made it for.
+        becomes(&format!("{resource} say nothing of us"), &site.below, &collection(site, resource), |list| {
+            let items = list["items"].as_array().unwrap();
+            !items.is_empty() && !list.to_string().contains("atoll.dev")
+        })
+        .await;
+    }
     assert_eq!(run(site).await, before, "containers are not those of before");
 }
 
