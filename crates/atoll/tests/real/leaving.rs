@@ -4,16 +4,16 @@ use atoll_testkit::RealCluster;
 use serde_json::{Value, json};
 
 use crate::application::Site;
-use crate::containers::{named, run};
+use crate::containers::run;
 use crate::joining::place;
 use crate::objects::{becomes, create, goes, object};
-use crate::support::eventually;
 use crate::support::process::atoll;
 use crate::support::programs::succeed;
 use crate::{cluster, command, is_ready};
 
-/// A Deployment, a DaemonSet and a Service that run on the cluster.
+/// A Deployment, a DaemonSet and a Service that run on the cluster, and nothing else that ran there before.
 async fn deployed(site: &Site<'_>) {
+    emptied(site).await;
     let labels = json!({ "app": "left" });
     let container = json!({ "name": "main", "image": "localhost/idle:1" });
     let spec = json!({
@@ -35,6 +35,11 @@ async fn deployed(site: &Site<'_>) {
     becomes("it runs", &site.above, &site.path("deployments/left"), is_available).await;
     let agent = format!("{}/left", collection(site, "daemonsets"));
     becomes("it runs", &site.above, &agent, |object| object["status"]["numberAvailable"] == 1).await;
+}
+
+async fn emptied(site: &Site<'_>) {
+    let is_empty = |pods: &Value| pods["items"].as_array().unwrap().is_empty();
+    becomes("its Pods are gone", &site.below, &site.collection("pods"), is_empty).await;
 }
 
 /// Where objects are that are not part of the application.
@@ -78,10 +83,7 @@ pub async fn with_workloads(site: &Site<'_>) {
     assert!(said.contains("has left the fleet"), "{said}");
     goes(&site.below, &site.path("deployments/left")).await;
     site.above.get(&site.path("deployments/left")).await.expect(200);
-    eventually("its Pods are gone", async || {
-        named(&site.below.get(&site.collection("pods")).await.expect(200)).is_empty()
-    })
-    .await;
+    emptied(site).await;
     is_clean(site).await;
 }
 
