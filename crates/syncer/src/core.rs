@@ -185,28 +185,9 @@ impl Core {
             return;
         }
         let listed = Arc::new(Flag::default());
-        let task = self.follow(resource, listed.clone());
-        watches.insert(resource.clone(), Begun { task, listed, is_late: false });
-    }
-
-    fn follow(self: &Arc<Self>, resource: &Resource, listed: Arc<Flag>) -> AbortHandle {
         let (core, world) = (self.clone(), World::one(self.below.client.clone()));
-        tokio::spawn(up::follow(core, world, resource.clone(), listed)).abort_handle()
-    }
-
-    /// The cluster serves a resource, or all of a group. Whoever has found that it does not would look again only after a while.
-    pub fn served(self: &Arc<Self>, is: impl Fn(&Resource) -> bool) {
-        let is_blind = |(resource, begun): (&Resource, &Begun)| {
-            (is(resource) && !begun.listed.is_up()).then(|| resource.clone())
-        };
-        let blind: Vec<Resource> = self.watches().iter().filter_map(is_blind).collect();
-        for resource in blind {
-            let mut watches = self.watches();
-            if let Some(begun) = watches.get_mut(&resource) {
-                begun.task.abort();
-                begun.task = self.follow(&resource, begun.listed.clone());
-            }
-        }
+        let task = tokio::spawn(up::follow(core, world, resource.clone(), listed.clone())).abort_handle();
+        watches.insert(resource.clone(), Begun { task, listed, is_late: false });
     }
 
     /// Returns when all objects of a resource were seen that are there, or after a while.

@@ -48,7 +48,7 @@ pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
 }
 
 struct Work<'a> {
-    core: &'a Arc<Core>,
+    core: &'a Core,
     key: &'a Key,
     task: &'a Task,
     control_plane: &'a str,
@@ -157,7 +157,6 @@ impl Work<'_> {
         match self.core.below.create(&made, &sent).await {
             Ok(made) => {
                 self.core.table.wrote(self.key, &made);
-                self.core.served(|resource| *resource == target.resource);
                 self.settle(None)
             }
             Err(status) if status.reason() == "AlreadyExists" => self.look().await,

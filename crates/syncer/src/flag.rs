@@ -17,16 +17,12 @@ impl Flag {
         self.raised.notify_waiters();
     }
 
-    pub fn is_up(&self) -> bool {
-        self.is_up.load(Ordering::Acquire)
-    }
-
     /// Returns when it is up.
     pub async fn up(&self) {
         let mut raised = std::pin::pin!(self.raised.notified());
         // From here on nothing is missed.
         raised.as_mut().enable();
-        if !self.is_up() {
+        if !self.is_up.load(Ordering::Acquire) {
             raised.await;
         }
     }

@@ -148,15 +148,6 @@ impl Table {
         state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// What the cluster would not have, of resources of a group.
-    pub fn refused(&self, group: &str) -> Vec<Key> {
-        let state = self.state();
-        let is_refused = |entry: &Entry| {
-            entry.target.resource.group == group && matches!(entry.trouble, Some((State::Refused, _)))
-        };
-        state.entries.iter().filter(|(_, entry)| is_refused(entry)).map(|(key, _)| key.clone()).collect()
-    }
-
     /// Which resources they are of.
     pub fn resources(&self) -> BTreeSet<Resource> {
         self.state().entries.values().map(|entry| entry.target.resource.clone()).collect()

@@ -12,8 +12,6 @@ use crate::flag::Flag;
 use crate::mark::Mark;
 use crate::table::{Follows, key_of};
 
-const DEFINITIONS: &str = "customresourcedefinitions";
-
 pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, listed: Arc<Flag>) {
     let Some(master) = core.control_plane() else { return };
     let labels = format!("{}={}", marks::CONTROL_PLANE, master.control_plane);
@@ -35,11 +33,6 @@ pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, lis
             if follows == Follows::Work {
                 core.queue.add(key);
             }
-            if resource.resource == DEFINITIONS && is_established(&found) {
-                let group = found["spec"]["group"].as_str().unwrap_or_default();
-                core.served(|other| other.group == group);
-                core.table.refused(group).into_iter().for_each(|key| core.queue.add(key));
-            }
         }
         Sight::Gone(found) => {
             if let Some(key) = place(&core, &resource, &found)
@@ -60,12 +53,6 @@ pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, lis
         }
     })
     .await;
-}
-
-/// Whether there can be objects of a definition of custom resources.
-fn is_established(definition: &Value) -> bool {
-    let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
 /// Which one above it says it is for; `None` if it is not where that one would be, such as a copy that somebody made.
