@@ -18,7 +18,9 @@ use crate::completion::Shell;
 use crate::output::Shown;
 use crate::style::When;
 
-pub use self::cluster::{ClusterCommand, ClusterName, JoinOptions, Mode, PlaceOptions, SyncerOptions};
+pub use self::cluster::{
+    ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
+};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
@@ -180,6 +182,9 @@ pub struct StartOptions {
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
     #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
+
+    #[command(flatten)]
+    pub fleet: FleetSettings,
 
     #[command(flatten)]
     pub log: LogOptions,

@@ -96,6 +96,8 @@ pub struct Settings {
     pub controllers: Choice,
     /// How patient they are.
     pub patience: atoll_controllers::settings::Settings,
+    /// How often clusters are to be heard of; a quarter of the time that they are granted if nobody says so.
+    pub cluster_heartbeat: Option<Duration>,
     /// How nodes are called.
     pub kubelets: KubeletSettings,
     /// Another kubeconfig that has its administrator in it and is kept up to date.
@@ -131,6 +133,7 @@ impl Settings {
             history_bytes: 64 << 20,
             controllers: Choice::default(),
             patience: atoll_controllers::settings::Settings::default(),
+            cluster_heartbeat: None,
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
@@ -233,6 +236,8 @@ impl Plane {
         if let Some(door) = door.as_ref().filter(|_| settings.measures) {
             server.usage = Some(Arc::new(Meter::new(door.measurements.clone())));
         }
+        let heartbeat = settings.cluster_heartbeat.unwrap_or(settings.patience.cluster_grace_period / 4);
+        server.heartbeat = Some(heartbeat);
         let server = Arc::new(server);
         let identity = certificates.write_kubeconfig(now)?;
         let authority_pem = authority.certificate_pem.clone();
@@ -276,8 +281,7 @@ impl Plane {
         };
         if plane.simulation.is_none() && settings.controllers.includes_alias("clusterpush") {
             let (informers, clock) = (plane.informers.clone(), plane.clock());
-            let interval = settings.patience.cluster_grace_period / 4;
-            let push = Push { informers, clock, random: crate::syncer::random(), interval };
+            let push = Push { informers, clock, random: crate::syncer::random(), interval: heartbeat };
             plane.tasks.spawn(atoll_syncer::push(push));
         }
         if settings.controllers.any() {

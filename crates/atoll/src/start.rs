@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use atoll_authn::Authenticator;
 use atoll_authn::token_file::TokenFile;
+use atoll_controllers::settings::Settings as Patience;
 use atoll_registry::{Network, Profile};
 use atoll_server::trace::Tracer;
 use atoll_server::{Chain, Limits};
 
-use crate::command::{Grain, ProfileName, StartOptions};
+use crate::command::{FleetSettings, Grain, ProfileName, StartOptions};
 use crate::plane::{Backing, Common, Plane, Settings};
 use crate::process::{self, Stop, quoted_path};
 
@@ -38,7 +39,10 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
     let ranges = options.service_cluster_ip_range.clone();
     let network = Network::new(ranges, options.service_node_port_range)
         .map_err(|error| format!("--service-cluster-ip-range: {error}"))?;
+    let (patience, cluster_heartbeat) = fleet(&options.fleet)?;
     Ok(Settings {
+        patience,
+        cluster_heartbeat,
         backing: Backing::Disk,
         listen: options.listen,
         advertise: options.advertise_address,
@@ -57,6 +61,21 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         kubelets: options.kubelets.clone(),
         ..Settings::new("atoll", &options.data_dir, Common::new(profile))?
     })
+}
+
+/// How long clusters may be silent, and how often they are to be heard of.
+fn fleet(options: &FleetSettings) -> Result<(Patience, Option<Duration>), String> {
+    let grace = options.cluster_grace_period;
+    let interval = options.cluster_heartbeat_interval;
+    if let Some(interval) = interval.filter(|interval| interval * 2 > grace) {
+        return Err(format!(
+            "--cluster-heartbeat-interval {interval}: more than half of --cluster-grace-period ({grace}): one heartbeat that is \
+             late would make a cluster not ready"
+        ));
+    }
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let patience = Patience { cluster_grace_period: seconds(grace), ..Patience::default() };
+    Ok((patience, interval.map(seconds)))
 }
 
 /// Whoever is in the file, if there is one.

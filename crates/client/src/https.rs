@@ -1,6 +1,7 @@
 //! Any API server, over the network.
 
-use std::sync::Arc;
+use std::io::ErrorKind;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
+use crate::unreached::{Cause, Unreached};
 use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 
 /// How soon it is noticed that nobody is there any longer.
@@ -23,7 +25,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const WINDOW: u32 = 8 << 20;
 
 /// Where a server is and who asks.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// `https://host:port`, and what paths begin with.
     pub server: String,
@@ -40,7 +42,7 @@ pub struct Https {
     port: u16,
     origin: String,
     base: String,
-    authorization: Option<HeaderValue>,
+    authorization: std::sync::Mutex<Option<HeaderValue>>,
     tls: TlsConnector,
     requests: Mutex<Option<Connection>>,
     watches: Mutex<Option<Connection>>,
@@ -69,25 +71,24 @@ impl Https {
     pub fn new(endpoint: &Endpoint) -> Result<Https, String> {
         let uri: Uri = endpoint.server.parse().map_err(|error| format!("{:?}: {error}", endpoint.server))?;
         let authority = uri.authority().ok_or_else(|| format!("{:?} has no host", endpoint.server))?;
-        let authorization = match &endpoint.token {
-            Some(token) => {
-                let mut value = HeaderValue::try_from(format!("Bearer {token}"))
-                    .map_err(|_| "the token has characters that cannot be sent")?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-            None => None,
-        };
+        let authorization = endpoint.token.as_deref().map(bearer).transpose()?;
         Ok(Https {
             host: authority.host().trim_matches(['[', ']']).to_string(),
             port: authority.port_u16().unwrap_or(443),
             origin: format!("https://{authority}"),
             base: uri.path().trim_end_matches('/').to_string(),
-            authorization,
+            authorization: std::sync::Mutex::new(authorization),
             tls: TlsConnector::from(Arc::new(tls(endpoint)?)),
             requests: Mutex::default(),
             watches: Mutex::default(),
         })
+    }
+
+    /// From now on, whoever asks does so with another token.
+    pub fn use_token(&self, token: &str) -> Result<(), String> {
+        let value = bearer(token)?;
+        *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        Ok(())
     }
 
     async fn connection(&self, is_watch: bool) -> Result<Connection, BoxError> {
@@ -95,9 +96,10 @@ impl Https {
         if let Some(open) = current.as_ref().filter(|open| !open.is_closed()) {
             return Ok(open.clone());
         }
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let stream = self.connect().await?;
         stream.set_nodelay(true)?;
-        let stream = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await?;
+        let secured = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await;
+        let stream = secured.map_err(|error| self.unreached(untrusted(&error), &error))?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEP_ALIVE)
@@ -112,14 +114,64 @@ impl Https {
     }
 }
 
+impl Https {
+    async fn connect(&self) -> Result<TcpStream, Unreached> {
+        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
+        let addresses = found.map_err(|error| self.unreached(Cause::NameNotResolved, &error))?;
+        let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = error,
+            }
+        }
+        let cause = match last.kind() {
+            ErrorKind::NotFound => Cause::NameNotResolved,
+            ErrorKind::ConnectionRefused => Cause::ConnectionRefused,
+            ErrorKind::TimedOut => Cause::TimedOut,
+            _ => Cause::Unreachable,
+        };
+        Err(self.unreached(cause, &last))
+    }
+
+    fn unreached(&self, cause: Cause, error: &std::io::Error) -> Unreached {
+        Unreached { cause, what: format!("{}:{}: {error}", self.host, self.port) }
+    }
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| "the token has characters that cannot be sent")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What is wrong with who answered.
+fn untrusted(error: &std::io::Error) -> Cause {
+    use rustls::CertificateError;
+    let reason = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let Some(rustls::Error::InvalidCertificate(wrong)) = reason else { return Cause::Unreachable };
+    match wrong {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => Cause::CertificateExpired,
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Cause::CertificateNotYetValid
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Cause::CertificateForAnotherName
+        }
+        _ => Cause::CertificateUntrusted,
+    }
+}
+
 impl Transport for Https {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
             parts.uri = format!("{}{}{}", self.origin, self.base, parts.uri).parse()?;
-            if let Some(authorization) = &self.authorization {
-                parts.headers.insert(header::AUTHORIZATION, authorization.clone());
+            let authorization = self.authorization.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(authorization) = authorization {
+                parts.headers.insert(header::AUTHORIZATION, authorization);
             }
             let mut connection = self.connection(is_watch).await?;
             connection.ready().await?;
@@ -134,6 +186,9 @@ fn tls(endpoint: &Endpoint) -> Result<ClientConfig, String> {
     for certificate in CertificateDer::pem_slice_iter(&endpoint.authority_pem) {
         let certificate = certificate.map_err(|error| format!("certificate-authority: {error}"))?;
         roots.add(certificate).map_err(|error| format!("certificate-authority: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err("certificate-authority: there is no certificate in it".into());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -151,4 +206,57 @@ fn tls(endpoint: &Endpoint) -> Result<ClientConfig, String> {
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::Client;
+
+    const AUTHORITY: &str = include_str!("https/authority.pem");
+
+    async fn reason(server: String) -> String {
+        let endpoint = Endpoint { server, authority_pem: AUTHORITY.into(), ..Endpoint::default() };
+        let client = Client::new(Arc::new(Https::new(&endpoint).unwrap()));
+        let status = client.get("/version").await.unwrap_err();
+        status.details().unwrap().causes[0].reason.clone()
+    }
+
+    #[tokio::test]
+    async fn servers_that_are_not_reached_are_told_apart() {
+        // Too long for any name.
+        let name = "a".repeat(80);
+        assert_eq!(reason(format!("https://{name}:6443")).await, "NameNotResolved");
+        // Nobody listens on the first of all ports.
+        assert_eq!(reason("https://127.0.0.1:1".into()).await, "ConnectionRefused");
+        // One that hangs up.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let hanging_up = std::thread::spawn(move || drop(listener.accept()));
+        assert_eq!(reason(format!("https://{address}")).await, "Unreachable");
+        hanging_up.join().unwrap();
+    }
+
+    #[test]
+    fn certificates_are_wrong_in_different_ways() {
+        use rustls::CertificateError;
+        let of = |error: CertificateError| {
+            untrusted(&std::io::Error::other(rustls::Error::InvalidCertificate(error)))
+        };
+        assert_eq!(of(CertificateError::Expired), Cause::CertificateExpired);
+        assert_eq!(of(CertificateError::NotValidYet), Cause::CertificateNotYetValid);
+        assert_eq!(of(CertificateError::UnknownIssuer), Cause::CertificateUntrusted);
+        assert_eq!(of(CertificateError::BadSignature), Cause::CertificateUntrusted);
+        assert_eq!(of(CertificateError::NotValidForName), Cause::CertificateForAnotherName);
+        assert_eq!(untrusted(&std::io::Error::other("else")), Cause::Unreachable);
+    }
+
+    #[test]
+    fn an_authority_is_needed() {
+        let endpoint =
+            Endpoint { server: "https://a:1".into(), authority_pem: "nothing".into(), ..Endpoint::default() };
+        assert!(Https::new(&endpoint).is_err_and(|error| error.contains("no certificate")));
+    }
 }

@@ -10,6 +10,7 @@ pub mod https;
 #[cfg(feature = "kubeconfig")]
 pub mod kubeconfig;
 mod lines;
+pub mod unreached;
 mod watch;
 
 use std::error::Error;
@@ -194,7 +195,7 @@ impl Client {
         let body = body.map(json::to_vec).unwrap_or_default();
         let request =
             request.body(Bytes::from(body)).map_err(|error| Status::bad_request(error.to_string()))?;
-        self.transport.send(request).await.map_err(|error| Status::service_unavailable(error.to_string()))
+        self.transport.send(request).await.map_err(|error| unreached::status(&error))
     }
 }
 
@@ -204,7 +205,7 @@ async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
     let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let after: Option<u32> = after.and_then(|value| value.parse().ok());
     let collected = response.into_body().collect().await;
-    let bytes = collected.map_err(|error| Status::service_unavailable(error.to_string()))?.to_bytes();
+    let bytes = collected.map_err(|error| unreached::status(&error))?.to_bytes();
     let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
     if code.is_success() {
         return Ok(value);

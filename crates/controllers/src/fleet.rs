@@ -3,7 +3,7 @@
 //! ```text
 //!   placed workloads ─► followers ─► placements of what they refer to
 //!   ObjectStatus of each cluster ─► statuses ─► the status above
-//!   heartbeats ─► health ─► conditions of the Cluster
+//!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
 
 mod followers;

@@ -8,6 +8,9 @@
 //!
 //! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
 
+pub mod allowance;
+pub mod happening;
+pub mod health;
 pub mod marks;
 pub mod namespaces;
 pub mod overrides;

@@ -25,5 +25,18 @@ pub const SYSTEM_NAMESPACE: &str = "atoll-system";
 pub const CLAIM: &str = "atoll-claim";
 /// Lease in a cluster that whoever syncs renews.
 pub const LEASE: &str = "atoll-syncer";
+/// Label of what is kept above about a cluster; its value is the cluster's name.
+pub const CLUSTER: &str = "atoll.dev/cluster";
+/// On a Secret with credentials: until when they are good.
+pub const EXPIRES: &str = "atoll.dev/expires";
+/// On the Lease above: whether whoever syncs is connected, `open` or `closed`.
+pub const VIEW: &str = "atoll.dev/view";
+/// On the Lease below: since when the control plane is not reached, and why.
+pub const LOST: &str = "atoll.dev/control-plane-lost";
 /// Who manages fields in clusters.
 pub const MANAGER: &str = "atoll";
+
+/// The Lease above that is renewed whenever something is heard of a cluster.
+pub fn heartbeat(cluster: &str) -> String {
+    format!("cluster-{cluster}")
+}

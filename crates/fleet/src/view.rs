@@ -116,15 +116,44 @@ pub struct Record {
     pub status: Value,
 }
 
+/// Something that happened in a cluster to an object, or to what was made of it there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Happening {
+    /// The object above.
+    #[serde(flatten)]
+    pub target: Target,
+    /// The uid of the Event there.
+    pub id: String,
+    /// What it happened to, if that is not the object itself: what an Event says of it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub about: Value,
+    /// The Event as it is there.
+    pub event: Value,
+}
+
 /// What a syncer has to say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<Record>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Happening>,
     /// Fields of the status of the Cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Value>,
+    /// Who says this for the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub farewell: Option<String>,
+}
+
+/// What a syncer is answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Answer {
+    /// How often the control plane wants to hear of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat_milliseconds: Option<u64>,
 }
 
 #[cfg(test)]

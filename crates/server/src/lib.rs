@@ -117,6 +117,12 @@ pub struct Server {
     pub pages: Vec<Arc<dyn Page>>,
     /// Who knows what nodes and Pods use, if anybody does.
     pub usage: Option<Arc<dyn Usage>>,
+    /// How often whoever syncs a cluster is asked to say so.
+    pub heartbeat: Option<Duration>,
+    /// Who listens to the views of clusters.
+    pub(crate) listening: sync::Listening,
+    /// How many events of clusters are shown.
+    pub(crate) happenings: sync::Limits,
     inflight: InFlight,
     shelves: Arc<Shelves>,
     /// Turns true when the server is about to stop.
@@ -146,6 +152,9 @@ impl Server {
             shelves,
             pages: Vec::new(),
             usage: None,
+            heartbeat: None,
+            listening: sync::Listening::default(),
+            happenings: sync::Limits::default(),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             tokens: None,

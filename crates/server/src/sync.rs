@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!   GET ─► view:   everything that is placed there, shaped for it, then every change; the latest state of each
-//!   POST ─► report: how objects fare there (records), that they are gone, how the cluster is (heartbeat)
+//!   POST ─► report: how objects fare there (records), that they are gone, how the cluster is (heartbeat),
+//!                   from which follow its status and a Lease
 //! ```
 //!
 //! Who may use such a path by the rules of the workspace sees what is placed on that cluster, in that workspace and those
 //! below it, and nothing else.
 
 mod family;
+mod happenings;
+mod heartbeat;
 mod report;
 mod view;
 
@@ -27,6 +30,9 @@ use crate::Server;
 use crate::body::Body;
 use crate::respond;
 use crate::workspace::Workspace;
+
+pub use self::happenings::Limits;
+pub use self::heartbeat::Listening;
 
 const PATH: &str = "/services/sync/";
 
@@ -47,16 +53,15 @@ pub async fn answer(
     let key = atoll_store::Key::object(ATOLL, "clusters", workspace, "", cluster);
     let registered = server.registry.snapshot().get(&key);
     let registered = registered.ok_or_else(|| Status::not_found(ATOLL, "clusters", cluster))?;
+    let uid = object::uid(&parse(&registered.json())?).to_string();
     match *method {
-        Method::GET => {
-            let uid = object::uid(&parse(&registered.json())?).to_string();
-            Ok(view::answer(server, workspace, cluster, control_plane(server)?, uid))
-        }
+        Method::GET => Ok(view::answer(server, workspace, cluster, control_plane(server)?, uid)),
         Method::POST => {
             let report: Report = serde_json::from_slice(&body)
                 .map_err(|error| Status::bad_request(format!("this is not a report: {error}")))?;
-            report::heed(server, workspace, cluster, report).await?;
-            Ok(respond::json(&Value::Object(serde_json::Map::new())))
+            report::heed(server, workspace, cluster, &uid, report).await?;
+            let answer = serde_json::to_value(heartbeat::answer(server));
+            Ok(respond::json(&answer.map_err(|error| Status::internal_error(error.to_string()))?))
         }
         _ => Err(Status::method_not_supported_generic()),
     }

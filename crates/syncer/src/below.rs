@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use atoll_client::unreached::{self, Cause};
 use atoll_client::{Client, PatchType};
 use atoll_fleet::view::Resource;
 use atoll_meta::Status;
@@ -42,6 +43,15 @@ impl Below {
     /// What is at `path`; `None` if nothing is.
     pub async fn get(&self, path: &str) -> Result<Option<Value>, Status> {
         match self.ask(Manner::Anyhow, self.client.get(path)).await {
+            Ok(found) => Ok(Some(found)),
+            Err(status) if status.code() == 404 => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// The same of the metadata alone.
+    pub async fn get_metadata(&self, path: &str) -> Result<Option<Value>, Status> {
+        match self.ask(Manner::Anyhow, self.client.get_metadata(path)).await {
             Ok(found) => Ok(Some(found)),
             Err(status) if status.code() == 404 => Ok(None),
             Err(status) => Err(status),
@@ -96,7 +106,10 @@ impl Below {
         }
         let answer = match tokio::time::timeout(PATIENCE, request).await {
             Ok(answer) => answer,
-            Err(_) => Err(Status::service_unavailable("the cluster did not answer in time")),
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                Err(unreached::no_answer(Cause::TimedOut, &format!("no answer for {seconds} seconds")))
+            }
         };
         if let Err(status) = &answer
             && status.code() == 429
@@ -106,6 +119,12 @@ impl Below {
             *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
         answer
+    }
+
+    /// For how long it asks not to be asked.
+    pub fn rests_for(&self) -> Duration {
+        let until = *self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     async fn rested(&self) {

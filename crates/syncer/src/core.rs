@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::below::Below;
+use crate::contact::Contact;
 use crate::flag::Flag;
 use crate::reconcile::Wanted;
 use crate::reports::Reports;
@@ -34,6 +35,7 @@ pub struct Core {
     pub table: Table,
     pub queue: Queue,
     pub reports: Reports,
+    pub contact: Contact,
     pub spaces: Spaces,
     master: watch::Sender<Option<Arc<Master>>>,
     /// Workspaces that have something there, as the view says.
@@ -65,6 +67,7 @@ impl Core {
             table: Table::default(),
             queue: Queue::new(),
             reports: Reports::default(),
+            contact: Contact::default(),
             spaces: Spaces::default(),
             master: watch::Sender::new(None),
             workspaces: Mutex::default(),
@@ -188,6 +191,11 @@ impl Core {
         let (core, world) = (self.clone(), World::one(self.below.client.clone()));
         let task = tokio::spawn(up::follow(core, world, resource.clone(), listed.clone())).abort_handle();
         watches.insert(resource.clone(), Begun { task, listed, is_late: false });
+    }
+
+    /// The resource of a kind of which there is something of ours.
+    pub fn followed(&self, group: &str, kind: &str) -> Option<Resource> {
+        self.watches().keys().find(|resource| resource.group == group && resource.kind == kind).cloned()
     }
 
     /// Returns when all objects of a resource were seen that are there, or after a while.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use atoll_fleet::health::Problem;
 use atoll_fleet::marks;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -32,6 +33,24 @@ pub struct Findings {
     pub latency: Duration,
 }
 
+/// What is said in the lease besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// How often it is renewed.
+    pub interval: Duration,
+    /// That the control plane is not reached: since when, and why.
+    pub lost: Option<String>,
+}
+
+impl Note {
+    fn leave(&self, lease: &mut Value) {
+        match &self.lost {
+            Some(lost) => object::set_annotation(lease, marks::LOST, lost),
+            None => object::remove_annotation(lease, marks::LOST),
+        }
+    }
+}
+
 pub struct Guard {
     /// The identity that was found first: it does not change while we look.
     identity: Option<String>,
@@ -50,24 +69,30 @@ impl Guard {
         below: &Below,
         settings: &Settings,
         master: &Master,
+        note: &Note,
     ) -> (Findings, Result<(), Objection>) {
         let mut findings = Findings::default();
         let asked = Instant::now();
         let system = below.get(IDENTITY).await;
         findings.latency = asked.elapsed();
         let verdict = async {
-            let system = system.map_err(|status| objection(&status))?.ok_or_else(no_system)?;
+            let system = system.map_err(|status| Objection::of(&status, settings))?;
+            let system = system.ok_or_else(|| {
+                let detail = "it has no namespace kube-system, so it cannot be told which one it is";
+                Objection::new("AnotherCluster", &settings.cluster, detail)
+            })?;
             findings.identity = object::uid(&system).to_string();
             let pinned = master.identity.as_ref().or(self.identity.as_ref());
             if let Some(pinned) = pinned.filter(|pinned| **pinned != findings.identity) {
-                return Err(another_cluster(pinned, &findings.identity));
+                let detail = format!("id {} instead of {pinned}", findings.identity);
+                return Err(Objection::new("AnotherCluster", &settings.cluster, &detail));
             }
             self.identity = Some(findings.identity.clone());
             if settings.access == Access::Observe || master.observe {
                 return Ok(());
             }
             claim(below, settings, master).await?;
-            self.renew(below, settings, master).await
+            self.renew(below, settings, master, note).await
         }
         .await;
         // The lease is not this one's, and is not given back to it either.
@@ -77,14 +102,20 @@ impl Guard {
         (findings, verdict)
     }
 
-    async fn renew(&mut self, below: &Below, settings: &Settings, master: &Master) -> Result<(), Objection> {
+    async fn renew(
+        &mut self,
+        below: &Below,
+        settings: &Settings,
+        master: &Master,
+        note: &Note,
+    ) -> Result<(), Objection> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", marks::SYSTEM_NAMESPACE);
         let own = format!("{path}/{}", marks::LEASE);
         let holder = format!("{}/{}", master.control_plane, settings.instance);
         let now = settings.clock.now().to_micro_time();
         let fresh = |transitions: i64, acquired: &str| {
             json!({
-                "holderIdentity": holder, "leaseDurationSeconds": duration(settings).as_secs(), "renewTime": now,
+                "holderIdentity": holder, "leaseDurationSeconds": duration(note.interval).as_secs(), "renewTime": now,
                 "acquireTime": acquired, "leaseTransitions": transitions,
             })
         };
@@ -94,18 +125,23 @@ impl Guard {
             held.clone().filter(|(lease, _)| lease["spec"]["holderIdentity"] == holder)
         {
             lease["spec"]["renewTime"] = now.clone().into();
+            lease["spec"]["leaseDurationSeconds"] = duration(note.interval).as_secs().into();
+            note.leave(&mut lease);
             if let Ok(renewed) = below.renew(&own, &lease).await {
                 self.lease = Some((renewed, Instant::now()));
                 return Ok(());
             }
         }
-        let Some(mut lease) = below.get(&own).await.map_err(|status| objection(&status))? else {
-            let lease = json!({
+        let Some(mut lease) = below.get(&own).await.map_err(|status| Objection::of(&status, settings))?
+        else {
+            let mut lease = json!({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": { "name": marks::LEASE, "namespace": marks::SYSTEM_NAMESPACE },
                 "spec": fresh(0, &now),
             });
-            let made = below.establish(&path, &lease).await.map_err(|status| objection(&status))?;
+            note.leave(&mut lease);
+            let made =
+                below.establish(&path, &lease).await.map_err(|status| Objection::of(&status, settings))?;
             self.lease = Some((made, Instant::now()));
             return Ok(());
         };
@@ -117,10 +153,8 @@ impl Guard {
         let since = held.as_ref().filter(same).map_or_else(Instant::now, |(_, since)| *since);
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
-            let message =
-                format!("the cluster is synced by {other}; this syncer waits until that one is done");
             self.lease = Some((lease, since));
-            return Err(Objection { reason: "HeldByAnother", message });
+            return Err(Objection::new("HeldByAnother", &settings.cluster, &other));
         }
         let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0);
         let acquired = lease["spec"]["acquireTime"].as_str().unwrap_or(&now).to_string();
@@ -128,7 +162,8 @@ impl Guard {
             true => fresh(transitions, &acquired),
             false => fresh(transitions + 1, &now),
         };
-        let renewed = below.renew(&own, &lease).await.map_err(|status| objection(&status))?;
+        note.leave(&mut lease);
+        let renewed = below.renew(&own, &lease).await.map_err(|status| Objection::of(&status, settings))?;
         self.lease = Some((renewed, Instant::now()));
         Ok(())
     }
@@ -149,16 +184,16 @@ impl Guard {
     }
 }
 
-/// For how long a lease holds without being renewed.
-pub fn duration(settings: &Settings) -> Duration {
-    (settings.interval * 3).max(Duration::from_secs(1))
+/// For how long a lease holds without being renewed, if it is to be renewed that often.
+pub fn duration(interval: Duration) -> Duration {
+    (interval * 3).max(Duration::from_secs(1))
 }
 
 /// The claim says that it is ours; if there is none we make one.
 async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<(), Objection> {
     let collection = format!("/api/v1/namespaces/{}/configmaps", marks::SYSTEM_NAMESPACE);
     let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
-    let found = match found.map_err(|status| objection(&status))? {
+    let found = match found.map_err(|status| Objection::of(&status, settings))? {
         Some(found) => found,
         None => {
             let workspace = match master.workspace.is_empty() {
@@ -170,13 +205,13 @@ async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<()
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
                 "data": { "controlPlane": master.control_plane, "workspace": workspace, "cluster": master.cluster },
             });
-            make(below, &collection, &made).await.map_err(|status| objection(&status))?
+            make(below, &collection, &made).await.map_err(|status| Objection::of(&status, settings))?
         }
     };
-    judge(&found["data"], master)
+    judge(&settings.cluster, &found["data"], master)
 }
 
-fn judge(data: &Value, master: &Master) -> Result<(), Objection> {
+fn judge(cluster: &str, data: &Value, master: &Master) -> Result<(), Objection> {
     let said = |field: &str| data[field].as_str().unwrap_or_default();
     if said("controlPlane") == master.control_plane && said("cluster") == master.cluster {
         return Ok(());
@@ -185,13 +220,7 @@ fn judge(data: &Value, master: &Master) -> Result<(), Objection> {
         true => format!("another Cluster of this control plane, uid {}", said("cluster")),
         false => format!("control plane {}", said("controlPlane")),
     };
-    let message = format!(
-        "the cluster belongs to {who}; nothing is written to it. Remove it there first, or delete ConfigMap {}/{} in the \
-         cluster if that one is gone for good",
-        marks::SYSTEM_NAMESPACE,
-        marks::CLAIM
-    );
-    Err(Objection { reason: "ClaimedByAnother", message })
+    Err(Objection::new("ClaimedByAnother", cluster, &who))
 }
 
 /// Makes something in our namespace, and that one too if it is not there.
@@ -213,63 +242,82 @@ async fn make(below: &Below, collection: &str, object: &Value) -> Result<Value, 
     }
 }
 
-fn no_system() -> Objection {
-    let message =
-        "the cluster has no namespace kube-system, so it cannot be told which one it is".to_string();
-    Objection { reason: "AnotherCluster", message }
-}
+impl Objection {
+    pub fn new(reason: &'static str, cluster: &str, detail: &str) -> Objection {
+        let message = Problem::find(reason).map(|problem| problem.message(cluster, detail));
+        Objection { reason, message: message.unwrap_or_else(|| detail.to_string()) }
+    }
 
-fn another_cluster(pinned: &str, found: &str) -> Objection {
-    let message = format!(
-        "the credentials lead to another cluster (id {found}) than the one that joined (id {pinned}); nothing is written \
-         to it. Correct the credentials, or remove the cluster and join it again"
-    );
-    Objection { reason: "AnotherCluster", message }
-}
-
-/// Why the cluster does not answer, for people.
-pub fn objection(status: &Status) -> Objection {
-    let (reason, what) = match status.code() {
-        401 => {
-            ("CredentialsRefused", "the cluster does not accept the credentials; join it again or renew them")
-        }
-        403 => ("PermissionsMissing", "the credentials do not allow what is needed"),
-        409 => ("HeldByAnother", "somebody else is changing the same"),
-        429 => ("Overloaded", "the cluster asks to be left alone for a while"),
-        _ => ("Unreachable", "the cluster does not answer"),
-    };
-    Objection { reason, message: format!("{what}: {}", status.message()) }
+    /// Why the cluster does not answer, or not as it should.
+    pub fn of(status: &Status, settings: &Settings) -> Objection {
+        let causes = status.details().map(|details| details.causes.as_slice()).unwrap_or_default();
+        let unreached = causes.iter().find_map(|cause| Problem::find(&cause.reason));
+        let reason = match (unreached, status.code()) {
+            (Some(problem), _) => problem.reason,
+            (None, 401) if settings.has_expired() => "CredentialsExpired",
+            (None, 401) => "CredentialsRefused",
+            (None, 403) => "PermissionsMissing",
+            (None, 409) => "HeldByAnother",
+            (None, 429 | 503) => "Overloaded",
+            (None, 504) => "TimedOut",
+            (None, 500..=599) => "ServerFails",
+            _ => "Unreachable",
+        };
+        Objection::new(reason, &settings.cluster, status.message())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use atoll_client::unreached::{self, Cause};
+
     use super::*;
 
     #[test]
     fn only_our_own_claim_will_do() {
         let master = Master { control_plane: "cp".into(), cluster: "u".into(), ..Master::default() };
-        assert_eq!(judge(&json!({"controlPlane": "cp", "cluster": "u", "workspace": "w"}), &master), Ok(()));
+        assert_eq!(
+            judge("east", &json!({"controlPlane": "cp", "cluster": "u", "workspace": "w"}), &master),
+            Ok(())
+        );
         for (data, words) in [
             (json!({"controlPlane": "other", "cluster": "u"}), "control plane other"),
             (json!({"controlPlane": "cp", "cluster": "v"}), "another Cluster of this control plane, uid v"),
             (json!({}), "control plane "),
             (Value::Null, "control plane "),
         ] {
-            let objection = judge(&data, &master).expect_err("not ours");
+            let objection = judge("east", &data, &master).expect_err("not ours");
             assert_eq!(objection.reason, "ClaimedByAnother");
             assert!(objection.message.contains(words), "{}", objection.message);
         }
     }
 
     #[test]
-    fn reasons_say_what_to_do() {
-        for (status, reason) in [
-            (Status::unauthorized("no"), "CredentialsRefused"),
-            (Status::forbidden("", "leases", "a", "no"), "PermissionsMissing"),
-            (Status::too_many_requests("later", 1), "Overloaded"),
-            (Status::service_unavailable("connection refused"), "Unreachable"),
+    fn each_failure_has_a_reason_and_says_what_to_do() {
+        let cut = |cause: Cause| unreached::no_answer(cause, "why");
+        let settings = Settings::new("east", "one", std::sync::Arc::new(|| 0));
+        for (status, reason, words) in [
+            (Status::unauthorized("no"), "CredentialsRefused", "atoll cluster join east --kubeconfig FILE"),
+            (Status::forbidden("", "leases", "a", "no"), "PermissionsMissing", "atoll cluster join east"),
+            (Status::too_many_requests("later", 1), "Overloaded", "/readyz"),
+            (Status::service_unavailable("etcd"), "Overloaded", "(etcd)"),
+            (Status::internal_error("oops"), "ServerFails", "oops"),
+            (Status::timeout("slow", 1), "TimedOut", "firewall"),
+            (Status::conflict("", "leases", "a", "no"), "HeldByAnother", "get lease atoll-syncer"),
+            (cut(Cause::NameNotResolved), "NameNotResolved", "getent hosts"),
+            (cut(Cause::ConnectionRefused), "ConnectionRefused", "(why)"),
+            (cut(Cause::TimedOut), "TimedOut", "(why)"),
+            (cut(Cause::CertificateExpired), "CertificateExpired", "certs renew"),
+            (cut(Cause::CertificateNotYetValid), "CertificateNotYetValid", "clocks"),
+            (cut(Cause::CertificateUntrusted), "CertificateUntrusted", "atoll cluster join east"),
+            (cut(Cause::CertificateForAnotherName), "CertificateForAnotherName", "atoll cluster join east"),
+            (cut(Cause::Unreachable), "Unreachable", "(why)"),
         ] {
-            assert_eq!(objection(&status).reason, reason);
+            let objection = Objection::of(&status, &settings);
+            assert_eq!(objection.reason, reason);
+            assert!(objection.message.contains(words), "{}", objection.message);
         }
+        settings.expires.store(0, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(Objection::of(&Status::unauthorized("no"), &settings).reason, "CredentialsExpired");
     }
 }

@@ -9,37 +9,43 @@ use tokio::time::Instant;
 
 use crate::census::Census;
 use crate::core::Core;
-use crate::guard::{self, Findings, Guard, Objection};
+use crate::guard::{self, Findings, Guard, Note, Objection};
 
 /// After something went wrong it is looked at again after this long, and then later and later.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Which version it is changes rarely.
 const VERSION_BEATS: u64 = 30;
+/// A cluster that has not answered everything within so many heartbeats does not answer: above, it must be known by then.
+const PATIENCE: u32 = 2;
 
 pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
     let mut version = None;
     let mut pause = FIRST_PAUSE;
     for beat in 0u64.. {
-        let master = core.master().await;
+        let interval = core.contact.interval(&core.settings);
         let began = Instant::now();
-        let (findings, mut verdict) = guard.check(&core.below, &core.settings, &master).await;
-        if verdict.is_ok() {
-            let until = began + guard::duration(&core.settings);
-            verdict = core.open(until, &master).await.map_err(|status| guard::objection(&status));
-        }
+        let (findings, verdict) = look(core, guard, interval).await;
         if verdict.is_err() {
             core.trust.close();
         } else if version.is_none() || beat % VERSION_BEATS == 0 {
-            let answer = core.below.get("/version").await.ok().flatten();
+            let answer = tokio::time::timeout(interval, core.below.get("/version")).await;
+            let answer = answer.ok().and_then(Result::ok).flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
         }
-        core.reports.beat(status(core, &findings, verdict.as_ref().err(), version.as_deref(), census));
+        core.reports.beat(status(
+            core,
+            &findings,
+            verdict.as_ref().err(),
+            version.as_deref(),
+            census,
+            interval,
+        ));
         match verdict {
             Ok(()) => {
                 pause = FIRST_PAUSE;
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep(core.settings.about(core.settings.interval)) => {}
+                    () = tokio::time::sleep(core.settings.about(interval)) => {}
                     // Who doubts all the time is not heeded all the time.
                     () = core.trust.doubts.notified() => tokio::time::sleep_until(began + FIRST_PAUSE).await,
                 }
@@ -47,9 +53,37 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             Err(objection) => {
                 tracing::debug!(cluster = %core.settings.cluster, reason = objection.reason, "{}", objection.message);
                 tokio::time::sleep(core.settings.about(pause)).await;
-                pause = (pause * 2).min(core.settings.interval);
+                pause = (pause * 2).min(interval);
             }
         }
+    }
+}
+
+/// Looks once, and lets the cluster be written to if it may be.
+async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findings, Result<(), Objection>) {
+    let master = core.master().await;
+    let began = Instant::now();
+    let cluster = &core.settings.cluster;
+    // It is not asked before it wants to be; above, that is told at once.
+    if core.below.rests_for() > interval {
+        let objection = Objection::new("Overloaded", cluster, "");
+        return (Findings::default(), Err(objection));
+    }
+    let note = Note { interval, lost: core.contact.lost() };
+    let looking = async {
+        let (findings, verdict) = guard.check(&core.below, &core.settings, &master, &note).await;
+        let until = began + guard::duration(interval);
+        let verdict = match verdict {
+            Ok(()) => {
+                core.open(until, &master).await.map_err(|status| Objection::of(&status, &core.settings))
+            }
+            objection => objection,
+        };
+        (findings, verdict)
+    };
+    match tokio::time::timeout(interval * PATIENCE, looking).await {
+        Ok(looked) => looked,
+        Err(_) => (Findings::default(), Err(Objection::new("TimedOut", cluster, ""))),
     }
 }
 
@@ -59,6 +93,7 @@ fn status(
     objection: Option<&Objection>,
     version: Option<&str>,
     census: &Census,
+    interval: Duration,
 ) -> Value {
     let settings = &core.settings;
     let mut status = match objection {
@@ -79,9 +114,8 @@ fn status(
     if let Some(version) = version {
         status.insert("kubernetesVersion".into(), version.into());
     }
-    let now = settings.clock.now().to_time();
-    let syncer =
-        json!({ "version": settings.version, "instance": settings.instance, "lastHeartbeatTime": now });
+    let syncer = json!({ "version": settings.version, "instance": settings.instance });
     status.insert("syncer".into(), syncer);
+    status.insert("leaseDurationSeconds".into(), guard::duration(interval).as_secs().into());
     Value::Object(status)
 }

@@ -6,6 +6,7 @@
 //!                                                    │                     mark, drift    │   as ours
 //!   above: POST /services/sync/<cluster> ◄─ reports ─┴─ up ◄── watches by our label ──────┤
 //!                       ▲                                                                 │
+//!                       ├── happenings ◄── Events about these, and about Pods of them ────┤
 //!                       └── heartbeat ◄─ census (nodes, pods), guard (identity, claim, lease)
 //! ```
 //!
@@ -18,17 +19,20 @@
 
 mod below;
 mod census;
+mod contact;
 mod core;
 mod digest;
 mod down;
 mod drift;
 mod flag;
 mod guard;
+mod happenings;
 mod heartbeat;
 mod mark;
 mod overlay;
 mod push;
 mod reconcile;
+pub mod renewal;
 mod reports;
 mod settings;
 mod spaces;
@@ -80,8 +84,9 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
                 tracing::warn!(cluster = %settings.cluster, "the view is of another control plane or Cluster than before; beginning anew");
             }
             () = heartbeat::keep(&core, &mut guard, &census) => {}
-            () = core.reports.run(&core.above, &settings) => {}
+            () = core.reports.run(&core.above, &settings, &core.contact) => {}
             () = census.run(&world) => {}
+            () = happenings::tell(&core, &world) => {}
             () = core.queue.work("sync", settings.at_once.max(1), |key| down::work(core.clone(), key)) => {}
         }
     }

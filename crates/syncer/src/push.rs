@@ -2,27 +2,33 @@
 //! the credentials that its Secret holds. They share what they may do at once.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::Kubeconfig;
-use atoll_informer::{Cache, Clock, Informers, Key, Next, Queue, Resource, resources};
-use atoll_meta::{Status, object};
+use atoll_fleet::marks;
+use atoll_informer::{Cache, Clock, Informers, Key, Look, Next, Queue, Resource, Sight, follow, resources};
+use atoll_meta::{Status, object, time};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::guard::{self, Objection};
+use crate::renewal::{Due, Token};
 use crate::settings::{Access, Random, Settings};
 
 /// Requests to all clusters together that are under way at once.
 const TOGETHER: usize = 256;
 const AT_ONCE: usize = 16;
-/// How soon credentials that were missing are looked for again.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether credentials are still the same, and whether they are to be renewed.
+const LOOK: Duration = Duration::from_secs(60);
+/// How soon it is tried again to renew a token.
+const RETRY: Duration = Duration::from_secs(300);
 /// Who a syncer of this process is: only one process has a control plane's data.
 const INSTANCE: &str = "push";
 
@@ -43,18 +49,26 @@ pub async fn push(setup: Push) {
     let waking = queue.clone();
     clusters.listen(move |change| waking.add(change.key.clone()));
     clusters.synced().await;
+    let world = setup.informers.world().clone();
     let fleet = Arc::new(Fleet {
         setup,
         clusters,
         budget: Arc::new(Semaphore::new(TOGETHER)),
         running: Mutex::default(),
     });
-    queue
-        .work("clusters to sync", AT_ONCE, move |key| {
-            let fleet = fleet.clone();
-            async move { fleet.sync(&key).await }
-        })
-        .await;
+    let look = Look::everywhere(&resources::SECRETS).labelled(marks::CLUSTER).metadata();
+    let secrets = follow(&world, look, |sight| {
+        if let Sight::There(secret) | Sight::Gone(secret) = sight
+            && let Some(name) = object::label(&secret, marks::CLUSTER)
+        {
+            queue.add(Key::of(&secret).in_workspace(name));
+        }
+    });
+    let work = queue.work("clusters to sync", AT_ONCE, move |key| {
+        let fleet = fleet.clone();
+        async move { fleet.sync(&key).await }
+    });
+    tokio::join!(secrets, work);
 }
 
 fn clusters() -> Resource {
@@ -77,6 +91,7 @@ struct Fleet {
 /// A syncer at work.
 struct Running {
     terms: Terms,
+    access: Renewable,
     /// Dropped, it ends.
     _stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -88,7 +103,61 @@ struct Terms {
     uid: String,
     path: String,
     access: Access,
+    /// Without the token, which may be another one at any time.
+    endpoint: Endpoint,
+    has_token: bool,
+}
+
+/// The way to a cluster, with a token that is renewed while it is used.
+#[derive(Clone)]
+struct Renewable {
+    transport: Arc<Https>,
+    expires: Arc<AtomicI64>,
+    /// What was last read from the Secret.
+    text: Option<String>,
+    token: Option<(Token, Due)>,
+}
+
+impl Renewable {
+    fn new(transport: Https) -> Renewable {
+        let expires = Arc::new(AtomicI64::new(i64::MAX));
+        Renewable { transport: Arc::new(transport), expires, text: None, token: None }
+    }
+
+    /// Uses what the Secret says now.
+    fn read(&mut self, found: &Found, setup: &Push) {
+        if self.text == found.endpoint.token
+            && self.token.as_ref().map(|(token, _)| token) == found.token.as_ref()
+        {
+            return;
+        }
+        let now = setup.clock.now().seconds;
+        let due = found.token.clone().map(|token| (token.clone(), Due::of(&token, now, &setup.random)));
+        self.adopt(found.endpoint.token.clone(), due);
+    }
+
+    fn adopt(&mut self, text: Option<String>, token: Option<(Token, Due)>) {
+        // One that cannot be sent is refused where it is read.
+        if let Some(text) = &text
+            && let Err(problem) = self.transport.use_token(text)
+        {
+            tracing::warn!("a token cannot be used: {problem}");
+        }
+        let expires = token.as_ref().map_or(i64::MAX, |(token, _)| token.expires());
+        self.expires.store(expires, Ordering::Relaxed);
+        (self.text, self.token) = (text, token);
+    }
+}
+
+/// What a Secret says.
+struct Found {
+    secret: Key,
+    /// As of which revision.
+    revision: String,
     kubeconfig: String,
+    endpoint: Endpoint,
+    /// If it is one that can be renewed.
+    token: Option<Token>,
 }
 
 impl Fleet {
@@ -101,38 +170,30 @@ impl Fleet {
         let world = self.setup.informers.world();
         let path = world.root(&key.workspace)?;
         let above = world.client().below(&path);
-        let (endpoint, kubeconfig) = match self.credentials(key, &cluster).await? {
+        let found = match self.credentials(key, &cluster).await? {
             Ok(found) => found,
-            Err(problem) => {
-                self.end(key).await;
-                let reason = json!({ "heartbeat": { "reason": "CredentialsMissing", "message": problem } });
-                // Said once: the same again would wake us at once.
-                if cluster["status"]["problem"]["message"] != problem {
-                    above.create(&format!("/services/sync/{}", key.name), &reason).await?;
-                }
-                return Ok(Next::After(AGAIN));
-            }
+            Err(objection) => return self.without(key, &above, &objection).await,
         };
         let access = match cluster["spec"]["access"].as_str() {
             Some("observe") => Access::Observe,
             _ => Access::Manage,
         };
-        let terms = Terms { uid: object::uid(&cluster).to_string(), path, access, kubeconfig };
-        if self
-            .running()
-            .get(key)
-            .is_some_and(|running| running.terms == terms && !running.task.is_finished())
-        {
-            return Ok(Next::Done);
+        let has_token = found.endpoint.token.is_some();
+        let endpoint = Endpoint { token: None, ..found.endpoint.clone() };
+        let terms = Terms { uid: object::uid(&cluster).to_string(), path, access, endpoint, has_token };
+        if self.goes_on(key, &terms, &found) {
+            return Ok(self.renew(key, found).await);
         }
         self.end(key).await;
-        let below = match Https::new(&endpoint) {
-            Ok(transport) => Client::new(Arc::new(transport)),
+        let mut renewable = match Https::new(&found.endpoint) {
+            Ok(transport) => Renewable::new(transport),
             Err(problem) => {
-                tracing::warn!(cluster = %key.name, "its credentials cannot be used: {problem}");
-                return Ok(Next::After(AGAIN));
+                let objection = Objection::new("CredentialsBroken", &key.name, &problem);
+                return self.without(key, &above, &objection).await;
             }
         };
+        renewable.read(&found, &self.setup);
+        let below = Client::new(renewable.transport.clone());
         let mut settings = Settings::new(&key.name, INSTANCE, self.setup.random.clone());
         settings.identity = cluster["status"]["id"].as_str().filter(|id| !id.is_empty()).map(str::to_string);
         settings.workspace = key.workspace.to_string();
@@ -140,13 +201,87 @@ impl Fleet {
         settings.interval = self.setup.interval;
         settings.budget = Some(self.budget.clone());
         settings.clock = self.setup.clock.clone();
+        settings.expires = renewable.expires.clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(crate::run(settings, above, below, async move {
             // Nothing is ever sent.
             let _ = stopped.await;
         }));
-        self.running().insert(key.clone(), Running { terms, _stop: stop, task });
-        Ok(Next::Done)
+        self.running().insert(key.clone(), Running { terms, access: renewable, _stop: stop, task });
+        Ok(Next::After(LOOK))
+    }
+
+    /// Whether who syncs a cluster can go on as it is; it does so with the token that was found.
+    fn goes_on(&self, key: &Key, terms: &Terms, found: &Found) -> bool {
+        let mut running = self.running();
+        let Some(running) = running.get_mut(key) else { return false };
+        if running.terms != *terms || running.task.is_finished() {
+            return false;
+        }
+        running.access.read(found, &self.setup);
+        true
+    }
+
+    /// Renews the token of a cluster if that is due, and says when to look again.
+    async fn renew(&self, key: &Key, found: Found) -> Next {
+        let now = || self.setup.clock.now().seconds;
+        let access = self.running().get(key).map(|running| running.access.clone());
+        let Some(Renewable { transport, token: Some((token, due)), .. }) = access else {
+            return Next::After(LOOK);
+        };
+        let left = due.left(now());
+        if !left.is_zero() {
+            return Next::After(left.min(LOOK));
+        }
+        let renewed = async {
+            let renewed = token.renew(&Client::new(transport)).await?;
+            self.keep(&found, &token, &renewed).await?;
+            Ok::<Token, Status>(renewed)
+        };
+        match renewed.await {
+            Ok(renewed) => {
+                tracing::info!(cluster = %key.name, expires = time::format(renewed.expires()), "renewed its token");
+                let due = Due::fresh(&renewed, now(), &self.setup.random);
+                if let Some(running) = self.running().get_mut(key) {
+                    running.access.adopt(Some(renewed.text().to_string()), Some((renewed, due)));
+                }
+                Next::After(LOOK)
+            }
+            // Somebody else has put another one there: that one counts.
+            Err(status) if matches!(status.reason(), "Conflict" | "NotFound") => Next::Again,
+            Err(status) => {
+                let expires = time::format(token.expires());
+                tracing::warn!(cluster = %key.name, expires, %status, "cannot renew its token; trying again");
+                Next::After(RETRY)
+            }
+        }
+    }
+
+    /// Puts a token in the place of another one, if nobody has changed the Secret meanwhile.
+    async fn keep(&self, found: &Found, old: &Token, new: &Token) -> Result<(), Status> {
+        let kubeconfig = found.kubeconfig.replace(old.text(), new.text());
+        let patch = json!({
+            "metadata": {
+                "resourceVersion": found.revision,
+                "annotations": { marks::EXPIRES: time::format(new.expires()) },
+            },
+            "data": { "kubeconfig": STANDARD.encode(kubeconfig) },
+        });
+        let world = self.setup.informers.world();
+        world.patch(&resources::SECRETS, &found.secret, "", &patch).await.map(drop)
+    }
+
+    /// Nobody can sync a cluster whose credentials cannot be used; that is said as often as a syncer would be heard of.
+    async fn without(&self, key: &Key, above: &Client, objection: &Objection) -> Result<Next, Status> {
+        self.end(key).await;
+        let interval = self.setup.interval;
+        let report = json!({ "heartbeat": {
+            "reason": objection.reason, "message": objection.message,
+            "syncer": { "instance": INSTANCE, "version": env!("CARGO_PKG_VERSION") },
+            "leaseDurationSeconds": guard::duration(interval).as_secs(),
+        } });
+        above.create(&format!("/services/sync/{}", key.name), &report).await?;
+        Ok(Next::After(interval))
     }
 
     /// Ends a syncer, and returns when it has ended: there are never two for a cluster.
@@ -159,28 +294,28 @@ impl Fleet {
     }
 
     /// Where the cluster is and who we are there, or what is wrong with that.
-    async fn credentials(
-        &self,
-        key: &Key,
-        cluster: &Value,
-    ) -> Result<Result<(Endpoint, String), String>, Status> {
+    async fn credentials(&self, key: &Key, cluster: &Value) -> Result<Result<Found, Objection>, Status> {
         let secret = &cluster["spec"]["credentials"]["secret"];
+        let missing = |detail: &str| Objection::new("CredentialsMissing", &key.name, detail);
         let (Some(namespace), Some(name)) = (secret["namespace"].as_str(), secret["name"].as_str()) else {
-            return Ok(Err("spec.credentials.secret does not name a Secret; use: atoll cluster join".into()));
+            return Ok(Err(missing("spec.credentials.secret names no Secret")));
         };
         let at = Key::new(&key.workspace, namespace, name);
         let found = match self.setup.informers.world().get(&resources::SECRETS, &at).await {
             Err(status) if status.reason() == "NotFound" => {
-                return Ok(Err(format!(
-                    "the Secret {namespace}/{name} is not there; use: atoll cluster join"
-                )));
+                return Ok(Err(missing(&format!("there is no Secret {namespace}/{name}"))));
             }
             found => found?,
         };
-        Ok(read(&found).map_err(|problem| {
-            format!(
-                "the Secret {namespace}/{name} has no usable kubeconfig: {problem}; use: atoll cluster join"
-            )
+        let read = read(&found).map_err(|problem| {
+            let detail = format!("Secret {namespace}/{name}: {problem}");
+            Objection::new("CredentialsBroken", &key.name, &detail)
+        });
+        Ok(read.map(|(endpoint, kubeconfig)| {
+            let token = endpoint.token.as_deref().and_then(Token::read);
+            let token = token.map(|token| token.until(object::annotation(&found, marks::EXPIRES)));
+            let revision = object::resource_version(&found).to_string();
+            Found { secret: at, revision, kubeconfig, endpoint, token }
         }))
     }
 

@@ -5,17 +5,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
-use atoll_fleet::view::{Record, Report, State};
+use atoll_client::unreached::{self, Cause};
+use atoll_fleet::view::{Answer, Happening, Record, Report, State};
 use atoll_informer::Key;
 use atoll_meta::Status;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::contact::Contact;
 use crate::settings::Settings;
 
 /// At most so many records a report.
 const MOST: usize = 500;
+/// The same of events, and how many wait for a control plane that is away.
+const EVENTS: usize = 100;
+const WAITING: usize = 1000;
 /// Between two reports at least: what happens meanwhile goes together. A control plane that takes longer to answer is given as
 /// long again, up to the longest.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -33,12 +38,24 @@ pub struct Reports {
 #[derive(Default)]
 struct Pending {
     records: BTreeMap<Key, Record>,
+    /// By uid.
+    events: BTreeMap<String, Happening>,
     heartbeat: Option<Value>,
 }
 
 impl Reports {
     pub fn tell(&self, key: Key, record: Record) {
         self.pending().records.insert(key, record);
+        self.changed.notify_one();
+    }
+
+    /// Something has happened. What there is no room for is not told: events are for people who look now.
+    pub fn happened(&self, happening: Happening) {
+        let mut pending = self.pending();
+        if pending.events.len() < WAITING || pending.events.contains_key(&happening.id) {
+            pending.events.insert(happening.id.clone(), happening);
+        }
+        drop(pending);
         self.changed.notify_one();
     }
 
@@ -56,19 +73,25 @@ impl Reports {
     }
 
     /// Tells all there is to tell, for as long as it is polled.
-    pub async fn run(&self, above: &Client, settings: &Settings) {
+    pub async fn run(&self, above: &Client, settings: &Settings, contact: &Contact) {
         let path = format!("/services/sync/{}", settings.cluster);
         let (mut most, mut pause) = (MOST, PAUSE);
         loop {
-            let (keys, report) = self.take(most);
-            if keys.is_empty() && report.heartbeat.is_none() {
+            let (keys, mut report) = self.take(most);
+            if report == Report::default() {
                 self.changed.notified().await;
                 continue;
             }
             let began = Instant::now();
             let outcome = post(above, &path, &report).await;
             match &outcome {
-                Ok(()) => (most, pause) = ((most * 2).min(MOST), began.elapsed().clamp(PAUSE, LONGEST)),
+                Ok(answer) => contact.heard(&settings.cluster, answer),
+                // It has answered, though not as one would like.
+                Err(status) if is_refused(status) => {}
+                Err(status) => contact.failed(&settings.cluster, settings.clock.now(), status),
+            }
+            match &outcome {
+                Ok(_) => (most, pause) = ((most * 2).min(MOST), began.elapsed().clamp(PAUSE, LONGEST)),
                 Err(status)
                     if is_refused(status) && keys.len() + usize::from(report.heartbeat.is_some()) <= 1 =>
                 {
@@ -78,6 +101,9 @@ impl Reports {
                 }
                 Err(status) => {
                     tracing::debug!(%status, cluster = %settings.cluster, "cannot report; trying again");
+                    if is_refused(status) {
+                        report.events.clear();
+                    }
                     self.put_back(keys, report);
                     if is_refused(status) {
                         most = (most / 2).max(1);
@@ -90,13 +116,13 @@ impl Reports {
         }
     }
 
-    /// Tells what is left once, for one who is about to end.
+    /// Tells what is left once, and that nobody is to be heard of any longer, for one who is about to end.
     pub async fn flush(&self, above: &Client, settings: &Settings) {
         let path = format!("/services/sync/{}", settings.cluster);
-        let (keys, report) = self.take(MOST);
-        if !keys.is_empty() {
-            let _ = post(above, &path, &report).await;
-        }
+        let (_, mut report) = self.take(MOST);
+        report.heartbeat = None;
+        report.farewell = Some(settings.instance.clone());
+        let _ = post(above, &path, &report).await;
     }
 
     fn take(&self, most: usize) -> (Vec<Key>, Report) {
@@ -105,7 +131,9 @@ impl Reports {
         let records = keys.iter().filter_map(|key| pending.records.remove(key)).collect();
         // By itself while it is looked for what is not taken.
         let heartbeat = if most == MOST || keys.is_empty() { pending.heartbeat.take() } else { None };
-        (keys, Report { records, heartbeat })
+        let ids: Vec<String> = pending.events.keys().take(EVENTS).cloned().collect();
+        let events = ids.iter().filter_map(|id| pending.events.remove(id)).collect();
+        (keys, Report { records, events, heartbeat, farewell: None })
     }
 
     /// Unless there is something newer.
@@ -113,6 +141,9 @@ impl Reports {
         let mut pending = self.pending();
         for (key, record) in keys.into_iter().zip(report.records) {
             pending.records.entry(key).or_insert(record);
+        }
+        for event in report.events {
+            pending.events.entry(event.id.clone()).or_insert(event);
         }
         if pending.heartbeat.is_none() {
             pending.heartbeat = report.heartbeat;
@@ -124,11 +155,12 @@ impl Reports {
     }
 }
 
-async fn post(above: &Client, path: &str, report: &Report) -> Result<(), Status> {
+async fn post(above: &Client, path: &str, report: &Report) -> Result<Answer, Status> {
     let body = serde_json::to_value(report).map_err(|error| Status::internal_error(error.to_string()))?;
     match tokio::time::timeout(PATIENCE, above.create(path, &body)).await {
-        Ok(answer) => answer.map(drop),
-        Err(_) => Err(Status::service_unavailable("the control plane did not answer in time")),
+        // What a newer control plane says and we do not know is not for us.
+        Ok(answer) => answer.map(|answer| serde_json::from_value(answer).unwrap_or_default()),
+        Err(_) => Err(unreached::no_answer(Cause::TimedOut, "the control plane did not answer in time")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a syncer is told when it begins.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use atoll_informer::{Clock, SystemClock};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub budget: Option<Arc<Semaphore>>,
     pub clock: Arc<dyn Clock>,
     pub random: Random,
+    /// When the credentials for the cluster expire, in seconds since 1970, if that is known; it changes when they are renewed.
+    pub expires: Arc<AtomicI64>,
 }
 
 impl Settings {
@@ -66,7 +69,13 @@ impl Settings {
             budget: None,
             clock: Arc::new(SystemClock),
             random,
+            expires: Arc::new(AtomicI64::new(i64::MAX)),
         }
+    }
+
+    /// Whether the credentials for the cluster have expired, as far as our clock knows.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.expires.load(Ordering::Relaxed) <= self.clock.now().seconds
     }
 
     /// A while, give or take a quarter, so that those who were cut off together do not all come back together.

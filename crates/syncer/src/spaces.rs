@@ -57,6 +57,11 @@ impl Spaces {
         self.known().get(locator).cloned()
     }
 
+    /// The namespace above that one below stands for.
+    pub fn above(&self, name: &str) -> Option<Locator> {
+        self.known().iter().find(|(_, known)| *known == name).map(|(locator, _)| locator.clone())
+    }
+
     /// Something of ours was found in a namespace that does not say so any longer.
     pub fn learn(&self, locator: Locator, name: &str) {
         self.known().entry(locator).or_insert_with(|| name.to_string());

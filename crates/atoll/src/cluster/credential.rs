@@ -1,6 +1,7 @@
 //! What somebody needs to reach a server as a ServiceAccount: a kubeconfig with everything in it, and the Secret for it.
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
+pub use atoll_fleet::marks::{CLUSTER, EXPIRES};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
@@ -9,11 +10,6 @@ use serde_json::{Value, json};
 use super::api::Api;
 use crate::client::Problem;
 use crate::kubeconfig::{self, Context};
-
-/// On a Secret: until when the token in it is good.
-pub const EXPIRES: &str = "atoll.dev/expires";
-/// Label of a Secret: which cluster it is for.
-pub const CLUSTER: &str = "atoll.dev/cluster";
 
 /// A server may give less.
 const LIFETIME_SECONDS: u32 = 365 * 86_400;

@@ -21,6 +21,11 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     let expires =
         secret.and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str().map(str::to_string));
     let placed = placed::read(&fleet, &cluster.name).await.ok();
+    let mut found = found;
+    // The Lease knows it exactly.
+    if let Some(heartbeat) = fleet.heartbeat(&cluster.name).await {
+        found["status"]["syncer"]["lastHeartbeatTime"] = heartbeat.into();
+    }
     output::print(&text(&found, expires.as_deref(), placed.map(|placed| placed.counts()), Paint::stdout()));
     Ok(())
 }

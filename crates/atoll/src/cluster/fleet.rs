@@ -1,5 +1,6 @@
 //! The control plane as the commands for clusters see it.
 
+use atoll_fleet::marks;
 use atoll_meta::object;
 use http::Method;
 use serde_json::Value;
@@ -25,6 +26,12 @@ pub fn path(name: &str) -> String {
     format!("{CLUSTERS}/{}", encoded(name))
 }
 
+/// Where the Lease is that is renewed whenever something is heard of a cluster.
+pub fn heartbeat_path(name: &str) -> String {
+    let lease = marks::heartbeat(name);
+    format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}", marks::SYSTEM_NAMESPACE, encoded(&lease))
+}
+
 impl Fleet {
     pub fn open(connection: &Connection) -> Result<Fleet, Failure> {
         let session = Session::open(connection)?;
@@ -48,6 +55,12 @@ impl Fleet {
             Err(problem) if problem.is("NotFound") => Err(self.not_found(name, problem).await),
             Err(problem) => Err(problem.into()),
         }
+    }
+
+    /// When something was last heard of a cluster, if anything was and one may know.
+    pub async fn heartbeat(&self, name: &str) -> Option<String> {
+        let lease = self.api.find(&heartbeat_path(name)).await.ok().flatten()?;
+        lease["spec"]["renewTime"].as_str().map(str::to_string)
     }
 
     /// A cluster, if it is there.

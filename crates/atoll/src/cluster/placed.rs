@@ -221,7 +221,7 @@ pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<
             state: State::Gone,
             ..Record::default()
         });
-        let report = Report { records: records.collect(), heartbeat: None };
+        let report = Report { records: records.collect(), ..Report::default() };
         let body = serde_json::to_value(&report).map_err(|error| error.to_string())?;
         fleet.api.create(&view(cluster), &body).await?;
     }

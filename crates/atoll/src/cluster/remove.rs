@@ -176,10 +176,14 @@ async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: H
     }
     let api = &fleet.api;
     let role = join::by_hand::role_name(name);
+    let [own_role, own_binding] = join::by_hand::renewal_paths(name);
     for path in [
+        own_binding,
+        own_role,
         format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}"),
         format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}"),
         join::by_hand::account_path(name),
+        fleet::heartbeat_path(name),
     ] {
         api.delete(&path).await?;
     }

@@ -76,7 +76,8 @@ const JOINING: &str = "\
 account for the syncer, and that account's token is what is stored. The control plane is the one of $KUBECONFIG or \
 ~/.kube/config, or of --control-plane-kubeconfig.
 
-Running it again with the same name renews the token; after a failure it goes on where it stopped.";
+Running it again with the same name makes a new token; after a failure it goes on where it stopped. Whoever syncs renews the \
+token before it expires.";
 
 const REMOVING: &str = "\
 Without --keep-workloads and --lost, what was placed there is deleted there, and the command waits until it is gone. What is \
@@ -146,6 +147,20 @@ impl Mode {
     }
 }
 
+/// How clusters that have joined are looked after.
+#[derive(Args)]
+pub struct FleetSettings {
+    /// Seconds after which a cluster is not ready whose API, syncer or credentials have failed
+    #[arg(long, env = "ATOLL_CLUSTER_GRACE_PERIOD", default_value_t = 40, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(4..=86_400))]
+    pub cluster_grace_period: u32,
+
+    /// Seconds between heartbeats of clusters, at most half of --cluster-grace-period; a quarter of it if it is not given
+    #[arg(long, env = "ATOLL_CLUSTER_HEARTBEAT_INTERVAL", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=43_200))]
+    pub cluster_heartbeat_interval: Option<u32>,
+}
+
 #[derive(Args)]
 pub struct SyncerOptions {
     /// Name of the cluster, as it joined
@@ -158,6 +173,11 @@ pub struct SyncerOptions {
     /// Kubeconfig of the cluster
     #[arg(long, value_name = "FILE")]
     pub to_kubeconfig: PathBuf,
+
+    /// Seconds between heartbeats; the control plane may ask for more frequent ones
+    #[arg(long, env = "ATOLL_HEARTBEAT_INTERVAL", default_value_t = 10, value_name = "SECONDS",
+        value_parser = clap::value_parser!(u32).range(1..=43_200))]
+    pub heartbeat_interval: u32,
 
     #[command(flatten)]
     pub log: LogOptions,

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use crate::Fleet;
-use crate::joining::Mode;
-use crate::objects::{becomes, create, goes, object};
+use crate::{Fleet, Mode, becomes, create, goes, object};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
@@ -55,9 +53,9 @@ async fn a_cluster_that_was_away_catches_up() {
     assert!(held["metadata"]["deletionTimestamp"].is_string());
     let ready = |cluster: &serde_json::Value| {
         let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions
-            .iter()
-            .any(|one| one["type"] == "Ready" && one["status"] == "False" && one["reason"] == "Unreachable")
+        conditions.iter().any(|one| {
+            one["type"] == "Ready" && one["status"] == "False" && one["reason"] == "ConnectionRefused"
+        })
     };
     becomes("that is noticed", &above, &format!("{CLUSTERS}/east"), ready).await;
     fleet.clusters[0].resume();

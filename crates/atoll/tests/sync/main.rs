@@ -11,19 +11,23 @@ mod running;
 mod support;
 
 mod application;
+mod credentials;
+mod events;
+mod health;
 mod interrupted;
 mod joining;
 mod objects;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use crate::application::Site;
-use crate::joining::{Mode, join, place, syncer};
+use crate::joining::{Mode, place, syncer};
+use crate::objects::{becomes, create, goes, object};
 use crate::running::Running;
 use crate::support::access::Access;
-use crate::support::process::Atoll;
+use crate::support::process::{Atoll, Setup};
 
 /// A simulated cluster and its data.
 struct Cluster {
@@ -73,25 +77,31 @@ struct Fleet {
     atoll: Atoll,
     clusters: Vec<Cluster>,
     /// Those that somebody runs by hand.
-    _syncers: Vec<Running>,
+    syncers: Vec<Running>,
+    /// What joining has said of how to run these.
+    lines: Vec<String>,
     /// What belongs to these.
     _papers: TempDir,
 }
 
 impl Fleet {
     fn start(mode: Mode, names: &[&str]) -> Fleet {
-        let atoll = Atoll::start();
+        Fleet::with(Setup::new(), mode, names)
+    }
+
+    fn with(setup: Setup, mode: Mode, names: &[&str]) -> Fleet {
+        let atoll = setup.start();
         let clusters: Vec<Cluster> = names.iter().map(|name| Cluster::start(name)).collect();
         let papers = tempfile::tempdir().unwrap();
-        let mut syncers = Vec::new();
+        let (mut syncers, mut lines) = (Vec::new(), Vec::new());
         for cluster in &clusters {
-            let (name, kubeconfig) = (&cluster.name, cluster.kubeconfig());
-            let said = join(&atoll.admin_kubeconfig(), name, &kubeconfig, mode, papers.path());
+            let said = join(&atoll.admin_kubeconfig(), cluster, mode, papers.path());
             if let Mode::None = mode {
                 syncers.push(syncer(&said));
+                lines.push(said);
             }
         }
-        Fleet { atoll, clusters, _syncers: syncers, _papers: papers }
+        Fleet { atoll, clusters, syncers, lines, _papers: papers }
     }
 
     fn admin(&self) -> Access {
@@ -101,6 +111,11 @@ impl Fleet {
     fn place(&self, object: &str, on: &str) {
         place(&self.atoll.admin_kubeconfig(), "default", &[object], on);
     }
+}
+
+/// What the command says.
+fn join(control_plane: &Path, cluster: &Cluster, mode: Mode, papers: &Path) -> String {
+    joining::join(control_plane, &cluster.name, &cluster.kubeconfig(), mode, papers)
 }
 
 async fn an_application_runs_where_it_is_placed(mode: Mode) {

@@ -1,176 +1,197 @@
-//! Whether clusters can be used: from what was last heard of each, and how long ago that was.
+//! Whether clusters can be used: from when each was last heard of, and what was heard then.
+//!
+//! ```text
+//!   Leases ─► beats: when, by our own watch ─┐
+//!   Clusters ─ what was heard ───────────────┴► judge: what is wrong ─► damping: is it believed ─► conditions
+//! ```
 
-use std::sync::Arc;
+mod beats;
+mod damping;
+mod judge;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atoll_informer::{Cache, Key, Next, Queue};
-use atoll_meta::time::{self, Timestamp};
+use atoll_fleet::marks;
+use atoll_informer::{Cache, Key, Look, Next, Queue, Recorder, Sight, resources};
 use atoll_meta::{Status, object};
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::time::Instant;
 
+use self::beats::{Beats, Heard};
+use self::damping::Damping;
+use self::judge::Fault;
 use super::clusters;
 use crate::context::Context;
 use crate::{conditions, wake};
 
 const AT_ONCE: usize = 16;
-/// Problems that lie in the way to a cluster, not in what is found there.
-const OUT_OF_REACH: [&str; 3] = ["CredentialsRefused", "Overloaded", "Unreachable"];
+const COMPONENT: &str = "atoll-cluster-health";
+/// What may be over in a moment counts once it has lasted for this part of the time that is granted.
+const BLINK: u32 = 8;
 
 pub async fn run(context: Context) {
     let clusters = context.informers.of(&clusters());
     let queue = Queue::new();
     wake::itself(&clusters, &queue);
-    clusters.synced().await;
-    queue
-        .work("health of clusters", AT_ONCE, move |key| {
-            let (context, clusters) = (context.clone(), clusters.clone());
-            async move { sync(&context, &clusters, &key).await }
+    let health = Arc::new(Health {
+        recorder: context.events.recorder(COMPONENT),
+        clusters,
+        beats: Beats::default(),
+        standings: Mutex::default(),
+        context,
+    });
+    let (health_of, clusters) = (Arc::downgrade(&health), health.clusters.clone());
+    clusters.listen(move |change| {
+        if change.new.is_none()
+            && let Some(health) = health_of.upgrade()
+        {
+            health.beats.forget(&change.key);
+            health.standings().remove(&change.key);
+        }
+    });
+    tokio::join!(health.listen(&queue), health.work(&queue));
+}
+
+struct Health {
+    context: Context,
+    clusters: Arc<Cache>,
+    recorder: Recorder,
+    beats: Beats,
+    standings: Mutex<HashMap<Key, Standing>>,
+}
+
+/// How a cluster has fared of late.
+#[derive(Default)]
+struct Standing {
+    damping: Damping,
+    /// Since when there is something that may be over in a moment.
+    troubled: Option<Instant>,
+}
+
+impl Health {
+    async fn listen(&self, queue: &Queue) {
+        let patience = self.context.settings.cluster_grace_period;
+        let look = Look::everywhere(&resources::LEASES).labelled(marks::CLUSTER);
+        let mut has_begun = false;
+        let world = self.context.world().clone();
+        atoll_informer::follow(&world, look, |sight| match sight {
+            Sight::There(lease) => {
+                if let Some(key) = self.beats.saw(&lease, patience) {
+                    if has_begun {
+                        self.beats.made(&key);
+                    }
+                    queue.add(key);
+                }
+            }
+            // It is made again with the next heartbeat, or goes with its Cluster.
+            Sight::Gone(_) => {}
+            Sight::All(..) => has_begun = true,
         })
         .await;
-}
-
-async fn sync(context: &Context, clusters: &Arc<Cache>, key: &Key) -> Result<Next, Status> {
-    let Some(cluster) = clusters.get(key).filter(|cluster| !object::is_being_deleted(cluster)) else {
-        return Ok(Next::Done);
-    };
-    let now = context.clock.now();
-    let patience = context.settings.cluster_grace_period;
-    let heard = heard(&cluster, now, patience);
-    let mut changed = cluster.as_ref().clone();
-    let mut news = false;
-    for mut condition in found(&cluster, &heard, patience) {
-        condition["observedGeneration"] = object::generation(&cluster).into();
-        news |= conditions::set_in(&mut changed, condition, &now.to_time());
     }
-    if news {
-        match context.world().update_status(&clusters.resource, &changed).await {
-            Err(status) if matches!(status.reason(), "Conflict" | "NotFound") => return Ok(Next::Again),
-            written => clusters.wrote(&written?),
+
+    async fn work(self: &Arc<Self>, queue: &Queue) {
+        self.clusters.synced().await;
+        let health = self.clone();
+        queue
+            .work("health of clusters", AT_ONCE, move |key| {
+                let health = health.clone();
+                async move { health.sync(&key).await }
+            })
+            .await;
+    }
+
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(cluster) = self.clusters.get(key).filter(|cluster| !object::is_being_deleted(cluster))
+        else {
+            return Ok(Next::Done);
+        };
+        let (fault, again) = self.judge(key, &cluster);
+        self.write(&cluster, fault.as_ref()).await?;
+        Ok(again.map_or(Next::Done, Next::After))
+    }
+
+    /// What is wrong, and when to look again if nothing happens.
+    fn judge(&self, key: &Key, cluster: &Value) -> (Option<Fault>, Option<Duration>) {
+        let patience = self.context.settings.cluster_grace_period;
+        let heard = self.beats.heard(key, patience);
+        let mut again = match heard {
+            Heard::Lately { left } | Heard::NotYet { left } => Some(left),
+            Heard::LongAgo { .. } | Heard::Never => None,
+        };
+        let mut soonest = |left: Duration| again = Some(again.map_or(left, |again| again.min(left)));
+        let mut fault = judge::fault(cluster, heard, patience);
+        let mut standings = self.standings();
+        let standing = standings.entry(key.clone()).or_default();
+        let is_ready = conditions::find(cluster, "Ready").is_some_and(|ready| ready["status"] == "True");
+        match &fault {
+            Some(trouble) if trouble.passes() => {
+                let since = *standing.troubled.get_or_insert_with(Instant::now);
+                let left = (patience / BLINK).saturating_sub(since.elapsed());
+                if is_ready && !left.is_zero() {
+                    soonest(left);
+                    fault = None;
+                }
+            }
+            Some(_) => {}
+            None => standing.troubled = None,
+        }
+        // What was so before we began to look is neither well nor ill.
+        if !matches!(heard, Heard::NotYet { .. })
+            && let Some(held) = standing.damping.judge(fault.is_none(), patience, self.context.clock.now())
+        {
+            soonest(held.left);
+            fault = Some(judge::flapping(&held));
+        }
+        (fault, again)
+    }
+
+    async fn write(&self, cluster: &Value, fault: Option<&Fault>) -> Result<(), Status> {
+        let now = self.context.clock.now().to_time();
+        let mut changed = cluster.clone();
+        let mut news = false;
+        for mut condition in judge::conditions(cluster, fault) {
+            condition["observedGeneration"] = object::generation(cluster).into();
+            news |= conditions::set_in(&mut changed, condition, &now);
+        }
+        if !news {
+            return Ok(());
+        }
+        match self.context.world().update_status(&self.clusters.resource, &changed).await {
+            // It is looked at again when it is seen as it is now.
+            Err(status) if status.reason() == "NotFound" => return Ok(()),
+            written => self.clusters.wrote(&written?),
+        }
+        self.tell(cluster, fault);
+        Ok(())
+    }
+
+    fn standings(&self) -> MutexGuard<'_, HashMap<Key, Standing>> {
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says so in an event when a cluster turns ready, or ceases to be.
+    fn tell(&self, cluster: &Value, fault: Option<&Fault>) {
+        let before = conditions::find(cluster, "Ready").and_then(|ready| ready["status"].as_str());
+        match (before, fault) {
+            (Some("True"), Some(fault)) => {
+                let message = format!("{}: {}", fault.reason, fault.message);
+                self.recorder.warning(&self.clusters.resource, cluster, "ClusterNotReady", message);
+            }
+            (before, None) if before != Some("True") => {
+                self.recorder.normal(
+                    &self.clusters.resource,
+                    cluster,
+                    "ClusterReady",
+                    "it is reached and synced",
+                );
+            }
+            _ => {}
         }
     }
-    Ok(match heard {
-        Heard::Lately { left } => Next::After(left),
-        Heard::LongAgo | Heard::Never => Next::Done,
-    })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    Never,
-    LongAgo,
-    /// And for this long that counts.
-    Lately {
-        left: Duration,
-    },
-}
-
-fn heard(cluster: &Value, now: Timestamp, patience: Duration) -> Heard {
-    let last = cluster["status"]["syncer"]["lastHeartbeatTime"].as_str();
-    let Some(last) = last.and_then(|text| time::parse(text).ok()) else { return Heard::Never };
-    let since = Duration::from_secs(u64::try_from(now.seconds.saturating_sub(last.seconds)).unwrap_or(0));
-    match patience.checked_sub(since).filter(|left| !left.is_zero()) {
-        Some(left) => Heard::Lately { left },
-        None => Heard::LongAgo,
-    }
-}
-
-/// What conditions say of a cluster, but when and of which generation.
-fn found(cluster: &Value, heard: &Heard, patience: Duration) -> [Value; 3] {
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| json!({ "type": kind, "status": status, "reason": reason, "message": message });
-    let problem = &cluster["status"]["problem"];
-    let silent = format!(
-        "nothing was heard from whoever syncs it for {} seconds; is it running, and can it reach this control plane?",
-        patience.as_secs()
-    );
-    let (reason, message) = match (heard, problem["reason"].as_str()) {
-        (Heard::Never, _) => ("NeverHeardOf", "nobody has begun to sync it yet"),
-        (Heard::LongAgo, _) => ("SyncerSilent", silent.as_str()),
-        (Heard::Lately { .. }, Some(reason)) => (reason, problem["message"].as_str().unwrap_or_default()),
-        (Heard::Lately { .. }, None) => ("", ""),
-    };
-    let ready = match reason {
-        "" => condition("Ready", "True", "Synced", "it is reached and synced"),
-        reason => condition("Ready", "False", reason, message),
-    };
-    let reachable = match reason {
-        "NeverHeardOf" | "SyncerSilent" => condition("Reachable", "Unknown", reason, message),
-        reason if OUT_OF_REACH.contains(&reason) => condition("Reachable", "False", reason, message),
-        _ => condition("Reachable", "True", "Answers", "its API answers"),
-    };
-    let spec = &cluster["spec"];
-    let schedulable = match () {
-        () if spec["unschedulable"] == true => {
-            condition("Schedulable", "False", "Cordoned", "an administrator has closed it to new work")
-        }
-        () if spec["access"] == "observe" => {
-            condition("Schedulable", "False", "Observed", "it joined to be looked at only")
-        }
-        () if !reason.is_empty() => condition("Schedulable", "False", "NotReady", "it is not ready"),
-        () => condition("Schedulable", "True", "Open", "new work may go there"),
-    };
-    [ready, reachable, schedulable]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clusters_are_judged_by_what_was_heard() {
-        let patience = Duration::from_secs(40);
-        let now = time::parse("2026-11-15T08:01:00Z").unwrap();
-        let beat = |at: &str| json!({ "syncer": { "lastHeartbeatTime": at } });
-        let with = |mut status: Value, reason: &str| {
-            status["problem"] = json!({ "reason": reason, "message": "m" });
-            status
-        };
-        let lately = "2026-11-15T08:00:50Z";
-        for (spec, status, expected) in [
-            (
-                json!({}),
-                json!({}),
-                "Ready=False/NeverHeardOf Reachable=Unknown/NeverHeardOf Schedulable=False/NotReady",
-            ),
-            (json!({}), beat(lately), "Ready=True/Synced Reachable=True/Answers Schedulable=True/Open"),
-            (
-                json!({}),
-                beat("2026-11-15T08:00:20Z"),
-                "Ready=False/SyncerSilent Reachable=Unknown/SyncerSilent Schedulable=False/NotReady",
-            ),
-            (
-                json!({}),
-                with(beat(lately), "Unreachable"),
-                "Ready=False/Unreachable Reachable=False/Unreachable Schedulable=False/NotReady",
-            ),
-            (
-                json!({}),
-                with(beat(lately), "AnotherCluster"),
-                "Ready=False/AnotherCluster Reachable=True/Answers Schedulable=False/NotReady",
-            ),
-            (
-                json!({ "unschedulable": true }),
-                beat(lately),
-                "Ready=True/Synced Reachable=True/Answers Schedulable=False/Cordoned",
-            ),
-            (
-                json!({ "access": "observe" }),
-                beat(lately),
-                "Ready=True/Synced Reachable=True/Answers Schedulable=False/Observed",
-            ),
-        ] {
-            let cluster = json!({ "spec": spec, "status": status });
-            let heard = heard(&cluster, now, patience);
-            let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_string();
-            let said: Vec<String> = found(&cluster, &heard, patience)
-                .iter()
-                .map(|one| format!("{}={}/{}", text(one, "type"), text(one, "status"), text(one, "reason")))
-                .collect();
-            assert_eq!(said.join(" "), expected);
-        }
-        let cluster = json!({ "status": beat(lately) });
-        assert_eq!(heard(&cluster, now, patience), Heard::Lately { left: Duration::from_secs(30) });
-        // A clock that went back does not make it silent.
-        let early = time::parse("2026-11-15T07:00:00Z").unwrap();
-        assert_eq!(heard(&cluster, early, patience), Heard::Lately { left: patience });
-    }
-}
+mod tests;

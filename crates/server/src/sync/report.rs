@@ -11,37 +11,34 @@ use serde_json::{Value, json};
 use tokio::task::{JoinError, JoinSet};
 
 use super::family::Family;
+use super::happenings;
+use super::heartbeat::Heard;
 use crate::Server;
 
 /// Who writes what is heard of clusters.
-const MANAGER: &str = "atoll-syncer";
+pub(super) const MANAGER: &str = "atoll-syncer";
 /// Records of a report that are written at once: each waits for the disk, and those that wait together wait once.
 const AT_ONCE: usize = 32;
-/// Fields of a Cluster's status that whoever syncs it knows.
-const HEARD: [&str; 10] = [
-    "kubernetesVersion",
-    "nodes",
-    "capacity",
-    "allocatable",
-    "requested",
-    "free",
-    "region",
-    "zones",
-    "latency",
-    "syncer",
-];
-
 /// Takes in a report. What is not this cluster's business is left out: a syncer may be late.
 pub async fn heed(
     server: &Arc<Server>,
     workspace: &str,
     cluster: &str,
+    uid: &str,
     report: Report,
 ) -> Result<(), Status> {
-    let Report { mut records, heartbeat } = report;
+    let Report { mut records, mut events, heartbeat, farewell } = report;
+    let heard = Heard { server, workspace, cluster, uid };
+    // What cannot be written of objects does not make a cluster silent.
+    let mut outcome = match &heartbeat {
+        Some(heartbeat) => heard.beat(heartbeat).await,
+        None => Ok(()),
+    };
+    if let Some(holder) = &farewell {
+        outcome = outcome.and(heard.farewell(holder).await);
+    }
     let mut family = Family::new(workspace);
     records.retain(|record| family.has(&server.registry, &record.target.workspace));
-    let mut outcome = Ok(());
     let mut writing = JoinSet::new();
     for record in records {
         if writing.len() >= AT_ONCE
@@ -52,15 +49,18 @@ pub async fn heed(
         let (server, cluster) = (server.clone(), cluster.to_string());
         writing.spawn(async move { take(&server, &cluster, &record).await });
     }
+    events.retain(|event| family.has(&server.registry, &event.target.workspace));
+    for event in &events {
+        // Who lists events does not miss one.
+        if let Err(status) = happenings::note(server, workspace, cluster, event).await {
+            tracing::debug!(%status, cluster, "an event is not shown");
+        }
+    }
     // What was begun is waited for even if something has failed: it may be told again at once.
     while let Some(written) = writing.join_next().await {
         outcome = outcome.and(finished(written));
     }
-    outcome?;
-    match &heartbeat {
-        Some(heartbeat) => hear(server, workspace, cluster, heartbeat).await,
-        None => Ok(()),
-    }
+    outcome
 }
 
 fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status> {
@@ -116,7 +116,7 @@ fn namespace(record: &Record) -> &str {
     }
 }
 
-fn row(server: &Server, resource: &str) -> Result<Arc<Row>, Status> {
+pub(super) fn row(server: &Server, resource: &str) -> Result<Arc<Row>, Status> {
     let row = server.registry.catalog.find(ATOLL, "v1alpha1", resource);
     row.cloned().ok_or_else(Status::not_found_generic)
 }
@@ -191,36 +191,8 @@ async fn keep(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
     write_status(server, &row, &place, &transform).await
 }
 
-/// Notes in a Cluster what was heard of it.
-async fn hear(server: &Arc<Server>, workspace: &str, cluster: &str, heartbeat: &Value) -> Result<(), Status> {
-    let row = row(server, "clusters")?;
-    let place = Place { workspace, namespace: "", name: cluster };
-    let transform = |existing: &Value| {
-        let mut next = existing.clone();
-        for field in HEARD {
-            if let Some(value) = heartbeat.get(field) {
-                next["status"][field] = value.clone();
-            }
-        }
-        // Which cluster it is was settled when it was first heard of.
-        if let Some(id) =
-            heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
-        {
-            next["status"]["id"] = id.clone();
-        }
-        match heartbeat["reason"].as_str() {
-            Some(reason) => {
-                next["status"]["problem"] = json!({ "reason": reason, "message": heartbeat["message"] });
-            }
-            None => drop(next["status"].as_object_mut().and_then(|status| status.remove("problem"))),
-        }
-        next
-    };
-    write_status(server, &row, &place, &transform).await
-}
-
 /// Writes the status of something that is there.
-async fn write_status(
+pub(super) async fn write_status(
     server: &Arc<Server>,
     row: &Row,
     place: &Place<'_>,

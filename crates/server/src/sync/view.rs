@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::family::Family;
+use super::heartbeat::Heard;
 use super::{parse, report};
 use crate::Server;
 use crate::body::Body;
@@ -50,12 +51,19 @@ pub fn answer(
     };
     let follower = server.registry.placements.follow(cluster);
     let stopped = server.stopped();
+    let (server, workspace, cluster, own) =
+        (server.clone(), workspace.to_string(), cluster.to_string(), uid.clone());
     tokio::spawn(async move {
-        tokio::select! {
+        server.listening.begin(&workspace, &cluster);
+        let is_stopped = tokio::select! {
             biased;
-            _ = view.run(follower, control_plane, uid) => {}
-            () = stopped => {}
-            () = sender.closed() => {}
+            _ = view.run(follower, control_plane, uid) => false,
+            () = stopped => true,
+            () = sender.closed() => false,
+        };
+        if server.listening.end(&workspace, &cluster) && !is_stopped {
+            let heard = Heard { server: &server, workspace: &workspace, cluster: &cluster, uid: &own };
+            heard.left().await;
         }
     });
     respond::with_type(StatusCode::OK, "application/json", Body::Stream(receiver))

@@ -40,7 +40,9 @@ async fn told(reports: &Reports, answer: fn(usize, &Report) -> u16) -> (Vec<Repo
     let above = Arc::new(Above { heard: Mutex::default(), answer });
     let settings = Settings::new("east", "one", Arc::new(|| 500));
     let client = Client::new(above.clone());
-    let _ = tokio::time::timeout(Duration::from_secs(600), reports.run(&client, &settings)).await;
+    let _ =
+        tokio::time::timeout(Duration::from_secs(600), reports.run(&client, &settings, &Contact::default()))
+            .await;
     let heard = above.heard.lock().expect("nobody panics with it");
     let taken = heard.iter().filter(|(code, _)| *code == 200).map(|(_, report)| report.clone()).collect();
     (taken, heard.len())

@@ -51,7 +51,7 @@ pub async fn away(how: Return) -> Vec<Written> {
         time::pass(HOUR).await;
     }
     if how == Return::FromBackup {
-        run.above = Plane::restored("above", run.clock, &copy, copy.revision).await;
+        run.above = Plane::restored("above", run.above.clock, &copy, copy.revision).await;
         run.up.lead(&run.above);
     }
     if how != Return::Unchanged {

@@ -45,7 +45,8 @@ fn play(seed: u64) -> (Result<(), String>, Vec<log::Written>) {
     simulated(async {
         let mut run = Run::new(seed).await;
         run.start();
-        for _ in 0..STEPS {
+        for step in 0..STEPS {
+            run.set_clocks(step);
             if run.random.chance(20) {
                 run.weather();
             }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use atoll_authz::Policies;
@@ -38,20 +39,36 @@ fn common() -> &'static Common {
     })
 }
 
-/// Time passes as the test lets it.
+/// Time passes as the test lets it, and the clock of a machine is set as the test likes.
 #[derive(Clone, Copy)]
-pub struct Clock(pub Instant);
+pub struct Clock(pub Instant, &'static AtomicI64);
+
+impl Clock {
+    /// That of a machine of its own. There are few of them in a test, and they are never given back.
+    pub fn new(began: Instant) -> Clock {
+        Clock(began, Box::leak(Box::default()))
+    }
+
+    /// Sets it so many seconds forward, or back, from what is right.
+    pub fn set(&self, seconds: i64) {
+        self.1.store(seconds, Ordering::Relaxed);
+    }
+
+    fn wrong(&self) -> i64 {
+        self.1.load(Ordering::Relaxed)
+    }
+}
 
 impl atoll_registry::Clock for Clock {
     fn now(&self) -> i64 {
-        BIRTH + self.0.elapsed().as_secs().cast_signed()
+        BIRTH + self.0.elapsed().as_secs().cast_signed() + self.wrong()
     }
 }
 
 impl atoll_informer::Clock for Clock {
     fn now(&self) -> Timestamp {
         let passed = self.0.elapsed();
-        Timestamp::new(BIRTH + passed.as_secs().cast_signed(), passed.subsec_nanos())
+        Timestamp::new(BIRTH + passed.as_secs().cast_signed() + self.wrong(), passed.subsec_nanos())
     }
 }
 

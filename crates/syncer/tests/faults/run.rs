@@ -60,9 +60,9 @@ pub struct Run {
 
 impl Run {
     pub async fn new(seed: u64) -> Run {
-        let clock = Clock(Instant::now());
-        let above = Plane::new("above", clock).await;
-        let below = Plane::new("below", clock).await;
+        let clock = Clock::new(Instant::now());
+        let above = Plane::new("above", Clock::new(clock.0)).await;
+        let below = Plane::new("below", Clock::new(clock.0)).await;
         let other = Plane::new("other", clock).await;
         for namespace in NAMESPACES {
             above.client.create("/api/v1/namespaces", &named(namespace)).await.expect("a namespace");
@@ -154,6 +154,36 @@ impl Run {
                 false => self.below.expire(),
             },
         }
+    }
+
+    /// Clocks are set: the control plane's, the cluster's or the syncer's, by seconds or by days. What is drawn for that changes
+    /// nothing else.
+    pub fn set_clocks(&mut self, step: u64) {
+        let mut random = Random::of(self.seed, "clocks", step);
+        if !random.chance(20) {
+            return;
+        }
+        let seconds = *random.pick(&[
+            0,
+            1,
+            -1,
+            45,
+            -45,
+            3600,
+            -3600,
+            86_400 * 3,
+            -86_400 * 3,
+            86_400 * 400,
+            -86_400 * 400,
+        ]);
+        let clock = *random.pick(&[self.clock, self.above.clock, self.below.clock]);
+        clock.set(seconds);
+    }
+
+    /// What the Lease above says of when something was heard.
+    async fn heartbeat(&self) -> Value {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-{CLUSTER}");
+        self.above.client.get(&path).await.unwrap_or_default()["spec"].clone()
     }
 
     pub fn weather(&mut self) {
@@ -281,8 +311,11 @@ impl Run {
             }
             time::pass(Duration::from_secs(5)).await;
         }
-        let before = self.log.all().len();
+        let (before, heard) = (self.log.all().len(), self.heartbeat().await);
         time::pass(PEACE).await;
+        if self.heartbeat().await == heard {
+            return Err(format!("nothing is heard of the cluster any longer: {heard}"));
+        }
         let since = self.log.all().split_off(before).into_iter();
         let restless: Vec<Written> =
             since.filter(|written| written.succeeded() && !written.is_lease()).collect();

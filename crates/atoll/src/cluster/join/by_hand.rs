@@ -67,6 +67,13 @@ pub fn role_name(cluster: &str) -> String {
     format!("atoll:syncer:{cluster}")
 }
 
+/// Where the role is by which a syncer may renew its own token, and the binding of it.
+pub fn renewal_paths(cluster: &str) -> [String; 2] {
+    let role = role_name(cluster);
+    ["roles", "rolebindings"]
+        .map(|resource| format!("{ROLES}/namespaces/{SYSTEM_NAMESPACE}/{resource}/{role}"))
+}
+
 /// An account above that may sync this cluster and nothing else; a kubeconfig for it.
 async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure> {
     let (account, role) = (account_name(name), role_name(name));
@@ -96,6 +103,23 @@ async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure>
         "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE }],
     });
     api.apply(&format!("{ROLES}/clusterrolebindings/{role}"), &object).await?;
+    // Its own tokens, and nobody else's.
+    let own = json!([{
+        "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [account], "verbs": ["create"],
+    }]);
+    let [role_at, binding_at] = renewal_paths(name);
+    let object = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "name": role, "namespace": SYSTEM_NAMESPACE }, "rules": own,
+    });
+    api.apply(&role_at, &object).await?;
+    let object = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": role, "namespace": SYSTEM_NAMESPACE },
+        "roleRef": { "apiGroup": group, "kind": "Role", "name": role },
+        "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE }],
+    });
+    api.apply(&binding_at, &object).await?;
     let token = credential::request(api, &account).await?;
     let admin = fleet.session.config.context()?;
     let context = credential::context(&admin, &admin.server, &token.token);

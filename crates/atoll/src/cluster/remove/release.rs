@@ -53,15 +53,18 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
     });
     below.merge(&claim::path(), &given_up).await?;
     eprintln!("waiting until whoever syncs {name} has stopped");
-    let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), Value::Null);
+    let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), None);
     loop {
         let cluster = fleet.get(name).await?;
-        let beat = &cluster["status"]["syncer"]["lastHeartbeatTime"];
-        if has_stopped(&cluster) || beat.is_null() || since.elapsed() > SILENCE {
+        let syncer = &cluster["status"]["syncer"];
+        // Not everybody may see the Lease.
+        let beat = fleet.heartbeat(name).await;
+        let beat = beat.or_else(|| syncer["lastHeartbeatTime"].as_str().map(str::to_string));
+        if has_stopped(&cluster) || syncer.is_null() || since.elapsed() > SILENCE {
             return Ok(control_plane);
         }
-        if *beat != heartbeat {
-            (heartbeat, since) = (beat.clone(), Instant::now());
+        if beat != heartbeat {
+            (heartbeat, since) = (beat, Instant::now());
         }
         if begin.elapsed() > PATIENCE {
             // As it was before.

@@ -51,7 +51,7 @@ impl Run {
         }
         let index = self.random.below(self.copies.len() as u64) as usize;
         let copy = &self.copies[index];
-        self.above = Plane::restored("above", self.clock, copy, last.revision).await;
+        self.above = Plane::restored("above", self.above.clock, copy, last.revision).await;
         self.up.lead(&self.above);
     }
 
@@ -61,7 +61,7 @@ impl Run {
             // Whoever comes first may have it.
             return;
         }
-        let empty = Plane::new("empty", self.clock).await;
+        let empty = Plane::new("empty", self.above.clock).await;
         self.up.lead(&empty);
         self.pass(Duration::from_secs(60)).await;
         if self.random.chance(70) {

@@ -1,0 +1,117 @@
+//! What happens to objects in clusters is told above, about the objects that people know.
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::support::eventually;
+use crate::{Fleet, Mode, create, object};
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+fn deployment(name: &str, more: Value) -> Value {
+    let mut spec = json!({ "containers": [{ "name": "web", "image": "web:1" }] });
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    let template = json!({ "metadata": { "labels": { "app": name } }, "spec": spec });
+    let spec = json!({ "replicas": 1, "selector": { "matchLabels": { "app": name } }, "template": template });
+    object("apps/v1", "Deployment", name, json!({ "spec": spec }))
+}
+
+/// Waits for an event that is as wanted.
+async fn hears(above: &Access, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let mut found = None;
+    eventually(what, async || {
+        let list = above.get(EVENTS).await.expect(200);
+        found = list["items"].as_array().unwrap().iter().find(|event| wanted(event)).cloned();
+        found.is_some()
+    })
+    .await;
+    found.unwrap()
+}
+
+fn event(name: &str, about: &Value, reason: &str, message: &str) -> Value {
+    let metadata = &about["metadata"];
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": { "name": name, "namespace": metadata["namespace"] },
+        "involvedObject": {
+            "apiVersion": about["apiVersion"], "kind": about["kind"], "namespace": metadata["namespace"],
+            "name": metadata["name"], "uid": metadata["uid"],
+        },
+        "reason": reason, "message": message, "type": "Warning", "count": 1,
+        "source": { "component": "somebody", "host": "node-1" },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_in_a_cluster_is_heard_above() {
+    let fleet = Fleet::start(Mode::Push, &["east"]);
+    let (above, east) = (fleet.admin(), fleet.clusters[0].admin());
+    // One that finds no node.
+    let made =
+        create(&above, DEPLOYMENTS, deployment("lost", json!({ "nodeSelector": { "no": "such" } }))).await;
+    fleet.place("deployments/lost", "east");
+    let heard = hears(&above, "no node is found", |event| event["reason"] == "FailedScheduling").await;
+    assert_eq!(heard["involvedObject"]["kind"], "Pod");
+    assert_eq!(heard["involvedObject"]["namespace"], "default");
+    assert!(heard["involvedObject"]["name"].as_str().unwrap().starts_with("lost-"), "{heard}");
+    assert!(heard["message"].as_str().unwrap().starts_with("[east] 0/3 nodes are available"), "{heard}");
+    assert_eq!(heard["metadata"]["annotations"]["atoll.dev/cluster"], "east");
+    let scaled = hears(&above, "it is scaled", |event| event["reason"] == "ScalingReplicaSet").await;
+    assert_eq!(scaled["involvedObject"]["uid"], made["metadata"]["uid"], "it is about the one above");
+    assert_eq!(scaled["source"], json!({ "component": "deployment-controller", "host": "east" }));
+    // As describing it asks for them.
+    let uid = made["metadata"]["uid"].as_str().unwrap();
+    let described = above.get(&format!("{EVENTS}?fieldSelector=involvedObject.uid={uid}")).await.expect(200);
+    assert!(!described["items"].as_array().unwrap().is_empty());
+
+    // What is told again is counted.
+    let below = east.get(&format!("{DEPLOYMENTS}/lost")).await.expect(200);
+    create(&east, EVENTS, event("again", &below, "Again", "once more")).await;
+    let first = hears(&above, "it is told", |event| event["reason"] == "Again").await;
+    assert_eq!((&first["message"], &first["count"]), (&json!("[east] once more"), &json!(1)));
+    assert_eq!(first["source"]["host"], "east/node-1");
+    east.merge(&format!("{EVENTS}/again"), json!({ "count": 7 })).await.expect(200);
+    let again = hears(&above, "it is counted", |event| event["count"] == 7).await;
+    assert_eq!(again["metadata"]["uid"], first["metadata"]["uid"]);
+
+    // What is not ours is nobody's business, whatever it is called.
+    let foreign = create(&east, DEPLOYMENTS, deployment("foreign", json!({}))).await;
+    create(&east, EVENTS, event("theirs", &foreign, "Theirs", "of somebody else")).await;
+    let mut impostor = below.clone();
+    impostor["metadata"]["uid"] = "another".into();
+    create(&east, EVENTS, event("impostor", &impostor, "Theirs", "of one of that name")).await;
+    create(&east, EVENTS, event("last", &below, "Last", "after all")).await;
+    hears(&above, "the last is told", |event| event["reason"] == "Last").await;
+    let list = above.get(EVENTS).await.expect(200);
+    let events = list["items"].as_array().unwrap();
+    let is_foreign = |event: &&Value| {
+        event["reason"] == "Theirs"
+            || event["involvedObject"]["name"].as_str().unwrap().starts_with("foreign")
+    };
+    assert_eq!(events.iter().find(is_foreign), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_tells_of_what_is_not_on_its_cluster() {
+    let fleet = Fleet::start(Mode::Push, &["east"]);
+    let above = fleet.admin();
+    let made = create(&above, DEPLOYMENTS, deployment("here", json!({}))).await;
+    let told = |uid: &Value| {
+        json!({ "events": [{
+            "resource": { "group": "apps", "version": "v1", "resource": "deployments", "kind": "Deployment" },
+            "workspace": "root", "namespace": "default", "name": "here", "uid": uid, "id": "e",
+            "event": { "reason": "Invented", "message": "by a syncer", "type": "Normal" },
+        }] })
+    };
+    // Not placed there.
+    above.post("/services/sync/east", told(&made["metadata"]["uid"])).await.expect(200);
+    fleet.place("deployments/here", "east");
+    // Another one.
+    above.post("/services/sync/east", told(&json!("another"))).await.expect(200);
+    let list = above.get(EVENTS).await.expect(200);
+    assert!(list["items"].as_array().unwrap().iter().all(|event| event["reason"] != "Invented"), "{list}");
+    above.post("/services/sync/east", told(&made["metadata"]["uid"])).await.expect(200);
+    hears(&above, "it is placed there", |event| event["message"] == "[east] by a syncer").await;
+}

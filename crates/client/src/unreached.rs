@@ -1,0 +1,78 @@
+//! Why a server was not reached, so that people can be told what to do about it.
+
+use std::fmt;
+
+use atoll_meta::Status;
+
+use crate::BoxError;
+
+/// What stood in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    NameNotResolved,
+    ConnectionRefused,
+    TimedOut,
+    CertificateExpired,
+    CertificateNotYetValid,
+    CertificateUntrusted,
+    CertificateForAnotherName,
+    /// Anything else.
+    Unreachable,
+}
+
+impl Cause {
+    /// As a [`Status`] has it among its causes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::NameNotResolved => "NameNotResolved",
+            Cause::ConnectionRefused => "ConnectionRefused",
+            Cause::TimedOut => "TimedOut",
+            Cause::CertificateExpired => "CertificateExpired",
+            Cause::CertificateNotYetValid => "CertificateNotYetValid",
+            Cause::CertificateUntrusted => "CertificateUntrusted",
+            Cause::CertificateForAnotherName => "CertificateForAnotherName",
+            Cause::Unreachable => "Unreachable",
+        }
+    }
+}
+
+/// A server was not reached.
+#[derive(Debug)]
+pub struct Unreached {
+    pub cause: Cause,
+    /// For people.
+    pub what: String,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Unreached {}
+
+/// The same for those who know only answers.
+pub fn status(error: &BoxError) -> Status {
+    let cause = error.downcast_ref::<Unreached>().map_or(Cause::Unreachable, |unreached| unreached.cause);
+    no_answer(cause, &error.to_string())
+}
+
+/// What is answered in the place of a server that does not.
+pub fn no_answer(cause: Cause, what: &str) -> Status {
+    Status::service_unavailable(what).with_cause(cause.name(), "", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_among_those_of_a_status() {
+        let unreached = Unreached { cause: Cause::ConnectionRefused, what: "a:1: connection refused".into() };
+        let found = status(&BoxError::from(unreached));
+        assert_eq!((found.code(), found.message()), (503, "a:1: connection refused"));
+        assert!(found.has_cause("ConnectionRefused"));
+        assert!(status(&"it broke".into()).has_cause("Unreachable"));
+    }
+}

@@ -1,0 +1,144 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
+use atoll_informer::{Clock, World};
+use atoll_meta::time::{self, Timestamp};
+use bytes::Bytes;
+use http::{Request, Response};
+use serde_json::json;
+
+use super::*;
+use crate::context::Acts;
+
+const DAY: i64 = 86_400;
+
+/// A server that nobody needs.
+struct Nobody;
+
+impl Transport for Nobody {
+    fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Is whatever it was set to.
+#[derive(Clone, Default)]
+struct Anything(Arc<AtomicI64>);
+
+impl Clock for Anything {
+    fn now(&self) -> Timestamp {
+        Timestamp::new(self.0.load(Ordering::Relaxed), 0)
+    }
+}
+
+fn health(clock: &Anything) -> Health {
+    let world = World::one(Client::new(Arc::new(Nobody)));
+    let context = Context::new(world, Arc::new(clock.clone()), Acts::OnPodGrain);
+    Health {
+        recorder: context.events.recorder(COMPONENT),
+        clusters: context.informers.of(&clusters()),
+        beats: Beats::default(),
+        standings: Mutex::default(),
+        context,
+    }
+}
+
+fn lease(seconds: i64) -> Value {
+    json!({
+        "metadata": {
+            "name": "cluster-east", "namespace": "atoll-system", "labels": { "atoll.dev/cluster": "east" },
+        },
+        "spec": { "renewTime": time::format_micro(seconds, 0), "holderIdentity": "one" },
+    })
+}
+
+fn cluster(ready: &str, problem: Option<&str>) -> Value {
+    let mut cluster = json!({
+        "metadata": { "name": "east" }, "spec": { "mode": "push" },
+        "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+    });
+    if let Some(reason) = problem {
+        cluster["status"]["problem"] = json!({ "reason": reason, "message": "m" });
+    }
+    cluster
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+}
+
+/// The clocks of the control plane, and of whoever renews the Lease, jump by days: who is heard is ready, who is not is not.
+#[tokio::test(start_paused = true)]
+async fn clocks_that_jump_make_nobody_ready_or_not() {
+    let clock = Anything::default();
+    let health = health(&clock);
+    let key = Key::new("", "", "east");
+    let patience = health.context.settings.cluster_grace_period;
+    let reason = |ready: &str| health.judge(&key, &cluster(ready, None)).0.map(|fault| fault.reason);
+    let heard = |at: i64| drop(health.beats.saw(&lease(at), patience));
+    heard(0);
+    for (step, jump) in [0, 400 * DAY, -400 * DAY, 3 * DAY, -3 * DAY, 1, -1, 45, -45].into_iter().enumerate()
+    {
+        clock.0.store(jump, Ordering::Relaxed);
+        // However wrong it is, it is renewed.
+        for beat in 0..6 {
+            pass(10).await;
+            heard(step as i64 * 1000 + beat - jump);
+            assert_eq!(reason("True"), None, "{jump}");
+        }
+        // Nobody renews it any longer.
+        pass(39).await;
+        assert_eq!(reason("True"), None, "{jump}");
+        clock.0.store(-jump, Ordering::Relaxed);
+        assert_eq!(reason("True"), None, "{jump}: the clock says nothing");
+        pass(1).await;
+        assert_eq!(reason("True").as_deref(), Some("SyncerSilent"), "{jump}");
+        clock.0.store(jump, Ordering::Relaxed);
+        assert_eq!(reason("False").as_deref(), Some("SyncerSilent"), "{jump}");
+        // All is forgotten until the next one.
+        heard(step as i64 * 1000 + 500);
+        pass(30).await;
+        for _ in 0..70 {
+            heard(step as i64 * 1000 + 501);
+            health.judge(&key, &cluster("False", None));
+            pass(10).await;
+            heard(step as i64 * 1000 + 502);
+        }
+        assert_eq!(reason("False"), None, "{jump}: it is well again by itself");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_over_in_a_moment_does_not_count() {
+    let health = health(&Anything::default());
+    let key = Key::new("", "", "east");
+    let patience = health.context.settings.cluster_grace_period;
+    let beat = |number: i64| drop(health.beats.saw(&lease(number), patience));
+    let judge = |ready: &str, problem: Option<&str>| {
+        let (fault, again) = health.judge(&key, &cluster(ready, problem));
+        (fault.map(|fault| fault.reason), again)
+    };
+    beat(1);
+    beat(2);
+    assert_eq!(judge("False", None).0, None);
+    // A connection breaks, and is there again.
+    let (fault, again) = judge("True", Some("ConnectionRefused"));
+    assert_eq!((fault, again), (None, Some(patience / BLINK)));
+    pass(4).await;
+    beat(3);
+    assert_eq!(judge("True", None).0, None);
+    // It breaks in one way and in another, and does not come back.
+    assert_eq!(judge("True", Some("ConnectionRefused")).0, None);
+    pass(4).await;
+    beat(4);
+    assert_eq!(judge("True", Some("TimedOut")).0, None);
+    pass(1).await;
+    assert_eq!(judge("True", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
+    // One that was not ready does not become so.
+    pass(1).await;
+    assert_eq!(judge("False", Some("TimedOut")).0.as_deref(), Some("TimedOut"));
+    beat(5);
+    assert_eq!(judge("False", None).0, None);
+    // What somebody has to do something about counts at once.
+    assert_eq!(judge("True", Some("CredentialsRefused")).0.as_deref(), Some("CredentialsRefused"));
+}

@@ -1,0 +1,106 @@
+//! Events of clusters, shown above about the objects that they are about.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use atoll_fleet::allowance::{Allowances, Rate};
+use atoll_fleet::view::Happening;
+use atoll_meta::{Status, object};
+use atoll_registry::{Place, Row, Unasked, Update};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::report::MANAGER;
+use crate::Server;
+
+/// Of one cluster, and of all together: a syncer says less, and one that does not is not heeded.
+const EACH: Rate = Rate { burst: 500, every: Duration::from_millis(400) };
+const ALL: Rate = Rate { burst: 5000, every: Duration::from_millis(20) };
+
+/// How many events of clusters are shown.
+pub struct Limits {
+    began: Instant,
+    allowances: Mutex<Allowances>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { began: Instant::now(), allowances: Mutex::new(Allowances::new(EACH, ALL)) }
+    }
+}
+
+impl Limits {
+    fn allow(&self, workspace: &str, cluster: &str) -> bool {
+        let mut allowances = self.allowances.lock().unwrap_or_else(PoisonError::into_inner);
+        allowances.take(&format!("{workspace}/{cluster}"), self.began.elapsed()).is_ok()
+    }
+}
+
+/// Shows an event, or how often it has happened by now.
+pub async fn note(
+    server: &Arc<Server>,
+    workspace: &str,
+    cluster: &str,
+    happening: &Happening,
+) -> Result<(), Status> {
+    let registry = &server.registry;
+    let target = &happening.target;
+    let resource = &target.resource;
+    let row = registry.find(Some(&target.workspace), &resource.group, &resource.version, &resource.resource);
+    let Some(row) = row else { return Ok(()) };
+    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
+    // Nobody has a say in what is not placed on its cluster, nor about one of the same name.
+    if !registry.placements.is_on(cluster, &row.key(&place)) {
+        return Ok(());
+    }
+    let known = super::parse(&registry.get(&row, &place)?.json())?;
+    if object::uid(&known) != target.uid || is_closing(server, happening)? {
+        return Ok(());
+    }
+    let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
+    let name = happening.name(cluster);
+    let at = Place { workspace: &target.workspace, namespace: happening.namespace(), name: &name };
+    let mut shown = happening.shown(cluster);
+    // By its own kind, whatever the cluster calls it.
+    if happening.about.is_null() {
+        shown["involvedObject"]["kind"] = row.kind.as_str().into();
+    }
+    if registry.get(events, &at).is_ok_and(|found| is_said(&found.json(), &shown))
+        || !server.happenings.allow(workspace, cluster)
+    {
+        return Ok(());
+    }
+    let transform = |existing: Option<&Value>| {
+        let mut next = shown.clone();
+        if let Some(existing) = existing {
+            next["metadata"] = existing["metadata"].clone();
+        }
+        Ok(next)
+    };
+    let update = Update {
+        subresource: "",
+        manager: Some(MANAGER),
+        transform: &transform,
+        admission: &Unasked,
+        uid: None,
+        create_missing: true,
+        dry_run: false,
+    };
+    registry.update(events, &at, &update).await.map(drop)
+}
+
+/// Whether nothing new may be made in the namespace of an event.
+fn is_closing(server: &Server, happening: &Happening) -> Result<bool, Status> {
+    let namespaces = server.registry.catalog.find("", "v1", "namespaces");
+    let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
+    let place = Place { workspace: &happening.target.workspace, namespace: "", name: happening.namespace() };
+    let namespace = super::parse(&server.registry.get(namespaces, &place)?.json())?;
+    Ok(object::is_being_deleted(&namespace))
+}
+
+/// Whether an event that is there already says all of that.
+fn is_said(existing: &[u8], shown: &Value) -> bool {
+    let Ok(existing) = super::parse(existing) else { return false };
+    let fields = shown.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
+    fields.into_iter().all(|(field, value)| existing.get(field) == Some(value))
+}

@@ -1,0 +1,312 @@
+//! That something was heard of a cluster, and what.
+//!
+//! When is in a Lease, which is small and renewed each time; what is in the status of the Cluster, which is written only when
+//! something has changed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
+use atoll_fleet::view::Answer;
+use atoll_meta::{Status, object, time};
+use atoll_registry::{Place, Row, Unasked, Update};
+use serde_json::{Value, json};
+
+use super::report::{MANAGER, row, write_status};
+use crate::Server;
+
+/// Fields of a Cluster's status that whoever syncs it knows.
+const HEARD: [&str; 9] = [
+    "kubernetesVersion",
+    "nodes",
+    "capacity",
+    "allocatable",
+    "requested",
+    "free",
+    "region",
+    "zones",
+    "latency",
+];
+/// How old the time of the last heartbeat may be in a status in which nothing else changes, in seconds.
+const STALE: i64 = 60;
+/// How long a lease holds if nobody says so, in seconds.
+const USUAL: i64 = 30;
+/// Latencies that differ by less than this, in nanoseconds, are the same to people.
+const ALIKE: i64 = 20_000_000;
+
+/// What becomes of a lease that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    IsMade,
+    IsLeft,
+}
+
+/// Who listens to the views of clusters at this moment.
+#[derive(Default)]
+pub struct Listening {
+    counts: Mutex<HashMap<(String, String), usize>>,
+}
+
+impl Listening {
+    fn has(&self, workspace: &str, cluster: &str) -> bool {
+        self.counts().contains_key(&(workspace.to_string(), cluster.to_string()))
+    }
+
+    pub fn begin(&self, workspace: &str, cluster: &str) {
+        *self.counts().entry((workspace.to_string(), cluster.to_string())).or_default() += 1;
+    }
+
+    /// Whether it was the last one.
+    pub fn end(&self, workspace: &str, cluster: &str) -> bool {
+        let mut counts = self.counts();
+        let key = (workspace.to_string(), cluster.to_string());
+        let left = counts.get(&key).map_or(0, |count| count.saturating_sub(1));
+        match left {
+            0 => drop(counts.remove(&key)),
+            left => drop(counts.insert(key, left)),
+        }
+        left == 0
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<(String, String), usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A Cluster whose syncer is heard.
+pub struct Heard<'a> {
+    pub server: &'a Arc<Server>,
+    pub workspace: &'a str,
+    pub cluster: &'a str,
+    /// The Cluster's uid.
+    pub uid: &'a str,
+}
+
+impl Heard<'_> {
+    /// Notes that something was heard, and what.
+    pub async fn beat(&self, heartbeat: &Value) -> Result<(), Status> {
+        let holder = heartbeat["syncer"]["instance"].as_str().unwrap_or_default();
+        let seconds = heartbeat["leaseDurationSeconds"].as_i64().filter(|it| (1..=86_400).contains(it));
+        let now = self.server.registry.clock.now();
+        self.renew(Missing::IsMade, &|lease| renewed(lease, holder, seconds.unwrap_or(USUAL), now)).await?;
+        let row = row(self.server, "clusters")?;
+        let place = Place { workspace: self.workspace, namespace: "", name: self.cluster };
+        let known = super::parse(&self.server.registry.get(&row, &place)?.json())?;
+        if told(&known, heartbeat, now) == known {
+            return Ok(());
+        }
+        write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now)).await
+    }
+
+    /// Whoever says so will not be heard of any longer: the lease is anybody's.
+    pub async fn farewell(&self, holder: &str) -> Result<(), Status> {
+        let release = |lease: &mut Value| {
+            if lease["spec"]["holderIdentity"] == holder {
+                lease["spec"]["holderIdentity"] = "".into();
+            }
+        };
+        match self.renew(Missing::IsLeft, &release).await {
+            Err(status) if status.reason() == "NotFound" => Ok(()),
+            noted => noted,
+        }
+    }
+
+    /// Nobody listens any longer. It is for people, and nothing depends on it.
+    pub async fn left(&self) {
+        if let Err(status) = self.renew(Missing::IsLeft, &|_| {}).await
+            && status.reason() != "NotFound"
+        {
+            tracing::debug!(%status, cluster = self.cluster, "cannot note that nobody listens");
+        }
+    }
+
+    /// Changes the lease.
+    async fn renew(&self, missing: Missing, change: &(dyn Fn(&mut Value) + Sync)) -> Result<(), Status> {
+        let registry = &self.server.registry;
+        let leases = registry.catalog.find("coordination.k8s.io", "v1", "leases");
+        let leases: &Row = leases.ok_or_else(Status::not_found_generic)?;
+        let name = marks::heartbeat(self.cluster);
+        let place = Place { workspace: self.workspace, namespace: SYSTEM_NAMESPACE, name: &name };
+        if missing == Missing::IsMade && registry.get(leases, &place).is_err() {
+            self.ensure_namespace().await?;
+        }
+        let view = if self.server.listening.has(self.workspace, self.cluster) { "open" } else { "closed" };
+        let transform = |existing: Option<&Value>| {
+            let is_known = existing.is_some_and(|lease| is_of(lease, self.uid));
+            if missing == Missing::IsLeft && !is_known {
+                return Err(Status::not_found(&leases.group, &leases.resource, &name));
+            }
+            let mut lease = existing.cloned().unwrap_or_else(|| {
+                json!({
+                    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                    "metadata": { "name": name, "namespace": SYSTEM_NAMESPACE }, "spec": {},
+                })
+            });
+            object::set_label(&mut lease, marks::CLUSTER, self.cluster);
+            // It goes with the Cluster.
+            lease["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "name": self.cluster, "uid": self.uid,
+            }]);
+            object::set_annotation(&mut lease, marks::VIEW, view);
+            change(&mut lease);
+            Ok(lease)
+        };
+        let update = Update {
+            subresource: "",
+            // Written again and again, and by nobody else: who manages its fields would be half of it.
+            manager: None,
+            transform: &transform,
+            admission: &Unasked,
+            uid: None,
+            create_missing: missing == Missing::IsMade,
+            dry_run: false,
+        };
+        registry.update(leases, &place, &update).await.map(drop)
+    }
+
+    async fn ensure_namespace(&self) -> Result<(), Status> {
+        let registry = &self.server.registry;
+        let namespaces = registry.catalog.find("", "v1", "namespaces");
+        let namespaces: &Row = namespaces.ok_or_else(Status::not_found_generic)?;
+        let place = Place { workspace: self.workspace, namespace: "", name: SYSTEM_NAMESPACE };
+        if registry.get(namespaces, &place).is_ok() {
+            return Ok(());
+        }
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
+        match registry.create(namespaces, &place, namespace, Some(MANAGER), false, &Unasked).await {
+            Err(status) if status.reason() == "AlreadyExists" => Ok(()),
+            made => made.map(drop),
+        }
+    }
+}
+
+/// Whether a lease is about the Cluster with this uid.
+fn is_of(lease: &Value, uid: &str) -> bool {
+    object::owner_references(lease).any(|owner| owner.uid == uid)
+}
+
+/// What whoever was heard is answered.
+pub fn answer(server: &Server) -> Answer {
+    let asked = server.heartbeat.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
+    Answer { heartbeat_milliseconds: asked }
+}
+
+fn renewed(lease: &mut Value, holder: &str, seconds: i64, now: i64) {
+    let now = time::format_micro(now, 0);
+    let spec = &mut lease["spec"];
+    if spec["holderIdentity"] != holder {
+        let before = spec["leaseTransitions"].as_i64();
+        spec["leaseTransitions"] = before.map_or(0, |before| before.saturating_add(1)).into();
+        spec["acquireTime"] = now.as_str().into();
+        spec["holderIdentity"] = holder.into();
+    }
+    spec["leaseDurationSeconds"] = seconds.into();
+    spec["renewTime"] = now.into();
+}
+
+/// The Cluster with what was heard of it.
+fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
+    let mut next = existing.clone();
+    for field in HEARD {
+        if let Some(value) = heartbeat.get(field)
+            && !(field == "latency" && is_alike(&existing["status"]["latency"], value))
+        {
+            next["status"][field] = value.clone();
+        }
+    }
+    // Which cluster it is was settled when it was first heard of.
+    if let Some(id) = heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
+    {
+        next["status"]["id"] = id.clone();
+    }
+    match heartbeat["reason"].as_str() {
+        Some(reason) => {
+            next["status"]["problem"] = json!({ "reason": reason, "message": heartbeat["message"] });
+        }
+        None => drop(next["status"].as_object_mut().and_then(|status| status.remove("problem"))),
+    }
+    let syncer = &existing["status"]["syncer"];
+    let last = syncer["lastHeartbeatTime"].as_str().and_then(|text| time::parse(text).ok());
+    // Clocks may be set back as well.
+    let is_fresh = last.is_some_and(|last| now.abs_diff(last.seconds) < STALE.unsigned_abs());
+    let same = |field: &str| syncer[field] == heartbeat["syncer"][field];
+    if !(is_fresh && same("version") && same("instance") && next == *existing) {
+        next["status"]["syncer"] = json!({
+            "version": heartbeat["syncer"]["version"], "instance": heartbeat["syncer"]["instance"],
+            "lastHeartbeatTime": time::format(now),
+        });
+    }
+    next
+}
+
+/// Whether two latencies say the same to people: it is measured each time, and never quite the same.
+fn is_alike(one: &Value, other: &Value) -> bool {
+    let nanos = |value: &Value| value.as_str().and_then(time::parse_duration);
+    match (nanos(one), nanos(other)) {
+        (Some(one), Some(other)) => {
+            let (low, high) = (one.min(other), one.max(other));
+            high - low <= ALIKE.max(low)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_700_000_000;
+
+    #[test]
+    fn a_status_is_written_when_something_has_changed() {
+        let beat = json!({
+            "id": "a", "nodes": { "total": 3 }, "latency": "12ms", "syncer": { "version": "1", "instance": "one" },
+        });
+        let known = told(&json!({ "status": {} }), &beat, NOW);
+        assert_eq!(known["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW));
+        let with = |field: &str, value: Value| {
+            let mut beat = beat.clone();
+            beat[field] = value;
+            beat
+        };
+        for (beat, later, is_written) in [
+            (beat.clone(), 10, false),
+            (beat.clone(), -10, false),
+            (with("latency", "30ms".into()), 10, false),
+            (with("latency", "1ms".into()), 10, false),
+            (with("latency", "200ms".into()), 10, true),
+            (with("nodes", json!({ "total": 4 })), 10, true),
+            (with("reason", "Unreachable".into()), 10, true),
+            (with("syncer", json!({ "version": "1", "instance": "two" })), 10, true),
+            // Now and then, so that whoever looks sees that all is well; and when the clock has jumped.
+            (beat.clone(), 60, true),
+            (beat.clone(), 86_400 * 3, true),
+            (beat.clone(), -86_400 * 3, true),
+        ] {
+            let next = told(&known, &beat, NOW + later);
+            assert_eq!(next != known, is_written, "{later}: {beat}");
+            if is_written {
+                assert_eq!(next["status"]["syncer"]["lastHeartbeatTime"], time::format(NOW + later));
+            }
+        }
+        assert_eq!(told(&known, &with("id", "b".into()), NOW)["status"]["id"], "a", "it stays the same one");
+    }
+
+    #[test]
+    fn a_lease_knows_who_had_it_and_since_when() {
+        let mut lease = json!({ "spec": {} });
+        renewed(&mut lease, "one", 30, NOW);
+        renewed(&mut lease, "one", 30, NOW + 10);
+        assert_eq!(
+            lease["spec"],
+            json!({
+                "holderIdentity": "one", "leaseDurationSeconds": 30, "leaseTransitions": 0,
+                "acquireTime": time::format_micro(NOW, 0), "renewTime": time::format_micro(NOW + 10, 0),
+            })
+        );
+        renewed(&mut lease, "two", 30, NOW + 20);
+        assert_eq!(lease["spec"]["leaseTransitions"], 1);
+        assert_eq!(lease["spec"]["acquireTime"], time::format_micro(NOW + 20, 0));
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether the control plane is reached, and how often it wants to hear of the cluster.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_fleet::view::Answer;
+use atoll_meta::Status;
+use atoll_meta::time::Timestamp;
+
+use crate::settings::Settings;
+
+/// Nobody is heard of more often than this.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+pub struct Contact {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Since when it is not reached, and why.
+    lost: Option<(Timestamp, String)>,
+    /// How often it asks to be told.
+    asked: Option<Duration>,
+}
+
+impl Contact {
+    /// It has answered.
+    pub fn heard(&self, cluster: &str, answer: &Answer) {
+        let mut state = self.state();
+        state.asked = answer.heartbeat_milliseconds.map(Duration::from_millis);
+        if let Some((since, _)) = state.lost.take() {
+            tracing::info!(cluster, since = since.to_time(), "the control plane is reached again");
+        }
+    }
+
+    /// It has not. What is in the cluster goes on all the same.
+    pub fn failed(&self, cluster: &str, now: Timestamp, status: &Status) {
+        let mut state = self.state();
+        match &mut state.lost {
+            Some((_, why)) => status.message().clone_into(why),
+            None => {
+                tracing::warn!(
+                    cluster,
+                    %status,
+                    "the control plane is not reached; what is in the cluster goes on, and this is tried again"
+                );
+                state.lost = Some((now, status.message().to_string()));
+            }
+        }
+    }
+
+    /// Since when it is not reached and why, for people who look at the cluster.
+    pub fn lost(&self) -> Option<String> {
+        let state = self.state();
+        state.lost.as_ref().map(|(since, why)| format!("since {}: {why}", since.to_time()))
+    }
+
+    /// Between heartbeats: as often as both sides want.
+    pub fn interval(&self, settings: &Settings) -> Duration {
+        let asked = self.state().asked.unwrap_or(settings.interval);
+        asked.min(settings.interval).max(SHORTEST.min(settings.interval))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn who_is_not_reached_is_said_with_the_time_it_began() {
+        let contact = Contact::default();
+        assert_eq!(contact.lost(), None);
+        let refused = Status::service_unavailable("connection refused");
+        contact.failed("east", Timestamp::new(0, 0), &refused);
+        contact.failed("east", Timestamp::new(60, 0), &Status::unauthorized("Unauthorized"));
+        assert_eq!(contact.lost().as_deref(), Some("since 1970-01-01T00:00:00Z: Unauthorized"));
+        contact.heard("east", &Answer::default());
+        assert_eq!(contact.lost(), None);
+    }
+
+    #[test]
+    fn heartbeats_are_as_frequent_as_both_want() {
+        let contact = Contact::default();
+        let mut settings = Settings::new("east", "one", Arc::new(|| 0));
+        for (own, asked, expected) in [
+            (10_000, None, 10_000),
+            (10_000, Some(2_500), 2_500),
+            (1_000, Some(2_500), 1_000),
+            (10_000, Some(0), 100),
+            (20, Some(50), 20),
+        ] {
+            settings.interval = Duration::from_millis(own);
+            contact.heard("east", &Answer { heartbeat_milliseconds: asked });
+            assert_eq!(contact.interval(&settings), Duration::from_millis(expected));
+        }
+    }
+}

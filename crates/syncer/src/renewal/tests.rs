@@ -1,0 +1,164 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
+use atoll_meta::time::Timestamp;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+
+use super::*;
+
+const DAY: i64 = 86_400;
+const NOW: i64 = 1_700_000_000;
+
+fn token(issued: i64, expires: i64) -> String {
+    let claims =
+        json!({ "sub": "system:serviceaccount:atoll-system:atoll-syncer", "iat": issued, "exp": expires });
+    format!("e30.{}.signature", URL_SAFE_NO_PAD.encode(claims.to_string()))
+}
+
+/// Time passes as the test lets it, and the clock is set as the test likes.
+#[derive(Clone)]
+struct Jumping {
+    began: Instant,
+    set: Arc<AtomicI64>,
+}
+
+impl Clock for Jumping {
+    fn now(&self) -> Timestamp {
+        let passed = self.began.elapsed().as_secs().cast_signed();
+        Timestamp::new(NOW + passed + self.set.load(Ordering::Relaxed), 0)
+    }
+}
+
+/// Gives tokens by a clock of its own, which is right.
+struct Giving {
+    began: Instant,
+    given: Mutex<Vec<i64>>,
+}
+
+impl Transport for Giving {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        assert_eq!(request.uri(), "/api/v1/namespaces/atoll-system/serviceaccounts/atoll-syncer/token");
+        let asked: Value = serde_json::from_slice(request.body()).expect("JSON");
+        let now = self.began.elapsed().as_secs().cast_signed();
+        self.given.lock().expect("nobody panics with it").push(now);
+        let life = asked["spec"]["expirationSeconds"].as_i64().expect("a life");
+        let answer = json!({ "status": { "token": token(NOW + now, NOW + now + life) } }).to_string();
+        let body = Full::new(Bytes::from(answer)).map_err(|never| match never {}).boxed_unsync();
+        Box::pin(async move { Ok(Response::new(body)) })
+    }
+}
+
+struct Kept(Mutex<String>);
+
+impl Keeper for Kept {
+    fn current(&self) -> Result<Token, String> {
+        Token::read(&self.0.lock().expect("nobody panics with it")).ok_or_else(|| "no token".into())
+    }
+
+    fn replace(&self, old: &Token, new: &Token) -> Result<(), String> {
+        let mut kept = self.0.lock().expect("nobody panics with it");
+        assert_eq!(*kept, old.text);
+        *kept = new.text.clone();
+        Ok(())
+    }
+}
+
+#[test]
+fn tokens_say_whose_they_are_and_how_long_they_are_good() {
+    let found = Token::read(&token(NOW, NOW + DAY)).expect("a token");
+    assert_eq!((found.issued, found.expires), (NOW, NOW + DAY));
+    assert_eq!(
+        format!("{found:?}"),
+        format!("Token({}, {NOW}..{})", found.path, NOW + DAY),
+        "it is not shown"
+    );
+    let sooner = found.clone().until(Some("2000-01-01T00:00:00Z"));
+    assert!(sooner.expires < NOW && sooner.issued <= sooner.expires);
+    assert_eq!(found.clone().until(Some("2999-01-01T00:00:00Z")), found);
+    let claims = |claims: Value| format!("e30.{}.s", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    for text in [
+        "static".to_string(),
+        "a.b.c".into(),
+        claims(json!({ "sub": "ann", "exp": NOW })),
+        claims(json!({ "sub": "system:serviceaccount:a:b" })),
+    ] {
+        assert_eq!(Token::read(&text), None, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_is_due_after_four_fifths_of_a_life_whatever_the_clock_does() {
+    let read = Token::read(&token(NOW, NOW + 10 * DAY)).expect("a token");
+    let days = |count: f64| Duration::from_secs_f64(count * DAY as f64);
+    for (random, age) in [(0u64, 8.0), (500, 7.5), (999, 7.001)] {
+        let due = Due::of(&read, NOW, &(Arc::new(move || random) as Random));
+        assert!(due.left(NOW).abs_diff(days(age)) < Duration::from_secs(2), "{random}");
+        // The clock jumps forward: it is due at once, which does no harm. It jumps back: time passes all the same.
+        assert!(due.left(NOW + 30 * DAY).is_zero());
+        assert_eq!(due.left(NOW - 30 * DAY), due.left(NOW));
+    }
+    // The clock was behind when the token was first seen.
+    let due = Due::of(&read, NOW - 30 * DAY, &(Arc::new(|| 0u64) as Random));
+    assert_eq!(due.left(NOW - 30 * DAY).as_secs(), days(8.0).as_secs());
+}
+
+/// For four days of tokens that are good for two hours, with the clock set forward and back by days now and then.
+#[tokio::test(start_paused = true)]
+async fn a_token_never_expires_whatever_the_clock_does() {
+    const HOUR: i64 = 3600;
+    for jumps in [&[][..], &[40 * DAY, -40 * DAY, 3 * DAY, -3 * DAY, 0]] {
+        let began = Instant::now();
+        let clock = Jumping { began, set: Arc::default() };
+        let giving = Arc::new(Giving { began, given: Mutex::default() });
+        let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 2 * HOUR))));
+        let adopted = Arc::new(Mutex::new(0));
+        let (counting, keeping) = (adopted.clone(), kept.clone());
+        let keeper = tokio::spawn(keep(
+            Client::new(giving.clone()),
+            keeping,
+            Arc::new(clock.clone()),
+            Arc::new(|| 0),
+            move |_| *counting.lock().expect("nobody panics with it") += 1,
+        ));
+        for hour in 0..96 {
+            tokio::time::sleep(Duration::from_secs(HOUR.unsigned_abs())).await;
+            if !jumps.is_empty() && hour % 3 == 0 {
+                clock.set.store(jumps[hour / 3 % jumps.len()], Ordering::Relaxed);
+            }
+            let current = kept.current().expect("a token");
+            let right = NOW + began.elapsed().as_secs().cast_signed();
+            assert!(current.expires > right, "hour {hour}: expired {} seconds ago", right - current.expires);
+        }
+        keeper.abort();
+        let given = giving.given.lock().expect("nobody panics with it").len();
+        assert_eq!(given + 1, *adopted.lock().expect("nobody panics with it"), "with the first one");
+        // After four fifths of two hours each, and at most once more for each jump.
+        assert!((59..=59 + 33).contains(&given), "{given} in four days");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_somebody_puts_there_is_taken() {
+    let began = Instant::now();
+    let giving = Arc::new(Giving { began, given: Mutex::default() });
+    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 10 * DAY))));
+    let adopted = Arc::new(Mutex::new(Vec::new()));
+    let taking = adopted.clone();
+    let keeper = tokio::spawn(keep(
+        Client::new(giving.clone()),
+        kept.clone(),
+        Arc::new(Jumping { began, set: Arc::default() }),
+        Arc::new(|| 0),
+        move |token| taking.lock().expect("nobody panics with it").push(token.expires),
+    ));
+    let given = NOW + 99 * DAY;
+    tokio::task::yield_now().await;
+    *kept.0.lock().expect("nobody panics with it") = token(NOW, given);
+    tokio::time::sleep(LOOK * 2).await;
+    assert_eq!(*adopted.lock().expect("nobody panics with it"), [NOW + 10 * DAY, given]);
+    assert!(giving.given.lock().expect("nobody panics with it").is_empty());
+    keeper.abort();
+}
