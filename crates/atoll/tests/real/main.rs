@@ -67,6 +67,7 @@ async fn applications_run_on_real_clusters() {
     said("applications run");
     for (site, cluster) in [(&pushed, &east), (&drawn, &west)] {
         answers(site, cluster).await;
+        heard(site).await;
     }
     tokio::join!(pushed.follows(), drawn.follows());
     said("changes have followed");
@@ -119,6 +120,16 @@ async fn settled(site: &Site<'_>) {
     let web = site.path("deployments/web");
     becomes("all of them are available", &site.above, &web, |web| {
         web["status"]["availableReplicas"] == 5 && web["status"]["unavailableReplicas"].is_null()
+    })
+    .await;
+}
+
+/// Waits until what the cluster's controllers tell of the application is heard above.
+async fn heard(site: &Site<'_>) {
+    let is_scaling =
+        |event: &Value| event["reason"] == "ScalingReplicaSet" && event["involvedObject"]["name"] == "web";
+    becomes("events are heard", &site.above, &site.collection("events"), |events| {
+        events["items"].as_array().unwrap().iter().any(is_scaling)
     })
     .await;
 }
