@@ -36,6 +36,12 @@ impl Failure {
     }
 }
 
+impl From<atoll_meta::Status> for Failure {
+    fn from(status: atoll_meta::Status) -> Self {
+        Failure::refused(&status)
+    }
+}
+
 impl From<String> for Failure {
     fn from(what: String) -> Failure {
         Failure { what, next: None }

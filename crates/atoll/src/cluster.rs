@@ -8,14 +8,14 @@
 
 mod api;
 mod ask;
-mod claim;
-mod credential;
+pub mod claim;
+pub mod credential;
 mod describe;
 mod fleet;
 pub mod join;
 mod placed;
-mod remove;
-mod rights;
+pub mod remove;
+pub mod rights;
 mod steps;
 
 use atoll_meta::object;

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod cluster;
+mod dialect;
 mod playground;
 mod settings;
 mod sim;
@@ -21,6 +22,7 @@ use crate::style::When;
 pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
+pub use self::dialect::{Dialect, DialectCommand, DialectOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
@@ -61,6 +63,9 @@ pub enum Command {
     Syncer(SyncerOptions),
     /// Say on which clusters objects shall be
     Place(PlaceOptions),
+    /// Speak another system's API, such as kcp's, in a workspace
+    #[command(subcommand)]
+    Dialect(DialectCommand),
     /// Save everything to a file, or put it back
     #[command(subcommand)]
     Snapshot(SnapshotCommand),

@@ -6,6 +6,7 @@ mod client;
 mod cluster;
 mod command;
 mod completion;
+mod dialect;
 mod encryption;
 mod keys;
 mod kubeconfig;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Sim(line) => sim::run(*line),
         Command::Workspace(command) => workspace::run(command),
         Command::Cluster(command) => cluster::run(command),
+        Command::Dialect(command) => dialect::run(command),
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
         Command::Snapshot(command) => snapshot::run(command),

@@ -25,7 +25,9 @@ use atoll_controllers::context::{Acts, Signers};
 use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::placement::Placements;
-use atoll_registry::{Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, expiry};
+use atoll_registry::{
+    Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, dialect, expiry,
+};
 use atoll_server::listen::Entrance;
 use atoll_server::local::Local;
 use atoll_server::metrics::Metrics;
@@ -283,6 +285,18 @@ impl Plane {
             let (informers, clock) = (plane.informers.clone(), plane.clock());
             let push = Push { informers, clock, random: crate::syncer::random(), interval: heartbeat };
             plane.tasks.spawn(atoll_syncer::push(push));
+        }
+        if plane.simulation.is_none() {
+            plane.tasks.spawn(dialect::labels::run(plane.server.registry.clone()));
+        }
+        if plane.simulation.is_none() && settings.controllers.includes_alias("kcpcluster") {
+            let setup = crate::dialect::kcp::Setup {
+                informers: plane.informers.clone(),
+                clock: plane.clock(),
+                registry: plane.server.registry.clone(),
+                address: format!("https://{advertised}"),
+            };
+            plane.tasks.spawn(crate::dialect::kcp::run(setup));
         }
         if settings.controllers.any() {
             let setup = Setup {

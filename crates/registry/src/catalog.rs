@@ -1,7 +1,7 @@
 //! Which resources are served: the built-in ones of a profile, and Atoll's own.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use atoll_merge::apply::Kind;
 use atoll_schema::Resource;
@@ -34,6 +34,8 @@ pub struct Catalog {
     pub definitions: Interned<Definition>,
     /// Long texts that such objects have besides.
     pub texts: Interned<Text>,
+    /// What a dialect defines.
+    pub(crate) kcp: OnceLock<Vec<Arc<Definition>>>,
 }
 
 /// Resources of the minimal profile, as (group, resource); the RBAC group is in it whole.
@@ -66,7 +68,8 @@ impl Catalog {
         let rows: Vec<SharedRow> = builtin.chain(own()).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
-        Catalog { rows, by_path, definitions: Interned::default(), texts: Interned::default() }
+        let (definitions, texts) = (Interned::default(), Interned::default());
+        Catalog { rows, by_path, definitions, texts, kcp: OnceLock::new() }
     }
 
     pub fn rows(&self) -> &[SharedRow] {

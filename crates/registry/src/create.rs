@@ -110,6 +110,7 @@ impl Registry {
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
+        let _naming = self.name_cluster(row, place).await?;
         admission.validate(Some(&object), None).await?;
         let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;
         admission.ended(written).await;

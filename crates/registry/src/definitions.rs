@@ -126,8 +126,9 @@ impl Registry {
         let snapshot = self.snapshot();
         match workspace {
             Some(workspace) => {
-                let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name))?;
-                Definition::of(&object)
+                let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name));
+                let own = object.and_then(|object| Definition::of(&object));
+                own.or_else(|| self.spoken(Some(workspace), group, resource))
             }
             None => {
                 let everywhere = Scope::new(GROUP, RESOURCE, None, None);
@@ -135,7 +136,8 @@ impl Registry {
                     let definition = (object.name() == name).then(|| Definition::of(&object)).flatten();
                     definition.filter(|definition| definition.is_served)
                 };
-                snapshot.list(&everywhere, None).find_map(served)
+                let own = snapshot.list(&everywhere, None).find_map(served);
+                own.or_else(|| self.spoken(None, group, resource))
             }
         }
     }

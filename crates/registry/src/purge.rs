@@ -23,7 +23,9 @@ impl Registry {
         for key in snapshot.stored_keys(&ports) {
             self.remove(key).await?;
         }
-        let custom = definitions::list(&snapshot, workspace);
+        // What a dialect left behind goes as well, whether it is still spoken or not.
+        let mut custom = definitions::list(&snapshot, workspace);
+        custom.extend(self.catalog.kcp().iter().cloned());
         let custom = custom.iter().filter_map(|definition| definition.stored.as_ref());
         for row in custom.chain(self.catalog.rows()) {
             for key in snapshot.stored_keys(&row.scope(Some(workspace), "")) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_meta::Status;
 use atoll_registry::catalog::METRICS;
-use atoll_registry::definitions::{self, Definition, compare_versions};
+use atoll_registry::definitions::{Definition, compare_versions};
 use atoll_registry::{Row, SharedRow};
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -327,9 +327,8 @@ pub fn answer(
     path: &str,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Status> {
-    let custom = workspace
-        .scope()
-        .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
+    let custom =
+        workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
     let path = match path.trim_end_matches('/') {
         "" => return Ok(index(shelf, custom.as_deref())),
         path => path,

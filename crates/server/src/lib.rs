@@ -60,6 +60,7 @@ pub use atoll_admission::Chain;
 pub use body::Body;
 pub use request::RequestInfo;
 pub use shelves::Shelves;
+pub use verbs::spent;
 pub use workspace::resolve;
 
 use crate::connect::kubelets::Kubelets;

@@ -10,7 +10,7 @@ use atoll_extension::publish;
 use atoll_meta::{Status, time};
 use atoll_openapi::{Api, Published, Resource, Subresource};
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::definitions::{self, Definition};
+use atoll_registry::definitions::Definition;
 use atoll_registry::{Row, SharedRow};
 use aws_lc_rs::digest;
 use bytes::Bytes;
@@ -253,9 +253,8 @@ pub async fn answer(
     let (server, info) = (server.clone(), info.clone());
     let answered = tokio::task::spawn_blocking(move || {
         let shelf = &shelves.openapi;
-        let custom = workspace
-            .scope()
-            .and_then(|workspace| shelf.custom(&definitions::list(&server.registry.snapshot(), workspace)));
+        let custom =
+            workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
         let custom = custom.as_deref();
         let request = Request {
             server: &server,

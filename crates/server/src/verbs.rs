@@ -13,9 +13,12 @@ pub(crate) mod patch;
 mod placement;
 mod review;
 mod scale;
+mod seal;
 mod token;
 mod update;
 mod watch;
+
+pub use seal::spent;
 
 use std::sync::Arc;
 

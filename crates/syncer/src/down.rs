@@ -18,6 +18,7 @@ use crate::overlay::overlay;
 use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, our_fields, step};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
+use crate::unserved;
 
 /// What is not ours, or is not taken, is looked at again after this long: nothing tells when that changes.
 const LATER: Duration = Duration::from_secs(60);
@@ -43,7 +44,7 @@ pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
     let outcome = work.next(task.seen.as_ref()).await;
     match outcome {
         Ok(next) => Ok(next),
-        Err(status) => work.failed(status),
+        Err(status) => work.failed(status).await,
     }
 }
 
@@ -102,7 +103,7 @@ impl Work<'_> {
         Ok(Next::Done)
     }
 
-    fn failed(&self, status: Status) -> Result<Next, Status> {
+    async fn failed(&self, status: Status) -> Result<Next, Status> {
         let target = &self.task.target;
         match status.code() {
             429 => Ok(Next::After(Duration::from_secs(status.retry_after().unwrap_or(1).into()))),
@@ -126,17 +127,18 @@ impl Work<'_> {
                 Err(status)
             }
             404 => {
-                let (resource, group) = (&target.resource.resource, &target.resource.group);
-                let name = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
-                let message =
-                    format!("the cluster does not serve {name} in version {}", target.resource.version);
+                let message = unserved::complaint(&self.core.below, &target.resource).await;
                 self.complain(State::Refused, message, LATER)
             }
             403 if status.has_cause("NamespaceTerminating") => {
                 self.core.spaces.forget(&self.locator());
                 self.complain(State::Refused, status.message(), SOON)
             }
-            _ => self.complain(State::Refused, status.message(), LATER),
+            _ => {
+                let cluster = &self.core.settings.cluster;
+                let advice = unserved::advice(&status, &target.resource, cluster).unwrap_or_default();
+                self.complain(State::Refused, format!("{}{advice}", status.message()), LATER)
+            }
         }
     }
 
@@ -289,11 +291,26 @@ impl Work<'_> {
             self.core.table.lost(self.key, &seen.uid);
         }
         match (&self.task.wanted, complaint.is_empty()) {
+            // What cannot be asked for is not gone because nobody finds it.
+            (Wanted::Absent, true) if self.task.seen.is_some() && !self.is_certain().await? => {
+                let what = unserved::name(&target.resource);
+                let message = format!(
+                    "the cluster does not serve {what} any more; whether it is still there is not known"
+                );
+                self.complain(State::Refused, message, SAFETY)
+            }
             (Wanted::Absent, _) => self.gone(complaint),
             (Wanted::Present { .. }, false) => self.complain(State::Conflict, complaint, LATER),
             // It went between two looks.
             (Wanted::Present { .. }, true) => Ok(Next::Again),
         }
+    }
+
+    /// Whether what was not found is not there.
+    async fn is_certain(&self) -> Result<bool, Status> {
+        let (below, resource) = (&self.core.below, &self.task.target.resource);
+        Ok(unserved::is_served(below, resource).await
+            || unserved::is_gone_with_definition(below, resource).await?)
     }
 
     /// Where it is in the cluster, if that is known.

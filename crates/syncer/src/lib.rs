@@ -38,6 +38,7 @@ mod settings;
 mod spaces;
 mod table;
 mod trust;
+mod unserved;
 mod up;
 mod view;
 

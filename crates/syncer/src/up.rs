@@ -11,9 +11,15 @@ use crate::core::Core;
 use crate::flag::Flag;
 use crate::mark::Mark;
 use crate::table::{Follows, key_of};
+use crate::unserved;
 
 pub async fn follow(core: Arc<Core>, world: World, resource: view::Resource, listed: Arc<Flag>) {
     let Some(master) = core.control_plane() else { return };
+    if !unserved::is_served(&core.below, &resource).await {
+        // There is nothing to see, and nobody need wait for it.
+        listed.raise();
+        unserved::until_served(&core.below, &core.settings, &resource).await;
+    }
     let labels = format!("{}={}", marks::CONTROL_PLANE, master.control_plane);
     let looked_at = Resource {
         group: resource.group.clone().into(),

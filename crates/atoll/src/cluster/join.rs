@@ -188,6 +188,13 @@ impl Join<'_> {
                 ),
             ));
         }
+        if cluster.is_none() {
+            // Whether it can have the name is found out before anything is made.
+            let wanted = json!({
+                "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name },
+            });
+            self.fleet.api.create(&format!("{CLUSTERS}?dryRun=All"), &wanted).await?;
+        }
         let said = match &cluster {
             Some(_) => format!("it is the cluster that has joined as {name}: {id}"),
             None => format!("it is a cluster that is not known yet: {id}"),

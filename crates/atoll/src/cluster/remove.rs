@@ -1,6 +1,6 @@
 //! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
 
-mod below;
+pub mod below;
 mod derived;
 mod release;
 

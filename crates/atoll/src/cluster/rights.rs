@@ -122,6 +122,18 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
     }
 }
 
+/// The resources whose objects can be placed, as kubectl names them.
+pub fn placed() -> Vec<String> {
+    let all =
+        PLACED.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (group, resource)));
+    let placed =
+        all.filter(|(_, resource)| **resource != "namespaces").map(|(group, resource)| match *group {
+            "" => resource.to_string(),
+            group => format!("{resource}.{group}"),
+        });
+    placed.collect()
+}
+
 /// What counts in the whole cluster. `owner` is the namespace.
 pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
     let mut role = json!({

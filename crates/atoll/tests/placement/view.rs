@@ -244,3 +244,50 @@ async fn a_cluster_gets_objects_as_its_overrides_have_them() {
     let refused = admin.merge(&east, overrides(json!([{ "env": [{}] }]))).await.expect_status(422, "Invalid");
     assert!(refused.contains("spec.overrides[0].env"), "{refused}");
 }
+
+/// A name means one cluster to whoever can use it: what is placed on it never goes to two.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_two_clusters_that_somebody_can_use_have_one_name() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    for (parent, name) in [("", "org"), ("root:org", "team"), ("", "other")] {
+        let access = if parent.is_empty() { admin.clone() } else { admin.workspace(parent) };
+        let workspace = json!({ "metadata": { "name": name } });
+        access.post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
+    }
+    let (org, team, other) =
+        (admin.workspace("root:org"), admin.workspace("root:org:team"), admin.workspace("root:other"));
+    for access in [&org, &team, &other] {
+        let refused = access.post(CLUSTERS, cluster("east")).await.expect_status(422, "Invalid");
+        assert!(refused.contains("a workspace above has a cluster of this name"), "{refused}");
+    }
+    // Beside each other they may: nobody can use both.
+    team.post(CLUSTERS, cluster("west")).await.expect(201);
+    other.post(CLUSTERS, cluster("west")).await.expect(201);
+    for access in [&admin, &org] {
+        let path = format!("{CLUSTERS}?dryRun=All");
+        let refused = access.post(&path, cluster("west")).await.expect_status(422, "Invalid");
+        assert!(refused.contains("a workspace below has a cluster of this name"), "{refused}");
+    }
+    // Each serves its own.
+    for access in [&team, &other] {
+        access.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+        access.put(&placement_path("web"), on(json!([{ "name": "west" }]))).await.expect(200);
+        let mut view = Watch::open(access, "/services/sync/west").await;
+        assert_eq!(view.line().await["type"], "Object");
+        assert_eq!(view.line().await["type"], "Synced");
+    }
+    // A name that is free again can be taken.
+    team.delete(&format!("{CLUSTERS}/west")).await.expect(200);
+    other.delete(&format!("{CLUSTERS}/west")).await.expect(200);
+    org.post(CLUSTERS, cluster("west")).await.expect(201);
+
+    // However they hurry, one of two gets it.
+    for number in 0..20 {
+        let name = format!("racer-{number}");
+        let (above, below) =
+            tokio::join!(admin.post(CLUSTERS, cluster(&name)), team.post(CLUSTERS, cluster(&name)),);
+        let mut outcomes = [above.status, below.status];
+        outcomes.sort_unstable();
+        assert_eq!(outcomes, [201, 422], "{name}");
+    }
+}

@@ -12,12 +12,18 @@ use memchr::memmem::Finder;
 use tokio::sync::Notify;
 
 use crate::catalog::ATOLL;
+use crate::dialect::labels::Labelled;
+use crate::lineage::Lineage;
 
 /// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart.
 pub struct Placements {
     state: Mutex<State>,
     /// Finds what may be a placement without reading the object.
     sought: Finder<'static>,
+    /// Which workspace is below which.
+    pub lineage: Lineage,
+    /// What says by a label where it shall be.
+    pub labelled: Labelled,
 }
 
 #[derive(Default)]
@@ -49,7 +55,12 @@ struct Pending {
 
 impl Default for Placements {
     fn default() -> Self {
-        Placements { state: Mutex::default(), sought: Finder::new(PLACEMENT) }
+        Placements {
+            state: Mutex::default(),
+            sought: Finder::new(PLACEMENT),
+            lineage: Lineage::default(),
+            labelled: Labelled::default(),
+        }
     }
 }
 
@@ -75,6 +86,11 @@ impl Placements {
         self.state().clusters.get(cluster).map_or(0, |known| known.keys.len())
     }
 
+    /// All that is on clusters of a name, or was and has not gone yet.
+    pub fn on(&self, cluster: &str) -> Vec<Key> {
+        self.state().clusters.get(cluster).map_or_else(Vec::new, |known| known.keys.iter().cloned().collect())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,6 +104,10 @@ impl Placements {
 
 impl Observer for Placements {
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision) {
+        if let Some(parts) = key.parts() {
+            self.lineage.changed(key, &parts, value);
+            self.labelled.changed(key, &parts, value, revision);
+        }
         // What is different in a cluster is said by the cluster itself.
         if let Some(name) = cluster(key) {
             if let Some(cluster) = self.state().clusters.get_mut(name) {

@@ -13,8 +13,9 @@ const COMPLAINTS: &str = "yaml: unmarshal errors:";
 
 /// The value, in which of a key that stands twice the last counts, and the complaint of strict reading about that.
 pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
+    // What stands around an error may be secret, and is not quoted.
     let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(value) => Ok((value, None)),
         Err(error) => with_duplicates(text).ok_or_else(|| error.to_string()),

@@ -37,7 +37,7 @@ pub async fn heed(
     if let Some(holder) = &farewell {
         outcome = outcome.and(heard.farewell(holder).await);
     }
-    let mut family = Family::new(workspace);
+    let family = Family { workspace, cluster };
     records.retain(|record| family.has(&server.registry, &record.target.workspace));
     let mut writing = JoinSet::new();
     for record in records {

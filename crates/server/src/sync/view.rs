@@ -43,7 +43,7 @@ pub fn answer(
         cluster: cluster.to_string(),
         own: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
-        family: Family::new(workspace),
+        workspace: workspace.to_string(),
         told: HashMap::new(),
         hashes: RandomState::new(),
         piece: Vec::new(),
@@ -76,7 +76,8 @@ struct View {
     own: Key,
     /// What is different there, or why nobody knows.
     overrides: Result<Overrides, String>,
-    family: Family,
+    /// Id of the workspace where that is.
+    workspace: String,
     /// What was said: something that is gone has no uid any more.
     told: HashMap<Key, Told>,
     hashes: RandomState,
@@ -169,8 +170,9 @@ impl View {
             return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         };
         let parts = key.parts()?;
-        if !self.family.has(&self.server.registry, parts.workspace) {
-            return None;
+        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
+        if !family.has(&self.server.registry, parts.workspace) {
+            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         }
         let placement = Placement::of(&object);
         let shall = placement.share(&self.cluster);

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 use super::patch::Warnings;
+use super::seal;
 use super::{check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
@@ -22,7 +23,8 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("CreateOptions", &call.query, Vec::new())?;
-    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
+    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
+    let decoded = decoded.map_err(|status| seal::unquoted(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
     warnings.extend(row.remarks_on_given(&object));
@@ -57,6 +59,7 @@ async fn create(
             remarks,
         )
     };
-    let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await?;
-    Ok(respond::of_row(row, StatusCode::CREATED, created.json, call.output))
+    let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await;
+    gate.unseal(&created).await;
+    Ok(respond::of_row(row, StatusCode::CREATED, created?.json, call.output))
 }

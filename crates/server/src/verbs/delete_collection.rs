@@ -50,6 +50,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 options: Options::Delete(&options),
                 warnings: &Warnings::default(),
                 held: Mutex::default(),
+                sealed: Mutex::default(),
             };
             match server.registry.delete(&row, &place, &options, &gate).await {
                 // Someone else deleted it in the meantime: it is gone all the same.

@@ -10,6 +10,7 @@ use atoll_registry::{Admission, Place, Row, Written};
 use serde_json::Value;
 
 use super::patch::Warnings;
+use super::seal::Sealed;
 use crate::Server;
 use crate::chain::Call;
 use crate::workspace::Workspace;
@@ -27,6 +28,8 @@ pub struct Gate<'a> {
     pub warnings: &'a Warnings,
     /// What was taken for the write that was judged last.
     pub held: Mutex<Vec<Box<dyn Held>>>,
+    /// The Secret that a kubeconfig was put into for this request.
+    pub sealed: Mutex<Option<Sealed>>,
 }
 
 impl<'a> Gate<'a> {
@@ -50,6 +53,7 @@ impl<'a> Gate<'a> {
             options,
             warnings,
             held: Mutex::default(),
+            sealed: Mutex::default(),
         }
     }
 
@@ -112,6 +116,7 @@ fn of_write(old: Option<&Value>) -> Operation {
 
 impl Admission for Gate<'_> {
     async fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        self.seal(new, old).await?;
         if old.is_none() {
             self.workspace.check_create(&self.row.group, &self.row.resource, new)?;
         }

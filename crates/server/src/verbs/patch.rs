@@ -14,6 +14,7 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::gate::Gate;
+use super::seal;
 use super::update::check_name;
 use super::{check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
@@ -35,7 +36,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let kind = PatchKind::of(call, row)?;
     let options = options(call, kind)?;
     // What is missing is told before what is wrong with the patch.
-    let patch = Patch::parse(kind, &call.body);
+    let patch = Patch::parse(kind, &call.body).map_err(|status| seal::unquoted(row, status));
     let place = place(row, call)?;
     let warnings = Warnings::default();
     let manager = options.manager(&call.headers);
@@ -78,6 +79,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         dry_run: options.dry_run,
     };
     let updated = server.registry.update(row, &place, &update).await;
+    gate.unseal(&updated).await;
     let answer = updated.map(|(patched, created)| {
         let code = if created { StatusCode::CREATED } else { StatusCode::OK };
         respond::of_row(row, code, patched.json, call.output)
@@ -216,7 +218,13 @@ impl Patch {
             PatchKind::Strategic => return strategic::apply(self, form, &object, options.field_validation),
             PatchKind::Apply => {}
         }
-        let refuse = |error: String| unreadable(&json::to_string(&object), &error);
+        let refuse = |error: String| {
+            let object = match form {
+                Form::Of(row) => seal::told(row, &object),
+                Form::Scale => json::to_string(&object),
+            };
+            unreadable(&object, &error)
+        };
         let read = match form {
             Form::Of(row) => decode::patched(row, object.clone()),
             Form::Scale => decode::patched_scale(object.clone()),

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::gate::Gate;
 use super::patch::Warnings;
+use super::seal;
 use super::{check_namespace, place, warn, without_repeated_owners};
 use crate::Server;
 use crate::body::Body;
@@ -20,7 +21,8 @@ use crate::{decode, respond};
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse("UpdateOptions", &call.query, Vec::new())?;
-    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation)?;
+    let decoded = decode::object(row, &call.headers, &call.body, options.field_validation);
+    let decoded = decoded.map_err(|status| seal::unquoted(row, status))?;
     let Decoded { mut object, mut warnings } = decoded;
     warnings.extend(without_repeated_owners(&mut object, false));
     let remarks = Warnings::default();
@@ -59,7 +61,9 @@ async fn update(
         create_missing: false,
         dry_run: options.dry_run,
     };
-    let (updated, created) = server.registry.update(row, &place, &update).await?;
+    let updated = server.registry.update(row, &place, &update).await;
+    gate.unseal(&updated).await;
+    let (updated, created) = updated?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(respond::of_row(row, code, updated.json, call.output))
 }

@@ -50,6 +50,12 @@ impl Below {
         Ok(Below { api, context, kubectl })
     }
 
+    /// The same from a kubeconfig that was read already.
+    pub fn of(context: Context) -> Result<Below, Failure> {
+        let api = Api::below(&context, "kubectl get nodes".into())?;
+        Ok(Below { api, context, kubectl: "kubectl".into() })
+    }
+
     pub async fn version(&self) -> Result<(String, String), Failure> {
         let answer = self.api.get("/version").await?;
         let found = answer["gitVersion"].as_str().unwrap_or_default().to_string();
@@ -96,6 +102,19 @@ impl Below {
         }
         let role = self.api.find(&format!("{ROLES}/clusterroles/{ACCOUNT}")).await.map_err(administrator)?;
         Ok(role.map(|role| rights::groups_of(&role)).unwrap_or_default())
+    }
+
+    /// Whether whoever this is can give rights to others.
+    pub async fn may_give_rights(&self) -> Result<bool, Failure> {
+        let attributes = json!({
+            "verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterrolebindings",
+        });
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": { "resourceAttributes": attributes },
+        });
+        let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+        Ok(self.api.create(reviews, &review).await?["status"]["allowed"] == true)
     }
 
     pub async fn rights(

@@ -1,0 +1,189 @@
+//! `atoll dialect …`: which other systems' APIs a workspace speaks; and what is done for those that it does.
+
+pub mod kcp;
+
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_meta::object;
+use atoll_registry::dialect::MARKER;
+use atoll_registry::dialect::kcp::{GROUP, SPELLINGS, VERSION};
+use clap::ValueEnum;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::advice::{Failure, invocation};
+use crate::client::Problem;
+use crate::command::{Connection, Dialect, DialectCommand, DialectOptions};
+use crate::output;
+use crate::process;
+use crate::style::Paint;
+use crate::workspace::session::Session;
+
+pub fn run(command: DialectCommand) -> Result<(), String> {
+    process::ask(async {
+        let outcome = match command {
+            DialectCommand::Enable(options) => enable(&options).await,
+            DialectCommand::List { workspace, connection } => list(workspace.as_deref(), &connection).await,
+            DialectCommand::Disable(options) => disable(&options).await,
+        };
+        outcome.map_err(String::from)
+    })
+}
+
+/// The control plane, and the path of the workspace that is meant.
+fn open(workspace: Option<&str>, connection: &Connection) -> Result<(Session, String), Failure> {
+    let session = Session::open(connection)?;
+    let path = session.resolve(workspace.unwrap_or("."))?;
+    Ok((session, path))
+}
+
+fn config_maps() -> String {
+    format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps")
+}
+
+/// What a workspace says itself.
+async fn marker(session: &Session, path: &str) -> Result<Option<Value>, Problem> {
+    match session.call(Method::GET, path, &format!("{}/{MARKER}", config_maps()), None).await {
+        Ok(found) => Ok(Some(found)),
+        Err(Problem::Refused(status))
+            if status.reason() == "NotFound"
+                && status.details().is_some_and(|details| details.kind != "workspaces") =>
+        {
+            Ok(None)
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+fn speaks(marker: Option<&Value>, dialect: Dialect) -> bool {
+    marker.is_some_and(|marker| marker["data"].get(dialect.name()).is_some())
+}
+
+/// The nearest workspace that says so, of one and all above it. Not everybody may look into those.
+async fn source(session: &Session, path: &str, dialect: Dialect) -> Result<Option<String>, Failure> {
+    let mut at = path;
+    loop {
+        match marker(session, at).await {
+            Ok(found) if speaks(found.as_ref(), dialect) => return Ok(Some(at.to_string())),
+            Ok(_) => {}
+            Err(problem) if at != path && problem.is("Forbidden") => {}
+            Err(problem) => return Err(session.not_found(at, problem).await),
+        }
+        match at.rsplit_once(':') {
+            Some((parent, _)) => at = parent,
+            None => return Ok(None),
+        }
+    }
+}
+
+async fn enable(options: &DialectOptions) -> Result<(), Failure> {
+    let (session, path) = open(options.workspace.as_deref(), &options.connection)?;
+    let name = options.dialect.name();
+    let found = match marker(&session, &path).await {
+        Ok(found) => found,
+        Err(problem) => return Err(session.not_found(&path, problem).await),
+    };
+    if speaks(found.as_ref(), options.dialect) {
+        output::print(&format!("{path} already speaks {name}.\n"));
+        return Ok(());
+    }
+    let data = json!({ name: "enabled" });
+    if found.is_some() {
+        change(&session, &path, &json!({ "data": data })).await?;
+    } else {
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
+        create(&session, &path, "/api/v1/namespaces", &namespace).await?;
+        let marker = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": MARKER, "namespace": SYSTEM_NAMESPACE }, "data": data,
+        });
+        create(&session, &path, &config_maps(), &marker).await?;
+    }
+    output::print(&format!(
+        "{path} now speaks {name}, and so do all workspaces below it: Clusters and WorkloadClusters of {GROUP}/{VERSION} are \
+         served there.\n"
+    ));
+    Ok(())
+}
+
+/// Creates what is not there yet; whoever is not allowed to make it may still find it made.
+async fn create(session: &Session, path: &str, collection: &str, object: &Value) -> Result<(), Failure> {
+    match session.call(Method::POST, path, collection, Some(object)).await {
+        Err(problem) if !problem.is("AlreadyExists") => Err(problem.into()),
+        _ => Ok(()),
+    }
+}
+
+async fn change(session: &Session, path: &str, patch: &Value) -> Result<(), Failure> {
+    let at = crate::cluster::in_workspace(path, &format!("{}/{MARKER}", config_maps()));
+    session.client.patch(&at, "application/merge-patch+json", patch).await?;
+    Ok(())
+}
+
+async fn list(workspace: Option<&str>, connection: &Connection) -> Result<(), Failure> {
+    let (session, path) = open(workspace, connection)?;
+    let mut rows = Vec::new();
+    for dialect in Dialect::value_variants() {
+        let source = match source(&session, &path, *dialect).await? {
+            Some(source) if source == path => "yes".to_string(),
+            Some(source) => format!("yes, by {source}"),
+            None => "no".into(),
+        };
+        rows.push(vec![dialect.name().to_string(), source, format!("{GROUP}/{VERSION}")]);
+    }
+    let headers = ["NAME", "ENABLED", "SERVES"].map(str::to_string);
+    output::print(&output::table(&headers, &rows, Paint::stdout()));
+    Ok(())
+}
+
+async fn disable(options: &DialectOptions) -> Result<(), Failure> {
+    let (session, path) = open(options.workspace.as_deref(), &options.connection)?;
+    let name = options.dialect.name();
+    let source = source(&session, &path, options.dialect).await?;
+    match source.as_deref() {
+        Some(source) if source == path => {}
+        Some(source) => {
+            return Err(Failure::new(
+                format!("{path} speaks {name} because {source} does"),
+                format!("disable it there: {} dialect disable {name} --workspace {source}", invocation()),
+            ));
+        }
+        None => {
+            output::print(&format!("{path} does not speak {name}.\n"));
+            return Ok(());
+        }
+    }
+    let mut open = vec![path.clone()];
+    while let Some(at) = open.pop() {
+        let found = clusters(&session, &at).await?;
+        if !found.is_empty() {
+            return Err(Failure::new(
+                format!("{at} has clusters that speak {name}: {}", found.join(", ")),
+                format!("delete them first, in that workspace: kubectl delete {}", found.join(" ")),
+            ));
+        }
+        open.extend(session.names_below(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
+    }
+    change(&session, &path, &json!({ "data": { name: null } })).await?;
+    output::print(&format!(
+        "{path} no longer speaks {name}. What a label has placed stays where it is; say where it shall be with: {} place\n",
+        invocation()
+    ));
+    Ok(())
+}
+
+/// The clusters that a workspace has in the words of kcp, as kubectl names them.
+async fn clusters(session: &Session, path: &str) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for (plural, kind) in SPELLINGS {
+        let list =
+            match session.call(Method::GET, path, &format!("/apis/{GROUP}/{VERSION}/{plural}"), None).await {
+                Ok(list) => list,
+                Err(problem) if problem.is("NotFound") => continue,
+                Err(problem) => return Err(problem.into()),
+            };
+        let items = list["items"].as_array().into_iter().flatten();
+        found.extend(items.map(|item| format!("{}.{GROUP}/{}", kind.to_lowercase(), object::name(item))));
+    }
+    Ok(found)
+}

@@ -1,0 +1,255 @@
+//! Clusters in the words of kcp: each makes a Cluster of Atoll's own, and shows how that fares.
+//!
+//! ```text
+//!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; then no kubeconfig any more
+//!   Cluster (atoll.dev) ─► status: Ready, capacity ─► back
+//!   deleted ─► wait until nothing is placed there ─► what joining made goes ─► gone
+//! ```
+//!
+//! The kcp object says what shall be; the other one is made from it and goes with it.
+
+mod join;
+mod leave;
+mod status;
+mod sweep;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_informer::{Cache, Clock, Informers, Key, Next, Queue, Resource, World, resources};
+use atoll_meta::{Status, object};
+use atoll_registry::Registry;
+use atoll_registry::dialect::kcp::{GROUP, SPELLINGS, VERSION};
+use atoll_registry::dialect::seal;
+use serde_json::{Value, json};
+
+use self::status::Finding;
+use crate::cluster::credential;
+
+/// On a Cluster of Atoll's: which object of which dialect it was made from.
+const MADE_FROM: &str = "atoll.dev/made-from";
+/// Holds a Cluster of kcp until what it made is gone.
+const FINALIZER: &str = "atoll.dev/kcp";
+
+const AT_ONCE: usize = 8;
+/// How soon a cluster is tried again that could not join, or that is still in use.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What is needed for that.
+pub struct Setup {
+    /// Of all workspaces.
+    pub informers: Arc<Informers>,
+    pub clock: Arc<dyn Clock>,
+    pub registry: Arc<Registry>,
+    /// Where the control plane is, for people.
+    pub address: String,
+}
+
+struct Dialect {
+    setup: Setup,
+    /// Of both spellings.
+    kcp: [Arc<Cache>; 2],
+    own: Arc<Cache>,
+}
+
+fn spellings() -> [Resource; 2] {
+    SPELLINGS.map(|(plural, kind)| Resource {
+        group: GROUP.into(),
+        version: VERSION.into(),
+        plural: plural.into(),
+        kind: kind.into(),
+        namespaced: false,
+    })
+}
+
+fn own() -> Resource {
+    Resource {
+        group: "atoll.dev".into(),
+        version: "v1alpha1".into(),
+        plural: "clusters".into(),
+        kind: "Cluster".into(),
+        namespaced: false,
+    }
+}
+
+/// Runs until it is dropped.
+pub async fn run(setup: Setup) {
+    let queue = Queue::new();
+    let kcp = spellings().map(|resource| {
+        let cache = setup.informers.of(&resource);
+        let waking = queue.clone();
+        cache.listen(move |change| waking.add(spelt(&resource.plural, &change.key)));
+        cache
+    });
+    let own = setup.informers.of(&own());
+    let waking = queue.clone();
+    own.listen(move |change| {
+        if object::annotation(change.object(), MADE_FROM).is_some() {
+            SPELLINGS.iter().for_each(|(plural, _)| waking.add(spelt(plural, &change.key)));
+        }
+    });
+    for cache in kcp.iter().chain([&own]) {
+        cache.synced().await;
+    }
+    let dialect = Arc::new(Dialect { setup, kcp, own });
+    let sweeping = sweep::run(dialect.clone());
+    let working = queue.work("clusters of kcp", AT_ONCE, move |key| {
+        let dialect = dialect.clone();
+        async move { dialect.sync(&key).await }
+    });
+    tokio::join!(sweeping, working);
+}
+
+/// The key under which one of the two spellings waits: none of them is in a namespace.
+fn spelt(plural: &str, key: &Key) -> Key {
+    Key::new(&key.workspace, plural, &key.name)
+}
+
+impl Dialect {
+    fn world(&self) -> &World {
+        self.setup.informers.world()
+    }
+
+    async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let Some(cache) = self.kcp.iter().find(|cache| *cache.resource.plural == *key.namespace) else {
+            return Ok(Next::Done);
+        };
+        let at = Key::new(&key.workspace, "", &key.name);
+        let Some(found) = cache.get(&at) else { return Ok(Next::Done) };
+        // Not spoken any longer: it is kept, and nothing is done about it.
+        if !self.setup.registry.speaks(&at.workspace, atoll_registry::dialect::kcp::NAME) {
+            return Ok(Next::Done);
+        }
+        let subject = Subject { resource: &cache.resource, at, object: &found };
+        let outcome = match object::is_being_deleted(&found) {
+            true => self.leave(&subject).await,
+            false => self.keep(&subject).await,
+        };
+        match outcome {
+            // Somebody was faster, and that is told as well.
+            Err(status) if matches!(status.reason(), "Conflict" | "NotFound" | "AlreadyExists") => {
+                Ok(Next::Again)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Makes it join if there is something to join with, and shows how it fares.
+    async fn keep(&self, subject: &Subject<'_>) -> Result<Next, Status> {
+        if !object::finalizers(subject.object).any(|finalizer| finalizer == FINALIZER) {
+            let mut finalizers: Vec<&str> = object::finalizers(subject.object).collect();
+            finalizers.push(FINALIZER);
+            let metadata = json!({
+                "resourceVersion": object::resource_version(subject.object), "finalizers": finalizers,
+            });
+            self.world().patch(subject.resource, &subject.at, "", &json!({ "metadata": metadata })).await?;
+            return Ok(Next::Done);
+        }
+        let secret = self.secret(subject).await?;
+        let kubeconfig = secret.as_ref().and_then(credential::opened);
+        let mut cluster = self.own_cluster(subject).await?;
+        let mut finding = None;
+        if let Some(kubeconfig) = kubeconfig {
+            match self.join(subject, &kubeconfig, cluster.as_ref()).await {
+                Ok(joined) => {
+                    self.spend(subject, secret.as_ref(), &kubeconfig).await?;
+                    cluster = Some(joined);
+                }
+                Err(problem) => finding = Some(problem),
+            }
+        }
+        let again = if finding.is_some() { Next::After(AGAIN) } else { Next::Done };
+        let made = cluster.filter(|cluster| subject.made(cluster));
+        if let Some(cluster) = &made {
+            self.close_or_open(subject, cluster).await?;
+        }
+        let finding = finding.unwrap_or_else(|| Finding::of(made.as_ref()));
+        self.show(subject, made.as_ref(), &finding).await?;
+        Ok(again)
+    }
+
+    /// The Cluster of that name, as it is now.
+    async fn own_cluster(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
+        absent(self.world().get(&self.own.resource, &subject.at).await)
+    }
+
+    /// The Secret with the kubeconfig, or what is left of it.
+    async fn secret(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
+        let Some(name) = seal::secret(subject.object) else { return Ok(None) };
+        absent(self.world().get(&resources::SECRETS, &subject.system(name)).await)
+    }
+
+    /// Forgets a kubeconfig that has been used, but for what it takes to recognize it.
+    async fn spend(
+        &self,
+        subject: &Subject<'_>,
+        secret: Option<&Value>,
+        kubeconfig: &str,
+    ) -> Result<(), Status> {
+        let Some(secret) = secret else { return Ok(()) };
+        let mut data = atoll_server::spent(kubeconfig)?;
+        data["kubeconfig"] = Value::Null;
+        let patch = json!({
+            "metadata": { "resourceVersion": object::resource_version(secret) }, "data": data,
+        });
+        self.world()
+            .patch(&resources::SECRETS, &subject.system(object::name(secret)), "", &patch)
+            .await
+            .map(|_| ())
+    }
+
+    /// What gets nothing new in the words of kcp gets nothing new.
+    async fn close_or_open(&self, subject: &Subject<'_>, cluster: &Value) -> Result<(), Status> {
+        let wanted = subject.object["spec"]["unschedulable"] == true;
+        let Some(followed) = status::follow_unschedulable(cluster, wanted) else { return Ok(()) };
+        self.world().patch(&self.own.resource, &subject.at, "", &followed).await.map(|_| ())
+    }
+
+    async fn show(
+        &self,
+        subject: &Subject<'_>,
+        cluster: Option<&Value>,
+        finding: &Finding,
+    ) -> Result<(), Status> {
+        let now = self.setup.clock.now().to_time();
+        let Some(status) = status::shown(&subject.object["status"], cluster, finding, &now) else {
+            return Ok(());
+        };
+        let mut changed = subject.object.clone();
+        changed["status"] = status;
+        self.world().update_status(subject.resource, &changed).await.map(|_| ())
+    }
+}
+
+/// What is being looked at.
+struct Subject<'a> {
+    resource: &'a Resource,
+    at: Key,
+    object: &'a Value,
+}
+
+impl Subject<'_> {
+    /// As a Cluster names what it was made from.
+    fn origin(&self) -> String {
+        format!("{GROUP}/{}/{}", self.resource.plural, object::uid(self.object))
+    }
+
+    /// Whether a Cluster was made from this.
+    fn made(&self, cluster: &Value) -> bool {
+        object::annotation(cluster, MADE_FROM) == Some(&self.origin())
+    }
+
+    /// Something in Atoll's own namespace.
+    fn system(&self, name: &str) -> Key {
+        Key::new(&self.at.workspace, atoll_fleet::marks::SYSTEM_NAMESPACE, name)
+    }
+}
+
+/// What is not there is no failure.
+fn absent(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(status) if status.reason() == "NotFound" => Ok(None),
+        Err(status) => Err(status),
+    }
+}

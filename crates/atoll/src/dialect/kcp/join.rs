@@ -1,0 +1,244 @@
+//! A cluster joins with the kubeconfig that it came with, as it would by `atoll cluster join`.
+
+use std::time::Duration;
+
+use atoll_client::kubeconfig::{Context, Kubeconfig};
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_informer::{Key, resources};
+use atoll_meta::{Status, names, object};
+use serde_json::{Value, json};
+
+use super::status::Finding;
+use super::{Dialect, MADE_FROM, Subject, absent};
+use crate::advice::Failure;
+use crate::cluster::claim::{self, Claim};
+use crate::cluster::credential;
+use crate::cluster::join::below::Below;
+use crate::cluster::rights::Access;
+use crate::workspace::session::ROOT;
+
+/// How long all of it may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What there is before anything is done below.
+struct Found {
+    id: String,
+    version: String,
+    control_plane: String,
+}
+
+impl Dialect {
+    /// The Cluster that it then is, or what is to be said.
+    pub(super) async fn join(
+        &self,
+        subject: &Subject<'_>,
+        kubeconfig: &str,
+        cluster: Option<&Value>,
+    ) -> Result<Value, Finding> {
+        let name = &*subject.at.name;
+        if !names::name_is_dns_label(name, false).is_empty() {
+            let message = "its name is not one that a cluster can have: lower case letters, digits and -, at most 63 of them";
+            return Err(Finding::not_ready("InvalidName", message));
+        }
+        if cluster.is_some_and(|cluster| !subject.made(cluster)) {
+            let message = format!(
+                "there is a cluster {name} already that was not made from this; remove that first, or choose another name"
+            );
+            return Err(Finding::not_ready("NameTaken", message));
+        }
+        let context =
+            readable(kubeconfig).map_err(|problem| Finding::not_ready("InvalidKubeConfig", problem))?;
+        let below =
+            Below::of(context).map_err(|failure| Finding::not_ready("ErrorCreatingClient", failure.what))?;
+        let joining = self.join_with(subject, &below, kubeconfig, cluster);
+        let problem = match tokio::time::timeout(PATIENCE, joining).await {
+            Ok(Ok(joined)) => return Ok(joined),
+            Ok(Err(failure)) => failure.what,
+            Err(_) => "the cluster takes too long to answer".to_string(),
+        };
+        tracing::warn!(cluster = name, "a cluster in the words of kcp could not join: {problem}");
+        Err(Finding::not_ready("ErrorStartingSyncer", format!("{problem}; it is tried again")))
+    }
+
+    async fn join_with(
+        &self,
+        subject: &Subject<'_>,
+        below: &Below,
+        kubeconfig: &str,
+        cluster: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let (_, version) = below.version().await?;
+        let id = below.identity().await?;
+        let system = self.world().get(&resources::NAMESPACES, &Key::new(ROOT, "", "kube-system")).await?;
+        let found = Found { id, version, control_plane: object::uid(&system).to_string() };
+        self.check(subject, below, &found, cluster).await?;
+        let (text, expires) = match below.may_give_rights().await? {
+            true => {
+                let (_, namespace) = below.namespace(&Some(found.control_plane.clone())).await?;
+                let groups = below.groups(&[]).await?;
+                below.rights(Access::Manage, &groups, &namespace).await?;
+                let (_, token) = below.token().await?;
+                let (_, text) = below.tried(&subject.at.name, &token, &found.id).await?;
+                (text, token.expires)
+            }
+            // Whoever may not give rights to others is no administrator: then it is used as it is.
+            false => (kubeconfig.to_string(), String::new()),
+        };
+        self.store(subject, &text, &expires).await?;
+        let cluster = self.register(subject, &found, cluster).await?;
+        let claim = Claim {
+            control_plane: found.control_plane,
+            workspace: subject.at.workspace.to_string(),
+            cluster: object::uid(&cluster).to_string(),
+            address: self.setup.address.clone(),
+            name: subject.at.name.to_string(),
+        };
+        if !expires.is_empty() {
+            below.claim(&claim).await?;
+        }
+        Ok(cluster)
+    }
+
+    /// Whether it is the cluster that it was, and nobody else's.
+    async fn check(
+        &self,
+        subject: &Subject<'_>,
+        below: &Below,
+        found: &Found,
+        cluster: Option<&Value>,
+    ) -> Result<(), Failure> {
+        let refuse = |what: String| Failure { what, next: None };
+        if found.control_plane == found.id {
+            return Err(refuse("this is the control plane itself: it cannot join itself".into()));
+        }
+        let pinned = cluster.and_then(|cluster| cluster["status"]["id"].as_str()).filter(|id| !id.is_empty());
+        if let Some(pinned) = pinned.filter(|pinned| *pinned != found.id) {
+            return Err(refuse(format!("it joined as {pinned}, and behind this kubeconfig is {}", found.id)));
+        }
+        let same = self
+            .own
+            .list(&subject.at.workspace, "")
+            .into_iter()
+            .find(|other| other["status"]["id"] == *found.id && object::name(other) != &*subject.at.name);
+        if let Some(same) = same {
+            return Err(refuse(format!("this cluster has already joined as {}", object::name(&same))));
+        }
+        if cluster.is_none() {
+            // Whether it can have the name is found out before anything is made.
+            let collection = self.world().collection(&self.own.resource, &subject.at.workspace, "")?;
+            self.world()
+                .client()
+                .create(&format!("{collection}?dryRun=All"), &self.cluster_of(subject))
+                .await?;
+        }
+        let claim = below.api.find(&claim::path()).await?.map(|found| Claim::of(&found));
+        let refusal = claim.and_then(|claim| {
+            let verdict = claim.verdict(Some(&found.control_plane), Some(&subject.at.workspace));
+            claim.refusal(&verdict, "kubectl")
+        });
+        refusal.map_or(Ok(()), Err)
+    }
+
+    async fn store(&self, subject: &Subject<'_>, kubeconfig: &str, expires: &str) -> Result<(), Failure> {
+        let name = &*subject.at.name;
+        let secret = credential::secret(name, kubeconfig, expires);
+        let at = subject.system(&credential::secret_name(name));
+        match absent(self.world().get(&resources::SECRETS, &at).await)? {
+            None => {
+                let created = self.world().create(
+                    &resources::SECRETS,
+                    &subject.at.workspace,
+                    SYSTEM_NAMESPACE,
+                    &secret,
+                );
+                created.await?;
+            }
+            Some(other) if other["metadata"]["labels"][credential::CLUSTER] != *name => {
+                let what =
+                    format!("there is a Secret {SYSTEM_NAMESPACE}/{} that is not of a cluster", at.name);
+                return Err(Failure { what, next: None });
+            }
+            Some(_) => drop(self.world().patch(&resources::SECRETS, &at, "", &secret).await?),
+        }
+        Ok(())
+    }
+
+    /// The Cluster that is made from one of kcp's.
+    fn cluster_of(&self, subject: &Subject<'_>) -> Value {
+        let (resource, name) = (&self.own.resource, &*subject.at.name);
+        let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
+        let labels = subject.object["metadata"].get("labels").cloned().unwrap_or_default();
+        json!({
+            "apiVersion": resource.api_version(), "kind": resource.kind,
+            "metadata": { "name": name, "labels": labels, "annotations": { MADE_FROM: subject.origin() } },
+            "spec": { "mode": "push", "access": "manage", "credentials": { "secret": secret } },
+        })
+    }
+
+    async fn register(
+        &self,
+        subject: &Subject<'_>,
+        found: &Found,
+        cluster: Option<&Value>,
+    ) -> Result<Value, Status> {
+        let resource = &self.own.resource;
+        let registered = match cluster {
+            Some(cluster) => cluster.clone(),
+            None => {
+                let cluster = self.cluster_of(subject);
+                self.world().create(resource, &subject.at.workspace, "", &cluster).await?
+            }
+        };
+        let status = json!({ "status": { "id": found.id, "kubernetesVersion": found.version } });
+        self.world().patch(resource, &subject.at, "status", &status).await?;
+        Ok(registered)
+    }
+}
+
+/// Where a kubeconfig leads. Files and programs of this machine are nothing for those who send one.
+fn readable(kubeconfig: &str) -> Result<Context, String> {
+    let config = Kubeconfig::parse(kubeconfig).map_err(|problem| problem.to_string())?;
+    let context = config.context(config.current(), None).map_err(|problem| problem.to_string())?;
+    // An address with a password in it would be told to all who ask what is wrong.
+    if context.server.contains('@') {
+        return Err("the address of the server has a user in it; put credentials under users".into());
+    }
+    if context.insecure {
+        return Err("it skips TLS verification; give it certificate-authority-data instead".into());
+    }
+    Ok(Context { control: None, ..context })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_this_machine_is_used() {
+        let with = |server: &str, cluster: &str, user: &str| {
+            format!(
+                "current-context: a\nclusters: [{{ name: a, cluster: {{ server: '{server}'{cluster} }} }}]\n\
+                 users: [{{ name: a, user: {{ {user} }} }}]\ncontexts: [{{ name: a, context: {{ cluster: a, user: a }} }}]\n"
+            )
+        };
+        let at = "https://a:6443";
+        assert_eq!(readable(&with(at, "", "token: t")).expect("it is good").token.as_deref(), Some("t"));
+        for (text, expected) in [
+            ("[]".to_string(), "it is not a kubeconfig"),
+            ("users: s3cr3t".to_string(), "no such context"),
+            ("{ s3cr3t".to_string(), "it is not YAML at line 1"),
+            (with(at, "", "exec: { command: sh }"), "credentials come from another program"),
+            (with(at, "", "tokenFile: /etc/passwd"), "tokenFile names a file; put what is in there inline"),
+            (
+                with(at, ", insecure-skip-tls-verify: true", "token: t"),
+                "it skips TLS verification; give it certificate-authority-data instead",
+            ),
+            (
+                with("https://me:s3cr3t@a:6443", "", "token: t"),
+                "the address of the server has a user in it; put credentials under users",
+            ),
+        ] {
+            assert_eq!(readable(&text).err().as_deref(), Some(expected));
+        }
+    }
+}

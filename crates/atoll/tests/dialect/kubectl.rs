@@ -1,0 +1,76 @@
+//! kcp's manifests with kubectl, as kcp's demos apply them. Without Go this says so and passes.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::support::process::Atoll;
+use crate::support::programs;
+use crate::{kubeconfig, says};
+
+fn kubectl(
+    directory: &std::path::Path,
+    server: &Atoll,
+    home: &std::path::Path,
+    line: &str,
+    input: &str,
+) -> String {
+    let mut child = Command::new(directory.join("kubectl"))
+        .env("HOME", home)
+        .env("KUBECONFIG", server.admin_kubeconfig())
+        .args(line.split(' '))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// As in kcp's `contrib/demo/clusters`.
+fn manifest(kind: &str, name: &str, kubeconfig: &str) -> String {
+    let indented: String = kubeconfig.lines().map(|line| format!("    {line}\n")).collect();
+    format!(
+        "apiVersion: workload.kcp.dev/v1alpha1\nkind: {kind}\nmetadata:\n  name: {name}\nspec:\n  kubeconfig: |\n{indented}"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_of_kcp_are_applied() {
+    let Some(directory) = programs::kubectl() else { return };
+    let server = Atoll::start_bare();
+    let home = tempfile::tempdir().unwrap();
+    let run = |line: &str, input: &str| kubectl(&directory, &server, home.path(), line, input);
+    says(&server, "dialect enable kcp");
+    for (kind, plural) in [("Cluster", "clusters"), ("WorkloadCluster", "workloadclusters")] {
+        let resource = format!("{plural}.workload.kcp.dev");
+        let name = format!("{}.workload.kcp.dev/us-east1", kind.to_lowercase());
+        let text = manifest(kind, "us-east1", &kubeconfig("s3cr3t-one"));
+        let planned = run("apply --dry-run=server -f - -o yaml", &text);
+        assert!(!planned.contains("s3cr3t"), "{planned}");
+        assert_eq!(run("apply -f -", &text), format!("{name} created\n"));
+        let version =
+            |shown: &str| shown.lines().find(|line| line.contains("resourceVersion")).unwrap().to_string();
+        let first = run(&format!("get {resource} us-east1 -o yaml"), "");
+        assert!(!first.contains("s3cr3t"), "{first}");
+        // Again: nothing is written.
+        run("apply -f -", &text);
+        assert_eq!(version(&run(&format!("get {resource} us-east1 -o yaml"), "")), version(&first));
+        // Nor does a difference show that is none.
+        assert_eq!(run("diff -f -", &text), "");
+        let other = manifest(kind, "us-east1", &kubeconfig("s3cr3t-two"));
+        assert_eq!(run("apply -f -", &other), format!("{name} configured\n"));
+        let second = run(&format!("get {resource} us-east1 -o yaml"), "");
+        assert!(!second.contains("s3cr3t") && version(&second) != version(&first), "{second}");
+        run("apply --server-side --force-conflicts -f -", &other);
+        let wide = run(&format!("get {resource} -o wide"), "");
+        let header = wide.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(header, "NAME LOCATION READY SYNCED API RESOURCES");
+        let explained = run(&format!("explain {plural}.spec --api-version=workload.kcp.dev/v1alpha1"), "");
+        assert!(explained.contains("kubeconfig"), "{explained}");
+        assert!(run("get kcp -o name", "").contains(&name));
+        run(&format!("delete {resource} us-east1"), "");
+    }
+}

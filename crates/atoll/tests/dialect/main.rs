@@ -1,0 +1,85 @@
+//! Workspaces that speak kcp: Clusters with an inline kubeconfig, and labels that say where things shall be.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod enabling;
+mod fleet;
+mod kubectl;
+mod labels;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../sim/running.rs"]
+mod running;
+mod sealing;
+#[path = "../support/support.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::support::process::{Atoll, atoll};
+use crate::support::programs::{fail, succeed};
+
+const KCP: &str = "/apis/workload.kcp.dev/v1alpha1";
+const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
+const OWN: &str = "/apis/atoll.dev/v1alpha1/clusters";
+const SECRETS: &str = "/api/v1/namespaces/atoll-system/secrets";
+
+fn command(server: &Atoll, line: &str) -> std::process::Command {
+    let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
+    command.env("KUBECONFIG", server.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    command
+}
+
+/// What a command prints that must succeed.
+#[track_caller]
+fn says(server: &Atoll, line: &str) -> String {
+    succeed(&mut command(server, line))
+}
+
+/// What a command complains of that must fail.
+#[track_caller]
+fn refuses(server: &Atoll, line: &str) -> String {
+    fail(&mut command(server, line))
+}
+
+fn cluster(kind: &str, name: &str, kubeconfig: &str) -> Value {
+    json!({
+        "apiVersion": "workload.kcp.dev/v1alpha1", "kind": kind, "metadata": { "name": name },
+        "spec": { "kubeconfig": kubeconfig },
+    })
+}
+
+/// A kubeconfig that leads nowhere and has this token in it.
+fn kubeconfig(token: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+         clusters: [{{ name: a, cluster: {{ server: 'https://127.0.0.1:9', certificate-authority-data: '' }} }}]\n\
+         users:\n- name: a\n  user: {{ token: {token} }}\n\
+         contexts: [{{ name: a, context: {{ cluster: a, user: a }} }}]\n"
+    )
+}
+
+/// Where below a directory one of these texts is, plain, in base64 or as JSON writes it.
+fn found(directory: &Path, texts: &[String]) -> Vec<PathBuf> {
+    let mut forms: Vec<Vec<u8>> = Vec::new();
+    for text in texts {
+        let escaped = Value::from(text.as_str()).to_string();
+        forms.extend([text.clone().into_bytes(), STANDARD.encode(text).into_bytes(), escaped.into_bytes()]);
+    }
+    let (mut found, mut open) = (Vec::new(), vec![directory.to_path_buf()]);
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if let Ok(content) = std::fs::read(&path) {
+            let has = |form: &Vec<u8>| content.windows(form.len()).any(|window| window == form.as_slice());
+            if forms.iter().any(has) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}

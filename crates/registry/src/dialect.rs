@@ -1,0 +1,72 @@
+//! Other systems' APIs, served as they were written where a workspace speaks them.
+//!
+//! ```text
+//!   ConfigMap atoll-system/atoll-dialects ─► a workspace and all below it speak ─► definitions (kcp)
+//!   Clusters of kcp on their way in ─► seal: no kubeconfig stays in them
+//!   label workloads.kcp.dev/cluster ─► labels: a placement
+//! ```
+
+pub mod kcp;
+pub mod labels;
+pub mod seal;
+
+use std::sync::Arc;
+
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_store::Key;
+
+use crate::Registry;
+use crate::definitions::{self, Definition};
+
+/// The ConfigMap that says which dialects a workspace speaks: a key for each.
+pub const MARKER: &str = "atoll-dialects";
+
+/// Where that is.
+pub fn marker(workspace: &str) -> Key {
+    Key::object("", "configmaps", workspace, SYSTEM_NAMESPACE, MARKER)
+}
+
+impl Registry {
+    /// Whether a workspace speaks a dialect, or one above it.
+    pub fn speaks(&self, workspace: &str, dialect: &str) -> bool {
+        let snapshot = self.snapshot();
+        self.line(workspace).iter().any(|workspace| {
+            let marker = snapshot.get(&marker(workspace)).and_then(|found| crate::parse(&found.json()).ok());
+            marker.is_some_and(|marker| marker["data"].get(dialect).is_some())
+        })
+    }
+
+    /// The definition of a resource that a dialect has, if it is spoken in a workspace; `None` is all of them.
+    pub(crate) fn spoken(
+        &self,
+        workspace: Option<&str>,
+        group: &str,
+        resource: &str,
+    ) -> Option<Arc<Definition>> {
+        if group != kcp::GROUP {
+            return None;
+        }
+        let known = self.catalog.kcp().iter();
+        let found = known.into_iter().find(|definition| definition.accepted.plural == resource)?;
+        workspace.is_none_or(|workspace| self.speaks(workspace, kcp::NAME)).then(|| found.clone())
+    }
+
+    /// All definitions that count in a workspace, in the order of their names: its own, and those of dialects.
+    pub fn definitions(&self, workspace: &str) -> Vec<Arc<Definition>> {
+        let mut all = definitions::list(&self.snapshot(), workspace);
+        if self.speaks(workspace, kcp::NAME) {
+            for spoken in self.catalog.kcp() {
+                let is_same = |own: &Arc<Definition>| {
+                    own.group == spoken.group && own.accepted.plural == spoken.accepted.plural
+                };
+                if !all.iter().any(is_same) {
+                    all.push(spoken.clone());
+                }
+            }
+            all.sort_by_cached_key(|definition| {
+                format!("{}.{}", definition.accepted.plural, definition.group)
+            });
+        }
+        all
+    }
+}

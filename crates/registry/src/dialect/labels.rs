@@ -1,0 +1,309 @@
+//! Labels of kcp that say on which cluster an object shall be, and the placements that follow from them.
+//!
+//! ```text
+//!   every write ─► Labelled: what carries such a label, or was placed by one ─► run ─► decide ─► …/placement
+//!   a Cluster comes, goes, is closed or opened; a dialect is spoken or not ─► all of them once more
+//! ```
+//!
+//! A label counts where nobody else has decided: what was placed by hand, by a policy or because something else needs it stays.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use atoll_fleet::Placement;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::placement::Share;
+use atoll_meta::{Status, names, object};
+use atoll_store::{Key, Revision, key};
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::{MARKER, kcp};
+use crate::Registry;
+use crate::catalog::ATOLL;
+use crate::placement::is_placeable;
+use crate::row::Place;
+
+/// Names the cluster that an object shall be on.
+pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
+/// How kcp wrote it later: each of these with the value `Sync` names one of several.
+pub const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev/"];
+const SYNC: &str = "Sync";
+/// Who decided.
+pub const BY: &str = "label";
+/// As a placement by a label is stored: JSON in a text of JSON.
+const PLACED: &str = r#"\"by\":\"label\""#;
+/// How soon something is tried again that could not be written.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What carries such a label or was placed by one, kept up to date with every write.
+pub struct Labelled {
+    state: Mutex<State>,
+    woken: Notify,
+    sought: [Finder<'static>; 4],
+}
+
+#[derive(Default)]
+struct State {
+    known: HashSet<Key>,
+    /// What is to be looked at.
+    pending: HashSet<Key>,
+    /// From here on all of that is to be seen.
+    revision: Revision,
+    /// Whether something new may be placed on a cluster.
+    clusters: HashMap<Key, bool>,
+}
+
+impl Default for Labelled {
+    fn default() -> Self {
+        let sought = [CLUSTER, STATES[0], STATES[1], PLACED].map(Finder::new);
+        Labelled { state: Mutex::default(), woken: Notify::new(), sought }
+    }
+}
+
+impl Labelled {
+    /// Takes notice of a write.
+    pub(crate) fn changed(
+        &self,
+        key: &Key,
+        parts: &key::Parts<'_>,
+        value: Option<&Bytes>,
+        revision: Revision,
+    ) {
+        let is_cluster = (parts.group, parts.resource) == (ATOLL, "clusters");
+        let is_marker = (parts.group, parts.resource, parts.namespace, parts.name)
+            == (key::CORE, "configmaps", SYSTEM_NAMESPACE, MARKER);
+        let is_ours =
+            value.is_some_and(|value| self.sought.iter().any(|sought| sought.find(value).is_some()));
+        let mut state = self.state();
+        let mut all = is_marker;
+        if is_cluster {
+            let is_open = value.is_some_and(is_open);
+            let was_open = match value {
+                Some(_) => state.clusters.insert(key.clone(), is_open),
+                None => state.clusters.remove(key),
+            };
+            all |= is_open != was_open.unwrap_or(false);
+        }
+        let was_known = if is_ours { !state.known.insert(key.clone()) } else { state.known.remove(key) };
+        if all {
+            let known: Vec<Key> = state.known.iter().cloned().collect();
+            state.pending.extend(known);
+        } else if is_ours || was_known {
+            state.pending.insert(key.clone());
+        } else {
+            return;
+        }
+        state.revision = state.revision.max(revision);
+        drop(state);
+        self.woken.notify_one();
+    }
+
+    fn take(&self) -> (Vec<Key>, Revision) {
+        let mut state = self.state();
+        (state.pending.drain().collect(), state.revision)
+    }
+
+    fn again(&self, keys: Vec<Key>) {
+        self.state().pending.extend(keys);
+        self.woken.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a Cluster takes what is new.
+fn is_open(stored: &Bytes) -> bool {
+    let cluster = atoll_meta::json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
+    takes_new(&cluster)
+}
+
+fn takes_new(cluster: &Value) -> bool {
+    cluster.is_object() && cluster["spec"]["unschedulable"] != true && !object::is_being_deleted(cluster)
+}
+
+/// Places what says by a label where it shall be, for as long as it is polled.
+pub async fn run(registry: Arc<Registry>) {
+    let labelled = &registry.placements.labelled;
+    loop {
+        let (mut keys, revision) = labelled.take();
+        if keys.is_empty() {
+            labelled.woken.notified().await;
+            continue;
+        }
+        registry.cache.wait_for(revision).await;
+        keys.sort_unstable();
+        let mut left = Vec::new();
+        for key in keys {
+            match registry.follow_label(&key).await {
+                // It is gone or no longer what it was; then it has changed, and is looked at for that.
+                Err(status) if !matches!(status.code(), 404 | 409) => {
+                    tracing::warn!(%status, object = %key, "a label cannot be followed");
+                    left.push(key);
+                }
+                _ => {}
+            }
+        }
+        if !left.is_empty() {
+            tokio::time::sleep(AGAIN).await;
+            labelled.again(left);
+        }
+    }
+}
+
+impl Registry {
+    /// Brings the placement of one object in line with its label, if that is to decide.
+    async fn follow_label(&self, key: &Key) -> Result<(), Status> {
+        let Some(parts) = key.parts() else { return Ok(()) };
+        let Some(found) = self.snapshot().get(key) else { return Ok(()) };
+        let found = crate::parse(&found.json())?;
+        if !self.speaks(parts.workspace, kcp::NAME) {
+            return Ok(());
+        }
+        let group = if parts.group == key::CORE { "" } else { parts.group };
+        let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
+        let row = self.find(Some(parts.workspace), group, version, parts.resource);
+        let Some(row) = row.filter(|row| is_placeable(row)) else { return Ok(()) };
+        let takes = |name: &str| self.takes_new(parts.workspace, row.namespaced, name);
+        if decide(&found, &Placement::of(&found), &takes).is_none() {
+            return Ok(());
+        }
+        let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+        let change = |existing: &Value, current: &Placement| {
+            Ok(decide(existing, current, &takes).unwrap_or_else(|| current.clone()))
+        };
+        self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
+    }
+
+    /// Whether a cluster that a workspace can use takes something new. What is in no namespace goes down only from where the
+    /// cluster is registered.
+    fn takes_new(&self, workspace: &str, namespaced: bool, name: &str) -> bool {
+        let Some(home) = self.home_of_cluster(workspace, name) else { return false };
+        let found = self.snapshot().get(&Key::object(ATOLL, "clusters", &home, "", name));
+        let cluster = found.and_then(|found| crate::parse(&found.json()).ok());
+        (namespaced || home == workspace) && cluster.is_some_and(|cluster| takes_new(&cluster))
+    }
+}
+
+/// The clusters that an object names by labels.
+fn named(object: &Value) -> BTreeSet<&str> {
+    if let Some(name) = object::label(object, CLUSTER) {
+        return Some(name).filter(|name| is_name(name)).into_iter().collect();
+    }
+    let states = object::labels(object).filter(|(_, value)| *value == SYNC);
+    let names = states.filter_map(|(label, _)| STATES.iter().find_map(|prefix| label.strip_prefix(prefix)));
+    names.filter(|name| is_name(name)).collect()
+}
+
+fn is_name(name: &str) -> bool {
+    names::name_is_dns_label(name, false).is_empty()
+}
+
+/// The placement that a label asks for, if that is not the one that is there and the label is to decide. Who is on a cluster
+/// already stays there, whether or not it takes anything new.
+fn decide(object: &Value, current: &Placement, takes: &dyn Fn(&str) -> bool) -> Option<Placement> {
+    let is_others = !current.clusters.is_empty() && current.by != BY;
+    if is_others || object::is_being_deleted(object) {
+        return None;
+    }
+    let named = named(object);
+    let wanted: Vec<Share> = named
+        .into_iter()
+        .filter(|name| current.share(name).is_some() || takes(name))
+        .map(|name| Share { name: name.to_string(), replicas: None })
+        .collect();
+    let same = current.clusters.len() == wanted.len()
+        && wanted.iter().all(|share| current.share(&share.name).is_some());
+    (!same).then(|| current.decided(wanted, BY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn on(names: &[&str], leaving: &[&str], by: &str) -> Placement {
+        Placement {
+            clusters: names.iter().map(|name| Share { name: name.to_string(), replicas: None }).collect(),
+            leaving: leaving.iter().map(ToString::to_string).collect(),
+            by: by.into(),
+        }
+    }
+
+    #[test]
+    fn a_label_decides_where_nobody_else_did() {
+        let takes = |name: &str| name != "closed" && name != "absent";
+        let (nowhere, east) = (on(&[], &[], ""), on(&["east"], &[], "label"));
+        for (labels, current, expected) in [
+            (json!({}), nowhere.clone(), None),
+            (json!({ CLUSTER: "east" }), nowhere.clone(), Some(east.clone())),
+            (json!({ CLUSTER: "east" }), east.clone(), None),
+            (json!({ CLUSTER: "west" }), east.clone(), Some(on(&["west"], &["east"], "label"))),
+            (json!({}), east.clone(), Some(on(&[], &["east"], ""))),
+            (json!({ CLUSTER: "" }), east.clone(), Some(on(&[], &["east"], ""))),
+            // Whoever says nothing sensible says nothing.
+            (json!({ CLUSTER: "No Name" }), nowhere.clone(), None),
+            (json!({ CLUSTER: "absent" }), nowhere.clone(), None),
+            (json!({ CLUSTER: "absent" }), east.clone(), Some(on(&[], &["east"], ""))),
+            // Nothing new comes to a closed cluster, and nothing goes because of that.
+            (json!({ CLUSTER: "closed" }), nowhere.clone(), None),
+            (json!({ CLUSTER: "closed" }), on(&["closed"], &[], "label"), None),
+            (json!({ CLUSTER: "west" }), on(&[], &["east"], ""), Some(on(&["west"], &["east"], "label"))),
+            // Others have decided.
+            (json!({ CLUSTER: "west" }), on(&["east"], &[], "hand"), None),
+            (json!({ CLUSTER: "west" }), on(&["east"], &[], "policy"), None),
+            (json!({ CLUSTER: "west" }), on(&["east"], &[], "reference"), None),
+            (json!({}), on(&["east"], &[], "hand"), None),
+            // As kcp wrote it later.
+            (json!({ "state.workload.kcp.io/east": "Sync" }), nowhere.clone(), Some(east.clone())),
+            (json!({ "state.workload.kcp.io/east": "" }), nowhere.clone(), None),
+            (
+                json!({ "state.workload.kcp.io/east": "Sync", "state.workload.kcp.dev/west": "Sync" }),
+                nowhere.clone(),
+                Some(on(&["east", "west"], &[], "label")),
+            ),
+        ] {
+            let object = json!({ "metadata": { "labels": labels } });
+            assert_eq!(decide(&object, &current, &takes), expected, "{labels} {current:?}");
+        }
+        let going = json!({ "metadata": { "labels": { CLUSTER: "west" }, "deletionTimestamp": "now" } });
+        assert_eq!(decide(&going, &east, &takes), None);
+    }
+
+    #[test]
+    fn what_has_to_do_with_labels_is_looked_at() {
+        let labelled = Labelled::default();
+        let note = |key: &Key, value: Option<Value>| {
+            let value = value.map(|value| Bytes::from(value.to_string()));
+            labelled.changed(key, &key.parts().unwrap(), value.as_ref(), 1);
+        };
+        let (a, b) =
+            (Key::object("", "configmaps", "w", "n", "a"), Key::object("", "configmaps", "w", "n", "b"));
+        note(&b, Some(json!({ "metadata": { "labels": { "app": "x" } } })));
+        assert_eq!(labelled.take().0, []);
+        note(&a, Some(json!({ "metadata": { "labels": { CLUSTER: "east" } } })));
+        assert_eq!(labelled.take().0, [a.clone()]);
+        // The label is gone, what it did is not; a restart begins here.
+        let placed = on(&["east"], &[], BY).text().unwrap();
+        note(&a, Some(json!({ "metadata": { "annotations": { "atoll.dev/placement": placed } } })));
+        assert_eq!(labelled.take().0, [a.clone()]);
+        let east = Key::object(ATOLL, "clusters", "w", "", "east");
+        note(&east, Some(json!({ "metadata": {}, "spec": {} })));
+        assert_eq!(labelled.take().0, [a.clone()], "a cluster has come");
+        note(&east, Some(json!({ "metadata": {}, "spec": {}, "status": { "nodes": 3 } })));
+        assert_eq!(labelled.take().0, [], "it is as it was");
+        note(&east, Some(json!({ "metadata": {}, "spec": { "unschedulable": true } })));
+        assert_eq!(labelled.take().0, [a.clone()]);
+        note(&super::super::marker("v"), Some(json!({ "data": { "kcp": "" } })));
+        assert_eq!(labelled.take().0, [a.clone()]);
+        note(&a, Some(json!({ "metadata": {} })));
+        assert_eq!(labelled.take().0, [a.clone()]);
+        note(&a, Some(json!({ "metadata": {} })));
+        assert_eq!(labelled.take().0, []);
+    }
+}

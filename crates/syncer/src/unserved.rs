@@ -1,0 +1,154 @@
+//! What a cluster does not serve: how that is found out, what is said about it, and how it is noticed when it does.
+
+use std::time::Duration;
+
+use atoll_fleet::view::Resource;
+use atoll_meta::Status;
+use serde_json::Value;
+
+use crate::below::{Below, path};
+use crate::settings::Settings;
+
+/// How soon, and at the latest, it is looked again whether something is served.
+const SOON: Duration = Duration::from_secs(1);
+const LATEST: Duration = Duration::from_secs(15);
+/// Versions of a group that are looked into for one that has the resource.
+const VERSIONS: usize = 8;
+
+/// As kubectl names it.
+pub fn name(resource: &Resource) -> String {
+    match resource.group.is_empty() {
+        true => resource.resource.clone(),
+        false => format!("{}.{}", resource.resource, resource.group),
+    }
+}
+
+/// Whether it belongs to Kubernetes itself; what does not is there because somebody defined it.
+fn is_builtin(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+fn group_path(group: &str) -> String {
+    if group.is_empty() { "/api".into() } else { format!("/apis/{group}") }
+}
+
+async fn serves(below: &Below, resource: &Resource, version: &str) -> Result<bool, Status> {
+    let found = below.get(&format!("{}/{version}", group_path(&resource.group))).await?;
+    Ok(found.is_some_and(|found| lists(&found, resource)))
+}
+
+fn lists(document: &Value, resource: &Resource) -> bool {
+    let mut resources = document["resources"].as_array().into_iter().flatten();
+    resources.any(|served| served["name"] == *resource.resource)
+}
+
+/// Whether the cluster serves a resource; who cannot tell says that it does.
+pub async fn is_served(below: &Below, resource: &Resource) -> bool {
+    serves(below, resource, &resource.version).await.unwrap_or(true)
+}
+
+/// Returns when the cluster serves it.
+pub async fn until_served(below: &Below, settings: &Settings, resource: &Resource) {
+    let mut pause = SOON;
+    loop {
+        tokio::time::sleep(settings.about(pause)).await;
+        if matches!(serves(below, resource, &resource.version).await, Ok(true)) {
+            return;
+        }
+        pause = (pause * 2).min(LATEST);
+    }
+}
+
+/// What there is to say to whoever placed such an object, and what can be done.
+pub async fn complaint(below: &Below, resource: &Resource) -> String {
+    let others = other_versions(below, resource).await;
+    let (name, version) = (name(resource), &resource.version);
+    let what = format!("the cluster does not serve {name} in version {version}");
+    let end = "it goes there by itself as soon as the cluster serves that";
+    match (others.is_empty(), is_builtin(&resource.group)) {
+        (false, _) => format!(
+            "{what}, but in {}; let the cluster serve {version} as well, or place it elsewhere; {end}",
+            others.join(", ")
+        ),
+        (true, true) => format!(
+            "{what}: its Kubernetes is older or newer than this, or has that switched off; place it elsewhere; {end}"
+        ),
+        (true, false) => format!(
+            "{what}: install the CustomResourceDefinition {name} there, or place it there as well, or place this elsewhere; {end}"
+        ),
+    }
+}
+
+/// The versions that it is served in, if the cluster knows the group.
+async fn other_versions(below: &Below, resource: &Resource) -> Vec<String> {
+    let Ok(Some(group)) = below.get(&group_path(&resource.group)).await else { return Vec::new() };
+    let mut found = Vec::new();
+    for version in group["versions"].as_array().into_iter().flatten().take(VERSIONS) {
+        let Some(version) = version["version"].as_str().or(version.as_str()) else { continue };
+        if version != resource.version && matches!(serves(below, resource, version).await, Ok(true)) {
+            found.push(version.to_string());
+        }
+    }
+    found
+}
+
+/// Whether objects that cannot be asked for are gone for certain: with what defined them.
+pub async fn is_gone_with_definition(below: &Below, resource: &Resource) -> Result<bool, Status> {
+    if is_builtin(&resource.group) {
+        return Ok(false);
+    }
+    let definitions = Resource {
+        group: "apiextensions.k8s.io".into(),
+        version: "v1".into(),
+        resource: "customresourcedefinitions".into(),
+        ..Resource::default()
+    };
+    Ok(below.get(&path(&definitions, "", &name(resource))).await?.is_none())
+}
+
+/// What to add to a refusal: who may not write what somebody defined has to be allowed to.
+pub fn advice(status: &Status, resource: &Resource, cluster: &str) -> Option<String> {
+    let is_about_rights = status.code() == 403 && status.message().contains(" cannot ");
+    (is_about_rights && !is_builtin(&resource.group)).then(|| {
+        format!(
+            "; let whoever syncs write that: atoll cluster join {cluster} --kubeconfig FILE --groups {}",
+            resource.group
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_kubernetes() {
+        for (group, expected) in [
+            ("", true),
+            ("apps", true),
+            ("batch", true),
+            ("networking.k8s.io", true),
+            ("example.com", false),
+            ("snapshot.storage.k8s.io.example.com", false),
+        ] {
+            assert_eq!(is_builtin(group), expected, "{group}");
+        }
+    }
+
+    #[test]
+    fn who_may_not_is_told_how_to_be_allowed() {
+        let resource =
+            Resource { group: "example.com".into(), resource: "widgets".into(), ..Resource::default() };
+        let user = r#"widgets.example.com is forbidden: User "a" cannot create resource "widgets""#;
+        let status = Status::forbidden("example.com", "widgets", "a", user);
+        let advice_for = |resource: &Resource| advice(&status, resource, "east");
+        assert!(advice_for(&resource).is_some_and(|advice| advice.contains("--groups example.com")));
+        assert_eq!(advice_for(&Resource { group: "apps".into(), ..resource.clone() }), None);
+        let quota = Status::forbidden("example.com", "widgets", "a", "exceeded quota");
+        assert_eq!(advice(&quota, &resource, "east"), None);
+        assert!(lists(&json!({ "resources": [{ "name": "widgets" }] }), &resource));
+        assert!(!lists(&json!({ "resources": [{ "name": "widgets/status" }] }), &resource));
+    }
+}
