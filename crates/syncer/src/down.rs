@@ -14,8 +14,10 @@ use crate::below::{collection, path};
 use crate::core::Core;
 use crate::drift::resolve;
 use crate::mark::configuration;
-use crate::overlay::overlay;
-use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, our_fields, step};
+use crate::overlay::{overlay, yield_to};
+use crate::reconcile::{
+    Found, Seen, Step, Wanted, applied_fields, fields_of_controllers, judge, our_fields, step,
+};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
 use crate::unserved;
@@ -224,8 +226,9 @@ impl Work<'_> {
     async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
         let found = self.core.below.get(place).await?.filter(|found| object::uid(found) == seen.uid);
         let Some(mut found) = found else { return self.look().await };
-        let owned = our_fields(&found);
-        overlay(&mut found, sent, &owned);
+        let (owned, mut wanted) = (our_fields(&found), sent.clone());
+        yield_to(&mut wanted, &found, &fields_of_controllers(&found));
+        overlay(&mut found, &wanted, &owned);
         let path = format!("{place}?fieldManager={}", marks::MANAGER);
         let answer = self.core.below.replace(&path, &found).await?;
         self.core.table.wrote(self.key, &answer);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::digest;
-use crate::drift::covers;
+use crate::drift::{covers, is_controller};
 use crate::mark::Mark;
 use crate::settings::Drift;
 
@@ -142,6 +142,15 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
 pub fn our_fields(found: &Value) -> Value {
     let mut all = Value::Object(Map::new());
     ours(found).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
+    all
+}
+
+/// The same of the cluster's own controllers.
+pub fn fields_of_controllers(found: &Value) -> Value {
+    let mut all = Value::Object(Map::new());
+    let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let is_one = |entry: &&Value| entry["manager"].as_str().is_some_and(is_controller);
+    entries.filter(is_one).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
     all
 }
 

@@ -34,6 +34,9 @@ pub async fn what_cannot_be_applied_follows(below: &Client) {
     becomes(below, "a:1", &twice).await;
     let note = json!({"metadata": {"annotations": {"note": "mine"}}});
     below.patch(WEB, PatchType::Merge, &note).await.unwrap();
+    // What controllers of the cluster have set is theirs.
+    let scale = format!("{WEB}/scale?fieldManager=kube-controller-manager");
+    below.patch(&scale, PatchType::Merge, &json!({"spec": {"replicas": 4}})).await.unwrap();
     let again = json!([variable("A", "1"), variable("A", "4")]);
     above.say(&with_variables(2, "a:2", again.clone()));
     becomes(below, "a:2", &again).await;
@@ -42,6 +45,7 @@ pub async fn what_cannot_be_applied_follows(below: &Client) {
     becomes(below, "a:3", &once).await;
     let web = below.get(WEB).await.unwrap();
     assert_eq!(web["metadata"]["annotations"]["note"], "mine");
+    assert_eq!(web["spec"]["replicas"], 4);
     eventually("all is well", async || {
         above.record("web").is_some_and(|record| record.generation == 3 && record.state == State::Applied)
     })
