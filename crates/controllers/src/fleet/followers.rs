@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::references::{RESOURCES, references};
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 use crate::context::Context;
 
 const AT_ONCE: usize = 16;
+/// How soon what is paused is tried again: nobody tells when it goes on.
+const PAUSED: Duration = Duration::from_secs(2);
 /// Who decided where a follower is.
 const BY: &str = "reference";
 
@@ -159,6 +162,7 @@ impl Controller {
         match self.context.world().patch(resource, &target, "placement", &patch).await {
             // It has changed meanwhile, or a cluster is not there any more; its referrers change soon, too.
             Err(status) if matches!(status.code(), 404 | 409 | 422) => Ok(Next::Again),
+            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED)),
             placed => placed.map(|_| Next::Done),
         }
     }

@@ -1,6 +1,7 @@
 //! Clusters that have joined, and how objects fare in them.
 
 use atoll_fleet::overrides;
+use atoll_fleet::view::Drift;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
@@ -45,6 +46,14 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
         if !known.iter().any(|value| spec[field] == *value) {
             errors.push(FieldError::not_supported(&path.child(field), spec[field].clone(), known));
         }
+    }
+    if let Some(paused) = spec.get("paused").filter(|paused| !paused.is_null() && !paused.is_boolean()) {
+        errors.push(FieldError::invalid(&path.child("paused"), paused.clone(), "must be true or false"));
+    }
+    if let Some(drift) = spec.get("drift").filter(|drift| !drift.is_null())
+        && !Drift::NAMES.iter().any(|known| drift == *known)
+    {
+        errors.push(FieldError::not_supported(&path.child("drift"), drift.clone(), &Drift::NAMES));
     }
     for (index, taint) in spec["taints"].as_array().into_iter().flatten().enumerate() {
         let path = path.child("taints").index(index);
@@ -102,6 +111,13 @@ mod tests {
                 json!({ "limits": { "cpu": "x" } }),
                 "spec.limits[cpu]: Invalid value: \"x\": must be a quantity",
             ),
+            (json!({ "drift": "report" }), ""),
+            (
+                json!({ "drift": "ignore" }),
+                "spec.drift: Unsupported value: \"ignore\": supported values: \"correct\", \"report\"",
+            ),
+            (json!({ "paused": true }), ""),
+            (json!({ "paused": "yes" }), "spec.paused: Invalid value: \"yes\": must be true or false"),
             (json!({ "overrides": [{ "registry": { "to": "mirror.local:5000" } }] }), ""),
             (
                 json!({ "overrides": [{ "env": [{ "name": "" }] }] }),
