@@ -1,7 +1,7 @@
 //! Objects that are not like most others.
 
 use atoll_client::{Client, PatchType};
-use atoll_fleet::view::{Line, Resource, State, Target};
+use atoll_fleet::view::{Drift, Line, Resource, State, Target};
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{Running, WEB, bare, client, deployment_line, target};
 fn with_variables(generation: i64, image: &str, variables: Value) -> Line {
     let Line::Object { target, mut object, .. } = deployment_line(1, image) else { unreachable!() };
     object["spec"]["template"]["spec"]["containers"][0]["env"] = variables;
-    Line::Object { target, generation, drift: None, object }
+    Line::Object { target, generation, drift: Drift::Correct, object }
 }
 
 async fn becomes(below: &Client, image: &str, variables: &Value) {
@@ -73,7 +73,7 @@ pub async fn custom_objects_wait_for_their_definition(below: &Client) {
             "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
         },
     });
-    let object = |target, object| Line::Object { target, generation: 1, drift: None, object };
+    let object = |target, object| Line::Object { target, generation: 1, drift: Drift::Correct, object };
     let above =
         Above::saying("plane", vec![object(target("example.com", "widgets", "Widget", "gear"), widget)]);
     let running = Running::start(&above, below, |_| {});

@@ -405,7 +405,7 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
     let line = |name: &str, size: i64| Line::Object {
         target: widget(name),
         generation: size,
-        drift: None,
+        drift: Drift::Correct,
         object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
     };
     let lines = |first: Line| -> Vec<Line> {
