@@ -5,6 +5,11 @@
 //	apiserver.crt, apiserver.key    serving certificate
 //	admin.crt, admin.key            client certificate of user admin in group system:masters
 //	service-account.key, .pub       signs and checks service account tokens
+//
+// With --address the server is also found there; with --node NAME, as upstream/cluster needs it, there are also
+//
+//	node.crt, node.key              client certificate of that node
+//	kubelet.crt, kubelet.key        what its kubelet serves with, at the address
 package main
 
 import (
@@ -17,6 +22,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -29,17 +35,20 @@ import (
 const lifetime = 10 * 365 * 24 * time.Hour
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: keys DIRECTORY")
+	address := flag.String("address", "", "where the server is, besides loopback")
+	node := flag.String("node", "", "also for a node of this name")
+	flag.Parse()
+	if flag.NArg() != 1 || (*address != "" && net.ParseIP(*address) == nil) {
+		fmt.Fprintln(os.Stderr, "usage: keys [--address IP] [--node NAME] DIRECTORY")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
+	if err := write(flag.Arg(0), net.ParseIP(*address), *node); err != nil {
 		fmt.Fprintln(os.Stderr, "keys:", err)
 		os.Exit(1)
 	}
 }
 
-func write(directory string) error {
+func write(directory string, address net.IP, node string) error {
 	// Written last, so its presence says that all the others are there and belong together.
 	finished := filepath.Join(directory, "service-account.pub")
 	if _, err := os.Stat(finished); !errors.Is(err, fs.ErrNotExist) {
@@ -52,15 +61,18 @@ func write(directory string) error {
 	if err != nil {
 		return err
 	}
-	if err := authority.issue(directory, "apiserver", servingCertificate()); err != nil {
-		return err
+	certificates := map[string]*x509.Certificate{
+		"apiserver": servingCertificate(address),
+		"admin":     clientCertificate("admin", "system:masters"),
 	}
-	if err := authority.issue(directory, "admin", &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}); err != nil {
-		return err
+	if node != "" {
+		certificates["node"] = clientCertificate("system:node:"+node, "system:nodes")
+		certificates["kubelet"] = kubeletCertificate(node, address)
+	}
+	for name, certificate := range certificates {
+		if err := authority.issue(directory, name, certificate); err != nil {
+			return err
+		}
 	}
 	// RSA as in most clusters: tokens then carry RS256, and /openid/v1/jwks shows what clients usually meet.
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -77,16 +89,41 @@ func write(directory string) error {
 	return writePEM(finished, "PUBLIC KEY", public, 0o644)
 }
 
-func servingCertificate() *x509.Certificate {
-	return &x509.Certificate{
+func servingCertificate(address net.IP) *x509.Certificate {
+	certificate := &x509.Certificate{
 		Subject:  pkix.Name{CommonName: "kube-apiserver"},
 		KeyUsage: x509.KeyUsageDigitalSignature,
 		DNSNames: []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		},
-		// 10.0.0.1 is the kubernetes Service: the first address of the service range that upstream/serve sets.
+		// 10.0.0.1 is the kubernetes Service: the first address of the service range that upstream/serve and cluster set.
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, net.IPv4(10, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if address != nil {
+		certificate.IPAddresses = append(certificate.IPAddresses, address)
+	}
+	return certificate
+}
+
+func kubeletCertificate(node string, address net.IP) *x509.Certificate {
+	certificate := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		DNSNames:    []string{node},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if address != nil {
+		certificate.IPAddresses = []net.IP{address}
+	}
+	return certificate
+}
+
+func clientCertificate(user, group string) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: user, Organization: []string{group}},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 }
 

@@ -66,6 +66,10 @@ impl Below {
         self.ask(Manner::Trusting, self.client.patch(path, kind, patch)).await
     }
 
+    pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, Status> {
+        self.ask(Manner::Trusting, self.client.update(path, object)).await
+    }
+
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Value, Status> {
         self.ask(Manner::Trusting, self.client.delete_with(path, options)).await
     }

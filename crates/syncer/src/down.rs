@@ -14,7 +14,10 @@ use crate::below::{collection, path};
 use crate::core::Core;
 use crate::drift::{complaints, covers, owns, resolve};
 use crate::mark::configuration;
-use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, step};
+use crate::overlay::{overlay, yield_to};
+use crate::reconcile::{
+    Found, Seen, Step, Wanted, applied_fields, fields_of_controllers, judge, our_fields, step,
+};
 use crate::retire::{Retired, retire};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
@@ -26,6 +29,8 @@ const LATER: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(2);
 /// What is on its way out is looked at again after this long, should nobody tell that it is gone.
 const SAFETY: Duration = Duration::from_secs(30);
+/// What servers say of a list that they cannot apply. There is no other sign of it.
+const DUPLICATES: &str = "duplicate entries for key";
 /// How often an apply goes on after it was told whose fields are in its way.
 const ATTEMPTS: usize = 4;
 
@@ -114,7 +119,11 @@ impl Work<'_> {
                 self.core.trust.doubt();
                 Err(status)
             }
-            500.. => Err(status),
+            // Most often somebody whom the cluster asks, such as a webhook, does not answer: that may last.
+            500.. => {
+                self.settle(Some((State::Refused, status.message().to_string())))?;
+                Err(status)
+            }
             404 if status.details().is_some_and(|details| details.kind == "namespaces") => {
                 self.core.spaces.forget(&self.locator());
                 Err(status)
@@ -224,6 +233,9 @@ impl Work<'_> {
             if status.code() == 404 {
                 return self.look().await;
             }
+            if status.message().contains(DUPLICATES) {
+                return self.replace(&place, seen, &sent).await;
+            }
             if !status.has_cause("FieldManagerConflict") {
                 if status.code() == 409 {
                     return self.look().await;
@@ -244,6 +256,19 @@ impl Work<'_> {
             left.extend(resolution.left);
         }
         Err(Status::service_unavailable("others change the same fields all the time"))
+    }
+
+    /// For what cannot be applied: the object as it is, with what is wanted in it.
+    async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
+        let found = self.core.below.get(place).await?.filter(|found| object::uid(found) == seen.uid);
+        let Some(mut found) = found else { return self.look().await };
+        let (owned, mut wanted) = (our_fields(&found), sent.clone());
+        yield_to(&mut wanted, &found, &fields_of_controllers(&found));
+        overlay(&mut found, &wanted, &owned);
+        let path = format!("{place}?fieldManager={}", marks::MANAGER);
+        let answer = self.core.below.replace(&path, &found).await?;
+        self.core.table.wrote(self.key, &answer);
+        self.settle(None)
     }
 
     /// Says who has changed what, where that is left as it is: an apply that is not done would tell.

@@ -30,6 +30,7 @@ mod guard;
 mod happenings;
 mod heartbeat;
 mod mark;
+mod overlay;
 mod pauses;
 mod push;
 mod reconcile;

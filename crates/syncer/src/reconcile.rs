@@ -4,10 +4,10 @@ use atoll_fleet::marks;
 use atoll_fleet::view::{Record, State, Target};
 use atoll_meta::object;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::digest;
-use crate::drift::covers;
+use crate::drift::{covers, is_controller};
 use crate::mark::Mark;
 use crate::settings::Drift;
 
@@ -168,6 +168,22 @@ pub fn applied_fields(found: &Value) -> Option<Value> {
         }
     }
     Some(Value::Array(entries))
+}
+
+/// All fields that are ours, as managers' entries name them.
+pub fn our_fields(found: &Value) -> Value {
+    let mut all = Value::Object(Map::new());
+    ours(found).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
+    all
+}
+
+/// The same of the cluster's own controllers.
+pub fn fields_of_controllers(found: &Value) -> Value {
+    let mut all = Value::Object(Map::new());
+    let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let is_one = |entry: &&Value| entry["manager"].as_str().is_some_and(is_controller);
+    entries.filter(is_one).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
+    all
 }
 
 /// Sets of fields are objects in objects.

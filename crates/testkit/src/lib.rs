@@ -5,6 +5,7 @@
 //!   Atoll::simulate()   the same for a simulated cluster; SimulatedNodes for nodes at any server
 //!   Upstream::shared()  the real kube-apiserver, once for all tests of a process; None where Go is absent
 //!        └── client() ─► Client: HTTPS, JSON, watches
+//!   RealCluster::start()  real clusters with running containers; None where there can be none
 //! ```
 //!
 //! Starting panics, with the reason, where a test could not go on anyway. Nothing here waits for time to pass:
@@ -12,10 +13,12 @@
 
 mod atoll;
 mod client;
+mod cluster;
 mod process;
 mod upstream;
 pub mod wait;
 
 pub use crate::atoll::{Atoll, SimulatedNodes, TOKEN, binary};
 pub use crate::client::{Answer, Client, Error, Watch, request};
+pub use crate::cluster::RealCluster;
 pub use crate::upstream::Upstream;

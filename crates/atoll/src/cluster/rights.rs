@@ -117,6 +117,8 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
             let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE));
             let mut rules = table(&PLACED, &WRITE);
             rules.extend(table(&SEEN, &READ));
+            // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
+            rules.push(rule("apps", &["controllerrevisions"], &["patch"]));
             rules.extend(custom);
             rules
         }

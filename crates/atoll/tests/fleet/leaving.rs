@@ -8,6 +8,8 @@ use crate::support::programs::succeed;
 use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 use crate::world::{CLUSTERS, World, cluster, let_go, secret};
 
+const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+
 /// What whoever syncs calls an object.
 fn target(object: &Value) -> Value {
     json!({
@@ -84,8 +86,26 @@ async fn what_shall_stay_stays_and_is_nobodys() {
         "annotations": { "atoll.dev/uid": created["metadata"]["uid"], "note": "mine" },
     });
     let below_uid = below.post(CONFIG_MAPS, copy).await.expect(201)["metadata"]["uid"].clone();
+    // What controllers make of ours: some copy labels, which follow, and some annotations, which nobody takes off again.
+    let mut labelled = config_map_with("labelled", "1");
+    let control_plane = json!({ "atoll.dev/control-plane": control_plane["metadata"]["uid"] });
+    labelled["metadata"]["labels"] = control_plane.clone();
+    below.post(CONFIG_MAPS, labelled).await.expect(201);
+    let selected = json!({ "app": "web" });
+    let containers = json!([{ "name": "main", "image": "a" }]);
+    let template = json!({ "metadata": { "labels": selected }, "spec": { "containers": containers } });
+    let annotations = json!({ "atoll.dev/uid": created["metadata"]["uid"], "note": "mine" });
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "name": "web", "annotations": annotations },
+        "spec": { "replicas": 0, "selector": { "matchLabels": selected }, "template": template },
+    });
+    below.post(REPLICA_SETS, set).await.expect(201);
     let said = world.says("cluster remove east --keep-workloads --yes");
     assert!(said.contains("Let go of objects in the cluster: 1."), "{said}");
+    let labelled = below.get(&config_map("labelled")).await.expect(200);
+    assert_eq!(labelled["metadata"]["labels"], control_plane);
+    let set = below.get(&format!("{REPLICA_SETS}/web")).await.expect(200);
+    assert_eq!(set["metadata"]["annotations"], json!({ "note": "mine" }));
     let left = below.get(&config_map("a")).await.expect(200);
     assert_eq!(left["metadata"]["uid"], below_uid, "it was never away");
     assert_eq!(left["metadata"]["labels"], json!({ "app": "web" }));

@@ -127,6 +127,40 @@ async fn how_objects_fare_is_kept_by_cluster() {
 }
 
 #[tokio::test]
+async fn the_status_of_custom_objects_is_shown() {
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    let atoll = Atoll::start();
+    let admin = atoll.admin();
+    admin.post(CLUSTERS, cluster("east")).await.expect(201);
+    let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let schema = json!({ "type": "object", "properties": { "spec": open, "status": open } });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+        "subresources": { "status": {} },
+    });
+    let names =
+        json!({ "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": { "group": "example.com", "scope": "Namespaced", "names": names, "versions": [version] },
+    });
+    admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.expect(201);
+    let gear = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "gear" } });
+    admin.post(WIDGETS, gear).await.expect(201);
+    let placement = format!("{WIDGETS}/gear/placement");
+    admin.put(&placement, on(json!([{ "name": "east" }]))).await.expect(200);
+    let mut view = Watch::open(&admin, VIEW).await;
+    let mut applied = record(&said(&mut view).await, "Applied");
+    applied["status"] = json!({ "turns": 3 });
+    admin.post(VIEW, report(applied)).await.expect(200);
+    eventually("its status is shown", async || {
+        admin.get(&format!("{WIDGETS}/gear")).await.expect(200)["status"]["turns"] == 3
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_cluster_has_no_say_in_what_is_not_placed_on_it() {
     let (_atoll, admin) = with_clusters(&["east", "west"]).await;
     admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);

@@ -15,17 +15,19 @@ mod credentials;
 mod events;
 mod health;
 mod interrupted;
+mod joining;
+mod objects;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::application::Site;
+use crate::joining::{Mode, place, syncer};
+use crate::objects::{becomes, create, goes, object};
 use crate::running::Running;
 use crate::support::access::Access;
-use crate::support::eventually;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::succeed;
+use crate::support::process::{Atoll, Setup};
 
 /// A simulated cluster and its data.
 struct Cluster {
@@ -82,12 +84,6 @@ struct Fleet {
     _papers: TempDir,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Mode {
-    Push,
-    None,
-}
-
 impl Fleet {
     fn start(mode: Mode, names: &[&str]) -> Fleet {
         Fleet::with(Setup::new(), mode, names)
@@ -113,61 +109,31 @@ impl Fleet {
     }
 
     fn place(&self, object: &str, on: &str) {
-        let kubeconfig = self.atoll.admin_kubeconfig();
-        succeed(&mut atoll(&["place", object, "--on", on, "--kubeconfig", kubeconfig.to_str().unwrap()]));
+        place(&self.atoll.admin_kubeconfig(), "default", &[object], on);
     }
 }
 
 /// What the command says.
 fn join(control_plane: &Path, cluster: &Cluster, mode: Mode, papers: &Path) -> String {
-    let mode = match mode {
-        Mode::Push => "push",
-        Mode::None => "none",
-    };
-    let kubeconfig = cluster.kubeconfig();
-    succeed(&mut atoll(&[
-        "cluster",
-        "join",
-        &cluster.name,
-        "--kubeconfig",
-        kubeconfig.to_str().unwrap(),
-        "--mode",
-        mode,
-        "--write-to",
-        papers.to_str().unwrap(),
-        "--control-plane-kubeconfig",
-        control_plane.to_str().unwrap(),
-    ]))
+    joining::join(control_plane, &cluster.name, &cluster.kubeconfig(), mode, papers)
 }
 
-/// Runs the command that joining has printed.
-fn syncer(said: &str) -> Running {
-    let line = said.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
-    let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-    Running::start(&words, "Syncing the cluster").unwrap()
+async fn an_application_runs_where_it_is_placed(mode: Mode) {
+    let fleet = Fleet::start(mode, &["east"]);
+    let control_plane = fleet.atoll.admin_kubeconfig();
+    let (above, below) = (fleet.admin(), fleet.clusters[0].admin());
+    let site = Site { above, control_plane, below, cluster: "east", namespace: "shop" };
+    site.arrives().await;
+    site.follows().await;
+    site.goes().await;
 }
 
-async fn create(access: &Access, path: &str, object: Value) -> Value {
-    access.post(path, object).await.expect(201)
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_runs_where_it_is_placed_by_push() {
+    an_application_runs_where_it_is_placed(Mode::Push).await;
 }
 
-/// Waits until what is at `path` is as it should be.
-async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
-    eventually(what, async || {
-        let answer = access.get(path).await;
-        answer.status == 200 && is(&answer.json())
-    })
-    .await;
-}
-
-async fn goes(access: &Access, path: &str) {
-    eventually(&format!("{path} is gone"), async || access.get(path).await.status == 404).await;
-}
-
-fn object(api_version: &str, kind: &str, name: &str, more: Value) -> Value {
-    let mut object = json!({ "apiVersion": api_version, "kind": kind, "metadata": { "name": name } });
-    for (field, value) in more.as_object().unwrap() {
-        object[field] = value.clone();
-    }
-    object
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_runs_where_it_is_placed_by_hand() {
+    an_application_runs_where_it_is_placed(Mode::None).await;
 }

@@ -53,7 +53,7 @@ struct Controller {
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
         let records = self.records.found(self.index, &key.name);
-        let Some((resource, at)) = records.first().and_then(|record| target(record, key)) else {
+        let Some((mut resource, at)) = records.first().and_then(|record| target(record, key)) else {
             return Ok(Next::Done);
         };
         let world = self.context.world();
@@ -63,6 +63,8 @@ impl Controller {
             // What they are about is gone, or another one of that name is there.
             _ => return self.forget(&records).await,
         };
+        // Records do not say it, and servers insist on it for custom resources.
+        resource.kind = object::kind(&found).to_string().into();
         let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
         self.tell_drift(&resource, &found, &told);
         let kind = (&*resource.group, &*resource.plural);
@@ -123,7 +125,7 @@ fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
         group: text(&spec["resource"]["group"])?.into(),
         version: text(&spec["resource"]["version"])?.into(),
         plural: text(&spec["resource"]["resource"])?.into(),
-        kind: text(&spec["resource"]["kind"]).unwrap_or_default().into(),
+        kind: "".into(),
         namespaced: !namespace.is_empty(),
     };
     Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))

@@ -5,6 +5,7 @@
 
 mod above;
 mod faults;
+mod kinds;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -377,6 +378,8 @@ async fn a_kube_apiserver_is_synced_as_well() {
     objects_go_down(&below).await;
     others_are_left_alone(&below).await;
     drift_is_corrected(&below).await;
+    kinds::what_cannot_be_applied_follows(&below).await;
+    kinds::custom_objects_wait_for_their_definition(&below).await;
 }
 
 /// A definition of widgets in a version.
@@ -402,6 +405,7 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
     let line = |name: &str, size: i64| Line::Object {
         target: widget(name),
         generation: size,
+        drift: Drift::Correct,
         object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
         drift: Drift::Correct,
     };

@@ -3,9 +3,10 @@
 //! Whoever syncs must have stopped before: it would take away what is no longer placed there, and put marks back. It stops
 //! when it finds that the cluster is no longer claimed by its control plane, and says so in a condition of the Cluster.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE};
+use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE, UID};
 use atoll_meta::object;
 use http::Method;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use super::super::api::Api;
 use super::super::claim::{self, Claim, RELEASED};
 use super::super::fleet::Fleet;
+use super::derived;
 use crate::advice::Failure;
 use crate::place::discover;
 use crate::place::resources::Resource;
@@ -28,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 pub const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// Objects in one answer.
-const PAGE: usize = 500;
+pub const PAGE: usize = 500;
 
 /// Gives the claim up and waits until whoever syncs has stopped. The id of the control plane whose marks are there.
 pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
@@ -85,11 +87,12 @@ fn has_stopped(cluster: &Value) -> bool {
 
 /// Takes the marks off everything that has them. How many objects there were.
 pub async fn strip(below: &Api, control_plane: &str) -> Result<usize, Failure> {
-    let mut count = 0;
+    let (mut count, mut uids) = (0, HashSet::new());
     let resources = discover(below).await?;
     for resource in preferred(&resources) {
-        count += strip_all(below, resource, control_plane).await?;
+        count += strip_all(below, resource, control_plane, &mut uids).await?;
     }
+    derived::strip(below, &uids).await?;
     Ok(count)
 }
 
@@ -104,7 +107,13 @@ pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     })
 }
 
-async fn strip_all(below: &Api, resource: &Resource, control_plane: &str) -> Result<usize, Failure> {
+/// The uids are those of the objects above.
+async fn strip_all(
+    below: &Api,
+    resource: &Resource,
+    control_plane: &str,
+    uids: &mut HashSet<String>,
+) -> Result<usize, Failure> {
     let mut count = 0;
     let selector = format!("labelSelector={CONTROL_PLANE}%3D{control_plane}&limit={PAGE}");
     let mut next = String::new();
@@ -121,6 +130,12 @@ async fn strip_all(below: &Api, resource: &Resource, control_plane: &str) -> Res
             // That goes as a whole.
             if namespace == SYSTEM_NAMESPACE || (resource.name == "namespaces" && name == SYSTEM_NAMESPACE) {
                 continue;
+            }
+            match object::annotation(item, UID) {
+                Some(uid) => drop(uids.insert(uid.to_string())),
+                None if resource.name == "namespaces" => {}
+                // A controller's copy of something with our label, such as the endpoints of a Service.
+                None => continue,
             }
             let path = format!("{}/{name}", resource.collection(namespace));
             match below.merge(&path, &atoll_fleet::release(item)).await {

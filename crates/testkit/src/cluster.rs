@@ -1,0 +1,74 @@
+//! A real cluster of one node with running containers, through `upstream/cluster`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::process::Process;
+
+/// Set where real clusters are known to start: one that does not is a failure then.
+const REQUIRED: &str = "ATOLL_REQUIRE_CLUSTERS";
+
+/// A running `upstream/cluster`. Dropping it ends everything that ran in it, and removes its data.
+pub struct RealCluster {
+    process: Process,
+    directory: TempDir,
+    url: String,
+}
+
+impl RealCluster {
+    /// Several, started at the same time. `None`, with a line that says what is missing, where there can be none.
+    pub fn start<const COUNT: usize>() -> Option<[RealCluster; COUNT]> {
+        let starting = [(); COUNT].map(|()| std::thread::spawn(RealCluster::start_one));
+        let started = starting.map(|thread| match thread.join() {
+            Ok(started) => started,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        if let Some(reason) = started.iter().find_map(|one| one.as_ref().err()) {
+            let required = std::env::var_os(REQUIRED).is_some();
+            assert!(!required, "real clusters are required here: {reason}");
+            eprintln!("skipped: {reason}");
+            return None;
+        }
+        Some(started.map(|one| one.unwrap_or_else(|reason| panic!("{reason}"))))
+    }
+
+    /// Why there is none, otherwise.
+    fn start_one() -> Result<RealCluster, String> {
+        let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("temporary directory: {error}"));
+        let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/cluster"));
+        command.arg(directory.path());
+        match Process::start(&mut command) {
+            Ok((process, line)) => {
+                let url = line.trim().strip_prefix("ready: ");
+                let url = url.unwrap_or_else(|| panic!("upstream/cluster says {line}")).to_string();
+                Ok(RealCluster { process, directory, url })
+            }
+            Err(end) => Err(end.complaint.trim().to_string()),
+        }
+    }
+
+    /// Where its API server is. Ports of the node are at the same address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// An administrator's.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+
+    /// Where its logs are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+impl Drop for RealCluster {
+    fn drop(&mut self) {
+        self.process.signal(Signal::TERM);
+        self.process.wait();
+    }
+}
