@@ -403,6 +403,7 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
         target: widget(name),
         generation: size,
         object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
+        drift: Drift::Correct,
     };
     let lines = |first: Line| -> Vec<Line> {
         let others = (1..40).map(|number| line(&format!("w{number}"), 1));
