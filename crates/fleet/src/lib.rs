@@ -9,6 +9,7 @@
 //! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
 
 pub mod allowance;
+pub mod controllers;
 pub mod happening;
 pub mod health;
 pub mod marks;

@@ -3,7 +3,7 @@
 mod index;
 
 use atoll_fleet::Placement;
-use atoll_fleet::marks::PLACEMENT;
+use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub const SUBRESOURCE: &str = "placement";
 pub const VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// What a cluster makes for itself, or what only counts where it was written.
-const STAY: [(&str, &[&str]); 9] = [
+const STAY: [(&str, &[&str]); 12] = [
     (
         "",
         &[
@@ -42,14 +42,33 @@ const STAY: [(&str, &[&str]); 9] = [
     ("authentication.k8s.io", &[]),
     ("authorization.k8s.io", &[]),
     ("certificates.k8s.io", &[]),
+    // Whoever writes these has a say in everything that happens in a cluster.
+    ("admissionregistration.k8s.io", &[]),
+    ("apiregistration.k8s.io", &[]),
+    ("flowcontrol.apiserver.k8s.io", &[]),
 ];
+
+/// Secrets with tokens that count in one place only.
+const TOKENS: [&str; 2] = ["bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"];
 
 /// Whether objects of this kind can be placed on clusters.
 pub fn is_placeable(row: &Row) -> bool {
-    let stays = STAY.iter().any(|(group, resources)| {
-        row.group == *group && (resources.is_empty() || resources.contains(&row.resource.as_str()))
-    });
-    !stays && row.group != ATOLL && row.group != METRICS && row.serves("update")
+    !stays(&row.group, &row.resource) && row.group != ATOLL && row.group != METRICS && row.serves("update")
+}
+
+/// Whether objects of a resource stay where they are written.
+pub fn stays(group: &str, resource: &str) -> bool {
+    STAY.iter()
+        .any(|(own, resources)| group == *own && (resources.is_empty() || resources.contains(&resource)))
+}
+
+/// Why this very object is not for clusters, if it is not.
+pub fn is_kept(group: &str, resource: &str, object: &Value) -> Option<&'static str> {
+    if object::namespace(object) == SYSTEM_NAMESPACE {
+        return Some("what Atoll keeps for itself stays in the control plane");
+    }
+    let is_token = (group, resource) == ("", "secrets") && TOKENS.iter().any(|kind| object["type"] == *kind);
+    is_token.then_some("tokens of ServiceAccounts stay where they count; a cluster makes its own")
 }
 
 /// What is written of an object has the placement that is there, whatever it says itself.

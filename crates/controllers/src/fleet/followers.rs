@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::references::{RESOURCES, references};
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 use crate::context::Context;
 
 const AT_ONCE: usize = 16;
+/// How soon something is tried again that was refused.
+const LATER: Duration = Duration::from_secs(5);
 /// Who decided where a follower is.
 const BY: &str = "reference";
 
@@ -157,8 +160,10 @@ impl Controller {
             "spec": { "clusters": clusters, "by": BY },
         });
         match self.context.world().patch(resource, &target, "placement", &patch).await {
-            // It has changed meanwhile, or a cluster is not there any more; its referrers change soon, too.
-            Err(status) if matches!(status.code(), 404 | 409 | 422) => Ok(Next::Again),
+            // It has changed meanwhile.
+            Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
+            // A cluster is not there any more, or it is nothing for clusters.
+            Err(status) if status.code() == 422 => Ok(Next::After(LATER)),
             placed => placed.map(|_| Next::Done),
         }
     }

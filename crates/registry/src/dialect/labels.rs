@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
-use crate::placement::is_placeable;
+use crate::placement::{is_kept, is_placeable};
 use crate::row::Place;
 
 /// Names the cluster that an object shall be on.
@@ -169,6 +169,9 @@ impl Registry {
         let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
         let row = self.find(Some(parts.workspace), group, version, parts.resource);
         let Some(row) = row.filter(|row| is_placeable(row)) else { return Ok(()) };
+        if is_kept(group, parts.resource, &found).is_some() {
+            return Ok(());
+        }
         let takes = |name: &str| self.takes_new(parts.workspace, row.namespaced, name);
         if decide(&found, &Placement::of(&found), &takes).is_none() {
             return Ok(());

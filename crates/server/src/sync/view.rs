@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::family::Family;
 use super::heartbeat::Heard;
-use super::{parse, report};
+use super::{parse, report, stay};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -43,6 +43,7 @@ pub fn answer(
         cluster: cluster.to_string(),
         own: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
+        controllers: false,
         workspace: workspace.to_string(),
         told: HashMap::new(),
         hashes: RandomState::new(),
@@ -76,6 +77,8 @@ struct View {
     own: Key,
     /// What is different there, or why nobody knows.
     overrides: Result<Overrides, String>,
+    /// Whether controllers may run there.
+    controllers: bool,
     /// Id of the workspace where that is.
     workspace: String,
     /// What was said: something that is gone has no uid any more.
@@ -117,7 +120,10 @@ impl View {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {
                 Ok(()) => self.catch_up(&follower, false).await?,
-                Err(_elapsed) => self.say(&Line::Alive).await?,
+                Err(_elapsed) => {
+                    self.say(&Line::Alive).await?;
+                    self.reconsider().await?;
+                }
             }
             // A Cluster that is no longer registered has no view, and one that was registered anew has another.
             if !self.is_registered(&uid) {
@@ -139,10 +145,11 @@ impl View {
         let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
         // A cluster that is no longer registered keeps what it has, as it is.
         if (is_first || keys.remove(&self.own))
-            && let Some(overrides) = read(&self.own).as_ref().map(Overrides::of)
-            && overrides != self.overrides
+            && let Some(cluster) = read(&self.own)
+            && let terms = (Overrides::of(&cluster), stay::allows_controllers(&cluster))
+            && (&terms.0, terms.1) != (&self.overrides, self.controllers)
         {
-            self.overrides = overrides;
+            (self.overrides, self.controllers) = terms;
             keys.extend(self.told.keys().cloned());
         }
         // In an order that is the same every time.
@@ -150,6 +157,21 @@ impl View {
         keys.sort_unstable();
         for key in keys {
             if let Some(line) = self.news(&key, read(&key)).await {
+                self.add(&line).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks again at what does not go there: rights may have changed, which nobody follows here.
+    async fn reconsider(&mut self) -> Result<(), Ended> {
+        let refused = self.told.iter().filter(|(_, told)| told.hash.is_none());
+        let mut keys: Vec<Key> = refused.map(|(key, _)| key.clone()).collect();
+        keys.sort_unstable();
+        for key in keys {
+            let found = self.server.registry.snapshot().get(&key);
+            let object = found.and_then(|found| parse(&found.json()).ok());
+            if let Some(line) = self.news(&key, object).await {
                 self.add(&line).await?;
             }
         }
@@ -186,7 +208,12 @@ impl View {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
                 let overridden = self.overrides.as_ref().map_err(String::clone);
-                if let Err(message) = overridden.and_then(|overrides| overrides.apply(&mut shaped)) {
+                let overridden = overridden.and_then(|overrides| overrides.apply(&mut shaped));
+                let taken = overridden.and_then(|()| {
+                    let objection = stay::objection(&self.server, &parts, &object, &shaped, self.controllers);
+                    objection.map_or(Ok(()), Err)
+                });
+                if let Err(message) = taken {
                     told.hash = None;
                     report::refuse(&self.server, &self.cluster, target, message).await;
                     return None;
