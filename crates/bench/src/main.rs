@@ -47,6 +47,7 @@ usage: cargo xtask bench api|apply|sim|sync|watch|workspaces [OPTIONS]
   --directory DIR   where the servers keep their data (beside the programs)
   --atoll FILE      the program to measure (the one that is built)
   --dev             build less optimized: sooner done, and Atoll the slower
+  --clusters N,N    how many clusters are synced, one number after the other (sync)
   --upstream DIR    where the scripts are that build and serve kube-apiserver
 ";
 

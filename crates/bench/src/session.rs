@@ -21,6 +21,8 @@ pub struct Options {
     pub atoll: Option<PathBuf>,
     /// `upstream` of this repository.
     pub upstream: Option<PathBuf>,
+    /// How many clusters there are, one number after the other.
+    pub clusters: Option<Vec<usize>>,
 }
 
 impl Options {
@@ -28,10 +30,11 @@ impl Options {
         let mut options = Options::default();
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            let mut path = || {
-                let missing = || BenchError::Usage(format!("{argument} needs a path"));
-                arguments.next().map(PathBuf::from).ok_or_else(missing)
+            let mut value = |what: &str| {
+                let missing = || BenchError::Usage(format!("{argument} needs {what}"));
+                arguments.next().ok_or_else(missing)
             };
+            let mut path = || value("a path").map(PathBuf::from);
             match argument.as_str() {
                 "--quick" => options.quick = true,
                 "--alone" => options.alone = true,
@@ -39,11 +42,19 @@ impl Options {
                 "--directory" => options.directory = Some(path()?),
                 "--atoll" => options.atoll = Some(path()?),
                 "--upstream" => options.upstream = Some(path()?),
+                "--clusters" => options.clusters = Some(numbers(&value("numbers such as 1,10")?)?),
                 other => return Err(BenchError::Usage(format!("there is no option {other:?}"))),
             }
         }
         Ok(options)
     }
+}
+
+/// Numbers that rise.
+fn numbers(text: &str) -> Outcome<Vec<usize>> {
+    let parsed: Option<Vec<usize>> = text.split(',').map(|number| number.parse().ok()).collect();
+    let rising = parsed.filter(|numbers| numbers[0] > 0 && numbers.is_sorted_by(|one, next| one < next));
+    rising.ok_or_else(|| BenchError::Usage(format!("{text:?} are not numbers that rise")))
 }
 
 pub struct Session {
@@ -136,6 +147,10 @@ mod tests {
         let parse = |text: &str| Options::parse(text.split_whitespace().map(String::from));
         let options = parse("--quick --json out.json").unwrap();
         assert_eq!((options.quick, options.json), (true, Some(PathBuf::from("out.json"))));
+        assert_eq!(parse("--clusters 1,500").unwrap().clusters, Some(vec![1, 500]));
+        for wrong in ["--clusters", "--clusters 0", "--clusters 5,5", "--clusters 1,", "--clusters many"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
         assert!(parse("--json").is_err());
         assert!(parse("--fast").is_err());
     }

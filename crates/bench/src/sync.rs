@@ -32,7 +32,9 @@ use crate::{process, progress};
 const CLUSTERS: [usize; 3] = [1, 10, 100];
 /// Objects a second in total, and as many changes of statuses.
 const RATE: u32 = 100;
-/// Objects whose status is changed in turn. Every number of clusters divides it.
+/// Objects that are placed on one cluster all at once.
+const BURST: usize = 1000;
+/// Objects whose status is changed in turn.
 const INGRESSES: usize = 100;
 /// How late the slowest of a hundred may be.
 const GOAL: f64 = 0.1;
@@ -48,6 +50,8 @@ struct Round {
     joined: Duration,
     down: Samples,
     up: Samples,
+    /// How long it takes until all of a burst are there.
+    burst: Duration,
     /// Bytes for each cluster that joined.
     cluster: f64,
     /// Bytes for each object that was placed.
@@ -64,7 +68,7 @@ pub fn run(session: &Session) -> Outcome<()> {
     let mut others = Others::begin()?;
     let mut fleet = Fleet::start(session)?;
     let mut rounds = Vec::new();
-    for clusters in CLUSTERS {
+    for clusters in session.options.clusters.clone().unwrap_or(CLUSTERS.to_vec()) {
         let mut round = measure(session, &mut fleet, clusters)?;
         let [down, up] = [round.down.within(0.99), round.up.within(0.99)].map(|seconds| seconds * 1e3);
         progress(&format!(
@@ -81,8 +85,9 @@ pub fn run(session: &Session) -> Outcome<()> {
         "One `atoll start` and as many `atoll sim` with a node each, joined with `atoll cluster join` and synced by the \
          control plane, all on this machine. {RATE} ConfigMaps of 1 KiB a second in total, each created and then placed on \
          one cluster: from sending the create until a watch of the cluster shows it. Then {RATE} changes a second in total of \
-         the statuses of {INGRESSES} Ingresses in the clusters: until a watch of the control plane shows them. Traffic is \
-         what goes over the connections of the control plane to a cluster, both ways, with TLS."
+         the statuses of {INGRESSES} Ingresses in the clusters: until a watch of the control plane shows them. Then {BURST} \
+         ConfigMaps that exist are placed on one cluster as fast as that goes: from the first placement until the last is there. \
+         Traffic is what goes over the connections of the control plane to a cluster, both ways, with TLS."
     );
     session.save(json!({
         "bench": "sync",
@@ -132,11 +137,17 @@ fn measure(session: &Session, fleet: &mut Fleet, clusters: usize) -> Outcome<Rou
     let up = runtime.block_on(course::up(fleet, &statuses, &ingresses))?;
     let busy_up = process::busy(&plane)?.saturating_sub(busy).as_secs_f64() / events as f64;
     std::thread::sleep(REST);
+
+    progress(&format!("  {BURST} objects at once"));
+    let objects = Course::at_once(BURST, fleet.number(BURST));
+    let burst = runtime.block_on(course::burst(fleet, &objects, &config_map()))?;
+    std::thread::sleep(REST);
     Ok(Round {
         clusters,
         joined: joined / u32::try_from(new).unwrap_or(1),
         down,
         up,
+        burst,
         cluster: (idle - before).max(0.0) / new as f64,
         object: (with - idle).max(0.0) / (events + INGRESSES) as f64,
         traffic,
@@ -173,6 +184,8 @@ fn lines(rounds: &mut [Round]) -> Vec<Line> {
         line("  status up, half within", seconds, round.up.within(0.5), Goal::None);
         line("  99 of 100 within", seconds, round.up.within(0.99), goal);
         line("  control plane busy for each", seconds, round.busy[1], Goal::None);
+        let rate = BURST as f64 / round.burst.as_secs_f64();
+        line(&format!("  {BURST} at once to one cluster"), Unit::PerSecond, rate, Goal::None);
         line("  memory for each object", Unit::Bytes, round.object, Goal::None);
         line("  memory for each idle cluster", Unit::Bytes, round.cluster, Goal::None);
         line(
@@ -193,6 +206,7 @@ impl Round {
             "clusters": self.clusters,
             "down": self.down.describe(),
             "up": self.up.describe(),
+            "burst_seconds": self.burst.as_secs_f64(),
             "bytes_per_object": self.object,
             "bytes_per_idle_cluster": self.cluster,
             "idle_bytes_per_second_and_cluster": self.traffic,

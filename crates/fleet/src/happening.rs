@@ -1,22 +1,57 @@
 //! Events of clusters as they are shown above: about the object that people know, and with the name of the cluster.
 
+use atoll_meta::time;
 use serde_json::{Value, json};
 
 use crate::marks;
 use crate::view::Happening;
 
-/// What an Event says of what happened, and is the same above.
-const SAID: [&str; 10] = [
-    "reason",
-    "type",
-    "action",
-    "count",
-    "firstTimestamp",
-    "lastTimestamp",
-    "eventTime",
-    "series",
-    "reportingComponent",
-    "reportingInstance",
+/// What an Event says of what happened, and is the same above. Clusters and syncers may be anybody's: what is not of the form that
+/// it should be is left out.
+const SAID: [(&str, Form); 10] = [
+    ("reason", Form::Text(128)),
+    ("type", Form::Text(64)),
+    ("action", Form::Text(128)),
+    ("count", Form::Number),
+    ("firstTimestamp", Form::Time),
+    ("lastTimestamp", Form::Time),
+    ("eventTime", Form::Time),
+    ("series", Form::Series),
+    ("reportingComponent", Form::Text(253)),
+    ("reportingInstance", Form::Text(128)),
+];
+
+#[derive(Clone, Copy)]
+enum Form {
+    /// Of at most so many bytes.
+    Text(usize),
+    Number,
+    Time,
+    /// A number and a time.
+    Series,
+}
+
+impl Form {
+    fn read(self, value: &Value) -> Option<Value> {
+        match self {
+            Form::Text(most) => value.as_str().filter(|text| text.len() <= most).map(Value::from),
+            Form::Number => value.as_i64().and_then(|number| i32::try_from(number).ok()).map(Value::from),
+            Form::Time => value.as_str().filter(|text| time::parse(text).is_ok()).map(Value::from),
+            Form::Series => {
+                let (count, last) =
+                    (Form::Number.read(&value["count"])?, Form::Time.read(&value["lastObservedTime"])?);
+                Some(json!({ "count": count, "lastObservedTime": last }))
+            }
+        }
+    }
+}
+
+/// What an Event says of what it is about.
+const ABOUT: [(&str, Form); 4] = [
+    ("apiVersion", Form::Text(320)),
+    ("kind", Form::Text(253)),
+    ("name", Form::Text(253)),
+    ("uid", Form::Text(128)),
 ];
 /// As long as a message may be.
 const MESSAGE: usize = 1024;
@@ -56,38 +91,41 @@ impl Happening {
                 "annotations": { marks::CLUSTER: cluster },
             },
         });
-        for field in SAID {
-            if let Some(value) = event.get(field).filter(|value| !value.is_null()) {
-                shown[field] = value.clone();
+        for (field, form) in SAID {
+            if let Some(value) = event.get(field).and_then(|value| form.read(value)) {
+                shown[field] = value;
             }
         }
-        let mut involved = match &self.about {
-            Value::Object(about) => json!({
-                "apiVersion": about.get("apiVersion"), "kind": about.get("kind"), "name": about.get("name"),
-                "uid": about.get("uid"),
-            }),
-            _ => {
-                let resource = &target.resource;
-                let api_version = match resource.group.is_empty() {
-                    true => resource.version.clone(),
-                    false => format!("{}/{}", resource.group, resource.version),
-                };
-                json!({ "apiVersion": api_version, "kind": resource.kind, "name": target.name, "uid": target.uid })
+        let mut involved = json!({});
+        if self.about.is_object() {
+            for (field, form) in ABOUT {
+                if let Some(value) = form.read(&self.about[field]) {
+                    involved[field] = value;
+                }
             }
-        };
+        } else {
+            let resource = &target.resource;
+            let api_version = match resource.group.is_empty() {
+                true => resource.version.clone(),
+                false => format!("{}/{}", resource.group, resource.version),
+            };
+            involved = json!({ "apiVersion": api_version, "kind": resource.kind, "name": target.name, "uid": target.uid });
+        }
         if !target.namespace.is_empty() {
             involved["namespace"] = target.namespace.as_str().into();
         }
-        if let Some(path) = event["involvedObject"].get("fieldPath") {
-            involved["fieldPath"] = path.clone();
+        if let Some(path) = Form::Text(MESSAGE).read(&event["involvedObject"]["fieldPath"]) {
+            involved["fieldPath"] = path;
         }
         shown["involvedObject"] = involved;
-        let host = match event["source"]["host"].as_str() {
-            Some(host) if !host.is_empty() => format!("{cluster}/{host}"),
+        let part = |field: &str| Form::Text(253).read(&event["source"][field]);
+        let part =
+            |field: &str| part(field).and_then(|text| text.as_str().map(str::to_string)).unwrap_or_default();
+        let host = match part("host").as_str() {
+            host if !host.is_empty() => format!("{cluster}/{host}"),
             _ => cluster.to_string(),
         };
-        shown["source"] =
-            json!({ "component": event["source"]["component"].as_str().unwrap_or_default(), "host": host });
+        shown["source"] = json!({ "component": part("component"), "host": host });
         shown["message"] = message(cluster, event["message"].as_str().unwrap_or_default()).into();
         shown
     }
@@ -192,5 +230,27 @@ mod tests {
         let shown = happening.shown("east");
         assert_eq!(shown["metadata"]["namespace"], "default");
         assert_eq!(shown["involvedObject"].get("namespace"), None);
+    }
+
+    #[test]
+    fn what_is_not_of_its_form_is_left_out() {
+        let mut happening = happening();
+        happening.about = json!({ "apiVersion": 1, "kind": ["Pod"], "name": "web-1", "uid": { "a": 1 } });
+        happening.event = json!({
+            "reason": { "a": 1 }, "type": "x".repeat(65), "count": 1u64 << 40, "firstTimestamp": "soon", "eventTime": 7,
+            "series": { "count": "many" }, "message": ["no"], "source": "kubelet",
+            "involvedObject": { "fieldPath": 3 }, "metadata": { "finalizers": ["never"] }, "extra": true,
+        });
+        let mut shown = happening.shown("east");
+        shown.as_object_mut().unwrap().remove("metadata");
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Event", "message": "[east] ",
+            "involvedObject": { "name": "web-1", "namespace": "shop" }, "source": { "component": "", "host": "east" },
+        });
+        assert_eq!(shown, expected);
+        happening.event =
+            json!({ "series": { "count": 3, "lastObservedTime": "2026-11-16T01:00:00.000001Z", "x": 1 } });
+        let series = json!({ "count": 3, "lastObservedTime": "2026-11-16T01:00:00.000001Z" });
+        assert_eq!(happening.shown("east")["series"], series);
     }
 }

@@ -2,14 +2,14 @@
 //! a stream that goes on, or what somebody else answers.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::connect::backend::Relayed;
-use crate::respond::list::ListBody;
+use crate::respond::list::{ListBody, Piece};
 
 pub enum Body {
     Full(Option<Bytes>),
@@ -44,20 +44,23 @@ impl From<String> for Body {
 }
 
 impl http_body::Body for Body {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = hyper::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, hyper::Error>>> {
         let next = match self.get_mut() {
-            Body::Full(bytes) => bytes.take(),
-            Body::List(list) => std::task::ready!(list.poll_chunk(context)),
-            Body::Stream(receiver) => std::task::ready!(receiver.poll_recv(context)),
-            Body::Relayed(relayed) => return Pin::new(&mut **relayed).poll_frame(context),
+            Body::Full(bytes) => bytes.take().map(Piece::from),
+            Body::List(list) => ready!(list.poll_piece(context)),
+            Body::Stream(receiver) => ready!(receiver.poll_recv(context)).map(Piece::from),
+            Body::Relayed(relayed) => {
+                let frame = ready!(Pin::new(&mut **relayed).poll_frame(context));
+                return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Piece::from))));
+            }
         };
-        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(next.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

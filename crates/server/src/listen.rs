@@ -3,6 +3,7 @@
 mod door;
 mod line;
 mod patience;
+mod secure;
 mod tls;
 
 use std::convert::Infallible;
@@ -38,9 +39,6 @@ const REST: Duration = Duration::from_secs(90);
 const HTTP2_OPENING: usize = 24;
 /// As Go's server, which people search the web for.
 const NOT_TLS: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-
-/// How much is encrypted at once: long answers then take few system calls and wake their readers seldom.
-const RECORDS: usize = 256 << 10;
 
 /// A way into a server.
 #[derive(Clone)]
@@ -112,9 +110,8 @@ async fn connection(
         }
         tls.accept(stream).await.map(Some)
     };
-    let Some(mut stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
-    let (_, session) = stream.get_mut();
-    session.set_buffer_limit(Some(RECORDS));
+    let Some(stream) = tokio::time::timeout(limit, accepting).await?? else { return Ok(()) };
+    let session = stream.session();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
     let now = if entrance.own_clock { server.registry.clock.now() } else { SystemClock.now() };
     let mut certificate = tls.certificate(session.peer_certificates(), now);

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, Full};
 use crate::Server;
 use crate::chain::{Peer, handle};
 use crate::identity::Certificate;
+use crate::respond::list::Piece;
 
 /// Requests in the name of a part of the control plane.
 pub struct Local {
@@ -46,7 +47,10 @@ impl Transport for Local {
             let Some(server) = running else { return std::future::pending().await };
             request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.agent.clone());
             let response = handle(&server, &self.peer, request.map(Full::new)).await;
-            Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            Ok(response.map(|body| {
+                let whole = body.map_frame(|frame| frame.map_data(Piece::into_bytes));
+                whole.map_err(Into::into).boxed_unsync()
+            }))
         })
     }
 }

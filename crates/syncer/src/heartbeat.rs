@@ -17,6 +17,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const VERSION_BEATS: u64 = 30;
 /// A cluster that has not answered everything within so many heartbeats does not answer: above, it must be known by then.
 const PATIENCE: u32 = 2;
+/// But it is given at least this long.
+const LEAST: Duration = Duration::from_secs(5);
 
 pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
     let mut version = None;
@@ -28,7 +30,7 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
         if verdict.is_err() {
             core.trust.close();
         } else if version.is_none() || beat % VERSION_BEATS == 0 {
-            let answer = tokio::time::timeout(interval, core.below.get("/version")).await;
+            let answer = tokio::time::timeout(interval.max(LEAST), core.below.get("/version")).await;
             let answer = answer.ok().and_then(Result::ok).flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
         }
@@ -81,7 +83,7 @@ async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findi
         };
         (findings, verdict)
     };
-    match tokio::time::timeout(interval * PATIENCE, looking).await {
+    match tokio::time::timeout((interval * PATIENCE).max(LEAST), looking).await {
         Ok(looked) => looked,
         Err(_) => (Findings::default(), Err(Objection::new("TimedOut", cluster, ""))),
     }

@@ -147,6 +147,22 @@ impl Object {
         }
     }
 
+    /// The same, as the parts that it is held in.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let (own, shared): (&[u8], &[(usize, Bytes)]) = match &self.json {
+            Json::Whole(json) => (json, &[]),
+            Json::Parts { own, shared } => (own, shared),
+        };
+        let mut start = 0;
+        let before = shared.iter().flat_map(move |(position, text)| {
+            let slice = &own[start..*position];
+            start = *position;
+            [slice, &text[..]]
+        });
+        let last = shared.last().map_or(0, |(position, _)| *position);
+        before.chain(std::iter::once(&own[last..]))
+    }
+
     /// How long the JSON is.
     pub fn size(&self) -> usize {
         match &self.json {
@@ -295,6 +311,7 @@ mod tests {
             let whole = atoll_meta::json::splice_resource_version(stored.as_bytes(), 7);
             assert_eq!(object.json(), whole);
             assert_eq!(*object.whole(), *whole);
+            assert_eq!(object.slices().collect::<Vec<_>>().concat(), *whole);
             assert_eq!(object.size(), whole.len());
             assert_eq!(object.own_size(), whole.len() - found * first.len());
             assert_eq!(object.json_at(7), whole);

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::running::Running;
+use crate::running::{Running, fault};
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::Setup;
@@ -119,7 +119,7 @@ async fn rights_and_authorities_that_are_gone_are_told_apart() {
     fails(&above, "CertificateUntrusted").await;
     again();
     turns_ready(&above).await;
-    // Another cluster's, by the same address of the mind.
+    // The credentials lead to another cluster.
     let west = crate::Cluster::start("west");
     let admin: Value = serde_saphyr::from_str(&std::fs::read_to_string(west.kubeconfig()).unwrap()).unwrap();
     let made = above.get(EAST).await.expect(200)["spec"]["credentials"]["secret"].clone();
@@ -135,6 +135,9 @@ async fn rights_and_authorities_that_are_gone_are_told_apart() {
     assert_eq!(west.admin().get("/api/v1/namespaces/atoll-system").await.status, 404);
     above.merge(EAST, json!({ "spec": { "credentials": { "secret": made } } })).await.expect(200);
     turns_ready(&above).await;
+    // Nothing comes back any more, though nothing is refused.
+    fault(&fleet.clusters[0].kubeconfig(), "add partition");
+    fails(&above, "TimedOut").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,6 +30,8 @@ const STATUS: &str = "\"s-";
 /// Numbers from `first` on, when each was sent and when it was seen.
 pub struct Course {
     first: usize,
+    /// Time from one to the next.
+    apart: Duration,
     began: Instant,
     /// Nanoseconds after `began`; 0 if that has not happened.
     sent: Vec<AtomicU64>,
@@ -39,9 +41,23 @@ pub struct Course {
 
 impl Course {
     pub fn new(events: usize, first: usize) -> Arc<Course> {
+        Course::paced(events, first, Duration::from_secs(1) / RATE)
+    }
+
+    /// One as soon as the other is sent.
+    pub fn at_once(events: usize, first: usize) -> Arc<Course> {
+        Course::paced(events, first, Duration::ZERO)
+    }
+
+    fn paced(events: usize, first: usize, apart: Duration) -> Arc<Course> {
         let zeros = || (0..events).map(|_| AtomicU64::new(0)).collect();
         let (sent, seen, left) = (zeros(), zeros(), AtomicUsize::new(events));
-        Arc::new(Course { first, began: Instant::now(), sent, seen, left })
+        Arc::new(Course { first, apart, began: Instant::now(), sent, seen, left })
+    }
+
+    /// When it is the turn of that one.
+    async fn due(&self, start: Instant, index: usize) {
+        tokio::time::sleep_until(start + self.apart * u32::try_from(index).unwrap_or(u32::MAX)).await;
     }
 
     /// Numbers as they are written in names.
@@ -120,7 +136,7 @@ pub async fn down(
                     json!({"spec": {"clusters": [{"name": names[index % names.len()]}]}}).to_string();
                 let path = format!("{collection}/c-{name}/placement");
                 let placed = target.request_of(MERGE, "PATCH", &path, &placement);
-                due(start, index).await;
+                course.due(start, index).await;
                 course.send(index);
                 exchange(&mut connection, &created, &collection).await?;
                 exchange(&mut connection, &placed, &path).await?;
@@ -129,6 +145,40 @@ pub async fn down(
         });
     }
     finish(tasks, course).await
+}
+
+/// Creates objects above and then places them all on the first cluster; returns how long it takes until all are there.
+pub async fn burst(fleet: &Fleet, course: &Arc<Course>, body: &str) -> Outcome<Duration> {
+    let (version, resource) = CONFIG_MAPS;
+    let [cluster, ..] = &fleet.clusters[..] else { return Ok(Duration::ZERO) };
+    let collection = format!("{version}/namespaces/{NAMESPACE}/{resource}");
+    let target = &fleet.control_plane.target;
+    let mut connection = target.connect().await?;
+    for index in 0..course.sent.len() {
+        let created = target.request("POST", &collection, &body.replace(NUMBER, &course.written(index)));
+        exchange(&mut connection, &created, &collection).await?;
+    }
+    let mut tasks = JoinSet::new();
+    let watch = open(&cluster.running.target, &format!("{version}/{resource}")).await?;
+    tasks.spawn(follow(watch, course.clone(), OBJECT));
+    let placement = json!({"spec": {"clusters": [{"name": cluster.name}]}}).to_string();
+    let began = Instant::now();
+    for worker in 0..WORKERS {
+        let (target, course) = (target.clone(), course.clone());
+        let (collection, placement) = (collection.clone(), placement.clone());
+        tasks.spawn(async move {
+            let mut connection = target.connect().await?;
+            for index in (worker..course.sent.len()).step_by(WORKERS) {
+                let path = format!("{collection}/c-{}/placement", course.written(index));
+                let placed = target.request_of(MERGE, "PATCH", &path, &placement);
+                course.send(index);
+                exchange(&mut connection, &placed, &path).await?;
+            }
+            Ok(())
+        });
+    }
+    finish(tasks, course).await?;
+    Ok(began.elapsed())
 }
 
 /// Changes the status of objects in the clusters, one after the other, and sees that above.
@@ -172,7 +222,7 @@ pub async fn up(fleet: &Fleet, course: &Arc<Course>, objects: &Arc<Course>) -> O
                     Some(connection) => connection,
                     None => targets[cluster].connect().await?,
                 };
-                due(start, index).await;
+                course.due(start, index).await;
                 course.send(index);
                 exchange(&mut connection, &request, &path).await?;
                 connections.insert(cluster, connection);
@@ -181,14 +231,6 @@ pub async fn up(fleet: &Fleet, course: &Arc<Course>, objects: &Arc<Course>) -> O
         });
     }
     finish(tasks, course).await
-}
-
-/// When it is the turn of that one.
-async fn due(start: Instant, index: usize) {
-    tokio::time::sleep_until(
-        start + Duration::from_secs(1) / RATE * u32::try_from(index).unwrap_or(u32::MAX),
-    )
-    .await;
 }
 
 async fn exchange(connection: &mut Connection, request: &[u8], path: &str) -> Outcome<()> {
@@ -201,7 +243,7 @@ async fn exchange(connection: &mut Connection, request: &[u8], path: &str) -> Ou
 
 /// Waits until everything was sent and seen. Watches go on as long as that takes.
 async fn finish(mut tasks: JoinSet<Outcome<()>>, course: &Course) -> Outcome<Samples> {
-    let sending = Duration::from_secs(course.sent.len() as u64) / RATE;
+    let sending = course.apart * u32::try_from(course.sent.len()).unwrap_or(u32::MAX);
     let over = tokio::time::timeout(sending + PATIENCE, async {
         let mut workers = WORKERS;
         while workers > 0 {

@@ -19,9 +19,9 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::line::Line;
+use super::secure::Secure;
 use crate::identity::Certificate;
 
 /// How connections are made safe; clones share what they serve.
@@ -66,8 +66,8 @@ impl Tls {
         Ok(())
     }
 
-    pub(super) async fn accept(&self, stream: Line) -> io::Result<TlsStream<Line>> {
-        self.acceptor.accept(stream).await
+    pub(super) async fn accept(&self, stream: Line) -> io::Result<Secure> {
+        self.acceptor.accept(stream).await.map(Secure::from)
     }
 
     /// Whose certificate a client has presented, if any, and whether it is good at `now`.

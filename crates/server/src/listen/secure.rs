@@ -1,0 +1,158 @@
+//! TLS over a connection, after the handshake. What is written is encrypted at once, and sent when enough of it has come
+//! together or when somebody flushes: long answers are written in many small parts, and each system call would wake their
+//! reader.
+
+use std::io::{self, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustls::ServerConnection;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::server::TlsStream;
+
+use super::line::Line;
+
+/// How much waits at most, encrypted.
+const WAITING: usize = 256 << 10;
+
+pub struct Secure {
+    line: Line,
+    session: ServerConnection,
+    /// Nothing more will come.
+    ended: bool,
+}
+
+impl From<TlsStream<Line>> for Secure {
+    fn from(stream: TlsStream<Line>) -> Self {
+        let (line, mut session) = stream.into_inner();
+        session.set_buffer_limit(Some(WAITING));
+        Secure { line, session, ended: false }
+    }
+}
+
+impl Secure {
+    pub fn session(&self) -> &ServerConnection {
+        &self.session
+    }
+
+    /// Takes in what has come; `false` if nothing will come any more.
+    fn receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let read = self.session.read_tls(&mut Blocking { line: &mut self.line, context });
+        let bytes = ready!(or_pending(read))?;
+        if let Err(error) = self.session.process_new_packets() {
+            // The other side is told why, if that is possible.
+            let _ = self.send(context);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        Poll::Ready(Ok(bytes > 0))
+    }
+
+    /// Sends all that waits.
+    fn send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.session.wants_write() {
+            let written = self.session.write_tls(&mut Blocking { line: &mut self.line, context });
+            if ready!(or_pending(written))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Secure {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match self.session.reader().read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !self.ended => {}
+                read => {
+                    buffer.advance(read?);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            self.ended = !ready!(self.receive(context))?;
+        }
+    }
+}
+
+impl AsyncWrite for Secure {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return Poll::Ready(Ok(0));
+        }
+        loop {
+            let taken = self.session.writer().write_vectored(slices)?;
+            if taken > 0 {
+                return Poll::Ready(Ok(taken));
+            }
+            ready!(self.send(context))?;
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.send(context))?;
+        Pin::new(&mut self.line).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Said once, however often it is asked for.
+        self.session.send_close_notify();
+        ready!(self.send(context))?;
+        Pin::new(&mut self.line).poll_shutdown(context)
+    }
+}
+
+/// A line for those who know nothing of waiting: instead, they are told that it would take a while.
+struct Blocking<'a, 'c> {
+    line: &'a mut Line,
+    context: &'a mut Context<'c>,
+}
+
+impl Read for Blocking<'_, '_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(bytes);
+        match Pin::new(&mut *self.line).poll_read(self.context, &mut buffer) {
+            Poll::Ready(read) => read.map(|()| buffer.filled().len()),
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
+impl Write for Blocking<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[io::IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        match Pin::new(&mut *self.line).poll_write_vectored(self.context, slices) {
+            Poll::Ready(written) => written,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn or_pending<T>(outcome: io::Result<T>) -> Poll<io::Result<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        outcome => Poll::Ready(outcome),
+    }
+}

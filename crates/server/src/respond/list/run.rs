@@ -1,0 +1,115 @@
+//! A part of a list, made of the objects where they are: nothing is copied until it is encrypted.
+
+use std::borrow::Cow;
+use std::io::IoSlice;
+
+use atoll_watch::Stretch;
+use bytes::Buf;
+use self_cell::self_cell;
+
+/// What the slices of a run are of.
+pub struct Source {
+    /// What stands before the items.
+    pub head: Vec<u8>,
+    pub objects: Stretch,
+}
+
+type Slices<'a> = Vec<Cow<'a, [u8]>>;
+
+self_cell!(
+    struct Held {
+        owner: Source,
+        #[covariant]
+        dependent: Slices,
+    }
+);
+
+pub struct Run {
+    held: Held,
+    /// The first slice that is not over.
+    slice: usize,
+    /// How much of it is.
+    over: usize,
+    remaining: usize,
+}
+
+impl Run {
+    pub fn new(source: Source, gather: impl for<'a> FnOnce(&'a Source) -> Vec<Cow<'a, [u8]>>) -> Run {
+        let held = Held::new(source, gather);
+        let remaining = held.borrow_dependent().iter().map(|slice| slice.len()).sum();
+        let mut run = Run { held, slice: 0, over: 0, remaining };
+        run.advance(0);
+        run
+    }
+
+    /// What is left of the slices; the first of them is not empty.
+    fn rest(&self) -> impl Iterator<Item = &[u8]> {
+        let slices = self.held.borrow_dependent().get(self.slice..).unwrap_or_default();
+        let first = slices.first().map(|slice| &slice[self.over..]);
+        first.into_iter().chain(slices.iter().skip(1).map(|slice| &**slice))
+    }
+}
+
+impl Buf for Run {
+    fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.rest().next().unwrap_or_default()
+    }
+
+    fn chunks_vectored<'a>(&'a self, places: &mut [IoSlice<'a>]) -> usize {
+        let mut count = 0;
+        for (place, slice) in places.iter_mut().zip(self.rest()) {
+            *place = IoSlice::new(slice);
+            count += 1;
+        }
+        count
+    }
+
+    fn advance(&mut self, count: usize) {
+        assert!(count <= self.remaining, "there are {} bytes, not {count}", self.remaining);
+        self.remaining -= count;
+        self.over += count;
+        let slices = self.held.borrow_dependent();
+        while let Some(slice) = slices.get(self.slice).filter(|slice| slice.len() <= self.over) {
+            self.over -= slice.len();
+            self.slice += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_read_in_any_steps() {
+        let parts = ["", "abc", "", "d", "efghij", ""];
+        let run = || {
+            let source = Source { head: b"head:".to_vec(), objects: Vec::new().into() };
+            Run::new(source, |source| {
+                let parts = parts.iter().map(|part| Cow::Borrowed(part.as_bytes()));
+                std::iter::once(Cow::Borrowed(&source.head[..])).chain(parts).collect()
+            })
+        };
+        for step in 1..=15 {
+            for places in 1..=5 {
+                let (mut run, mut read) = (run(), Vec::new());
+                while run.has_remaining() {
+                    let mut slices = vec![IoSlice::new(&[]); places];
+                    let count = run.chunks_vectored(&mut slices);
+                    assert_eq!(*slices[0], *run.chunk());
+                    assert!(!run.chunk().is_empty());
+                    let seen = slices[..count].iter().flat_map(|slice| slice.to_vec());
+                    let taken: Vec<u8> = seen.take(step).collect();
+                    run.advance(taken.len());
+                    read.extend(taken);
+                }
+                assert_eq!(read, b"head:abcdefghij");
+                assert_eq!((run.chunk(), run.chunks_vectored(&mut [IoSlice::new(&[])])), (&[][..], 0));
+            }
+        }
+    }
+}
