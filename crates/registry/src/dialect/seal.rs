@@ -98,10 +98,8 @@ fn applied(text: &str) -> Option<String> {
 /// Empties all texts that may be kubeconfigs, also where somebody misspelt the field.
 fn blank(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            if ["clusters", "users", "\n"].iter().any(|sign| text.contains(sign)) {
-                text.clear();
-            }
+        Value::String(text) if ["clusters", "users", "\n"].iter().any(|sign| text.contains(sign)) => {
+            text.clear()
         }
         Value::Array(items) => items.iter_mut().for_each(blank),
         Value::Object(fields) => {
