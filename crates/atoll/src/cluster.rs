@@ -7,13 +7,17 @@
 //! ```
 
 mod api;
-mod ask;
+pub mod ask;
 pub mod claim;
+pub mod contents;
 pub mod credential;
 mod describe;
-mod fleet;
+pub mod fleet;
 pub mod join;
-mod placed;
+pub mod letting_go;
+pub mod marked;
+pub mod placed;
+pub mod reach;
 pub mod remove;
 pub mod rights;
 mod steps;

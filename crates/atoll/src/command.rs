@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dialect;
+mod keep;
 mod playground;
 mod settings;
 mod sim;
@@ -23,6 +24,7 @@ pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
 pub use self::dialect::{Dialect, DialectCommand, DialectOptions};
+pub use self::keep::{AdoptOptions, OrphansCommand, PauseOptions, Paused, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
 pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
 
@@ -63,6 +65,20 @@ pub enum Command {
     Syncer(SyncerOptions),
     /// Say on which clusters objects shall be
     Place(PlaceOptions),
+    /// Bring what runs in a cluster already under Atoll, without restarting it
+    #[command(after_help = keep::ADOPTING)]
+    Adopt(AdoptOptions),
+    /// Let go of objects in clusters: they run on there without a trace of Atoll
+    #[command(after_help = keep::RELEASING)]
+    Release(ReleaseOptions),
+    /// Find and delete what clusters still have that is not known here any longer
+    #[command(subcommand)]
+    Orphans(OrphansCommand),
+    /// Stop placing, moving and deleting, in the whole fleet, a workspace or a cluster
+    #[command(after_help = keep::PAUSING)]
+    Pause(PauseOptions),
+    /// Go on where it was paused
+    Resume(Paused),
     /// Speak another system's API, such as kcp's, in a workspace
     #[command(subcommand)]
     Dialect(DialectCommand),

@@ -1,5 +1,6 @@
 //! `atoll`: one Kubernetes API over every cluster you have.
 
+mod adopt;
 mod advice;
 mod certificates;
 mod client;
@@ -11,11 +12,14 @@ mod encryption;
 mod keys;
 mod kubeconfig;
 mod kubelets;
+mod orphans;
 mod output;
+mod pause;
 mod place;
 mod plane;
 mod playground;
 mod process;
+mod release;
 mod sim;
 mod snapshot;
 mod start;
@@ -55,6 +59,11 @@ fn main() -> ExitCode {
         Command::Dialect(command) => dialect::run(command),
         Command::Syncer(options) => syncer::run(options),
         Command::Place(options) => place::run(options),
+        Command::Adopt(options) => adopt::run(options),
+        Command::Release(options) => release::run(options),
+        Command::Orphans(command) => orphans::run(command),
+        Command::Pause(options) => pause::run(options),
+        Command::Resume(what) => pause::resume(what),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Completion { shell } => {

@@ -16,7 +16,7 @@ use crate::output;
 use crate::process;
 use crate::workspace::session::{Session, encoded};
 
-const DEFAULT_NAMESPACE: &str = "default";
+pub const DEFAULT_NAMESPACE: &str = "default";
 
 pub fn run(options: PlaceOptions) -> Result<(), String> {
     process::ask(async { place(&options).await.map_err(String::from) })
@@ -64,7 +64,7 @@ pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
     Ok(found)
 }
 
-fn understood<'a, 'o>(
+pub fn understood<'a, 'o>(
     resources: &'a [Resource],
     object: &'o str,
 ) -> Result<(&'a Resource, &'o str), Failure> {

@@ -178,7 +178,7 @@ pub const PROBLEMS: [Problem; 21] = [
         "SyncerHangs",
         Reach::Unknown,
         false,
-        "whoever syncs the cluster is connected but says nothing: it hangs, or its machine does",
+        "whoever syncs the cluster was connected but said nothing: it hangs, or its machine or the network does",
         "",
     ),
     problem("SyncerStopped", Reach::Unknown, false, "whoever synced the cluster was stopped", ""),

@@ -8,7 +8,9 @@
 //!
 //! Pure: no I/O, no clock, no async. Servers make views of it, syncers follow them.
 
+pub mod adoption;
 pub mod allowance;
+pub mod brake;
 pub mod controllers;
 pub mod happening;
 pub mod health;
@@ -17,13 +19,16 @@ pub mod namespaces;
 pub mod overrides;
 pub mod placement;
 pub mod references;
+pub mod release;
 pub mod shape;
 pub mod sum;
 pub mod view;
 
+pub use brake::Brake;
 pub use namespaces::Locator;
 pub use overrides::Overrides;
 pub use placement::Placement;
 pub use references::{Reference, references};
+pub use release::release;
 pub use shape::shape;
 pub use sum::sum;

@@ -12,6 +12,12 @@ pub const SOURCE: &str = "atoll.dev/source";
 pub const GENERATION: &str = "atoll.dev/generation";
 /// What was sent, as a hash.
 pub const APPLIED: &str = "atoll.dev/applied";
+/// It was there before Atoll, and was adopted.
+pub const ADOPTED: &str = "atoll.dev/adopted";
+/// It is being let go: whatever else it says, it is nobody's.
+pub const RELEASED: &str = "atoll.dev/released";
+/// Above: what becomes of changes that others make in clusters.
+pub const DRIFT: &str = "atoll.dev/drift";
 /// On a namespace: the one above that it stands for, as JSON.
 pub const NAMESPACE: &str = "atoll.dev/namespace";
 /// Above: where an object shall be, as JSON.
@@ -35,6 +41,8 @@ pub const VIEW: &str = "atoll.dev/view";
 pub const LOST: &str = "atoll.dev/control-plane-lost";
 /// Who manages fields in clusters.
 pub const MANAGER: &str = "atoll";
+/// Who marks there what was not made by us.
+pub const ADOPTER: &str = "atoll-adopt";
 
 /// The Lease above that is renewed whenever something is heard of a cluster.
 pub fn heartbeat(cluster: &str) -> String {

@@ -5,6 +5,43 @@ use serde_json::Value;
 
 use crate::marks;
 
+/// What a cluster makes for itself, or what only counts where it was written.
+const STAY: [(&str, &[&str]); 14] = [
+    (
+        "",
+        &[
+            "bindings",
+            "componentstatuses",
+            "endpoints",
+            "events",
+            "namespaces",
+            "nodes",
+            "persistentvolumes",
+            "podtemplates",
+            "pods",
+        ],
+    ),
+    ("apps", &["controllerrevisions"]),
+    ("coordination.k8s.io", &[]),
+    ("discovery.k8s.io", &[]),
+    ("events.k8s.io", &[]),
+    ("rbac.authorization.k8s.io", &[]),
+    ("authentication.k8s.io", &[]),
+    ("authorization.k8s.io", &[]),
+    ("certificates.k8s.io", &[]),
+    ("metrics.k8s.io", &[]),
+    ("atoll.dev", &[]),
+    // Whoever writes these has a say in everything that happens in a cluster.
+    ("admissionregistration.k8s.io", &[]),
+    ("apiregistration.k8s.io", &[]),
+    ("flowcontrol.apiserver.k8s.io", &[]),
+];
+
+/// Whether what is of this kind stays where it was written.
+pub fn stays(group: &str, resource: &str) -> bool {
+    STAY.iter().any(|(of, resources)| group == *of && (resources.is_empty() || resources.contains(&resource)))
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Placement {

@@ -22,7 +22,8 @@ const SECRETS: &str = "secrets";
 const SERVICE_ACCOUNTS: &str = "serviceaccounts";
 
 /// What every namespace has of its own, in any cluster.
-const EVERYWHERE: &[(&str, &str)] = &[(SERVICE_ACCOUNTS, "default"), (CONFIG_MAPS, "kube-root-ca.crt")];
+pub(crate) const EVERYWHERE: &[(&str, &str)] =
+    &[(SERVICE_ACCOUNTS, "default"), (CONFIG_MAPS, "kube-root-ca.crt")];
 
 /// Where an object may hold the specification of Pods.
 pub(crate) const POD_SPECS: &[&str] =

@@ -1,7 +1,10 @@
 //! What a server tells a syncer, line by line, and what it hears from it.
 
+use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::marks;
 
 /// Which resource something is one of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,6 +31,39 @@ pub struct Target {
     pub uid: String,
 }
 
+/// What becomes of changes that others make in the cluster to what we set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Drift {
+    #[default]
+    Correct,
+    /// Left, and told above.
+    Report,
+}
+
+impl Drift {
+    /// All that there are, as they are written.
+    pub const NAMES: [&str; 2] = ["correct", "report"];
+
+    /// For an object on a cluster: the object itself comes first.
+    pub fn of(cluster: &Value, object: &Value) -> Drift {
+        let own = object::annotation(object, marks::DRIFT).and_then(Drift::parse);
+        own.or_else(|| cluster["spec"]["drift"].as_str().and_then(Drift::parse)).unwrap_or_default()
+    }
+
+    fn parse(text: &str) -> Option<Drift> {
+        match text {
+            "correct" => Some(Drift::Correct),
+            "report" => Some(Drift::Report),
+            _ => None,
+        }
+    }
+
+    fn is_corrected(&self) -> bool {
+        *self == Drift::Correct
+    }
+}
+
 /// One line of the view of a cluster. The latest state of each object: a syncer that was away misses nothing but what
 /// was no longer so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +76,8 @@ pub enum Line {
         generation: i64,
         /// What is to be applied, without anything that is not to be: no status, no defaults, no marks.
         object: Value,
+        #[serde(default, skip_serializing_if = "Drift::is_corrected")]
+        drift: Drift,
     },
     /// It shall go, if it is there and carries our mark.
     Remove {
@@ -50,6 +88,20 @@ pub enum Line {
     Forget {
         #[serde(flatten)]
         target: Target,
+    },
+    /// A namespace above is being deleted, and with it all that was said to be in it.
+    Ending {
+        workspace: String,
+        namespace: String,
+    },
+    /// Whether nothing is to be made or deleted for now, and why.
+    Paused {
+        /// Only what is from this workspace; everything if there is none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        workspace: String,
+        paused: bool,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
     },
     /// Everything was said once.
     Synced {
@@ -116,6 +168,16 @@ pub struct Record {
     pub status: Value,
 }
 
+/// How a record begins that tells of changes that are left as they are.
+pub const LEFT: &str = "changes of others are left: ";
+
+impl Record {
+    /// Who has changed what in the cluster, where that is only told.
+    pub fn drift(&self) -> Option<&str> {
+        self.message.strip_prefix(LEFT).filter(|_| self.state == State::Applied)
+    }
+}
+
 /// Something that happened in a cluster to an object, or to what was made of it there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Happening {
@@ -177,9 +239,16 @@ mod tests {
             uid: "u".into(),
         };
         for line in [
-            Line::Object { target: target.clone(), generation: 4, object: serde_json::json!({ "spec": {} }) },
+            Line::Object {
+                target: target.clone(),
+                generation: 4,
+                object: serde_json::json!({ "spec": {} }),
+                drift: Drift::Report,
+            },
             Line::Remove { target: target.clone() },
             Line::Forget { target },
+            Line::Ending { workspace: "w".into(), namespace: "n".into() },
+            Line::Paused { workspace: "w".into(), paused: true, why: "storm".into() },
             Line::Synced {
                 control_plane: "c".into(),
                 uid: "u".into(),
@@ -194,5 +263,24 @@ mod tests {
         }
         assert_eq!(Line::Alive.bytes(), b"{\"type\":\"Alive\"}\n");
         assert_eq!(Line::parse(b"{}"), None);
+    }
+
+    #[test]
+    fn an_object_says_itself_what_becomes_of_changes() {
+        let cluster = |drift: &str| serde_json::json!({ "spec": { "drift": drift } });
+        let object =
+            |drift: &str| serde_json::json!({ "metadata": { "annotations": { "atoll.dev/drift": drift } } });
+        for (cluster, object, expected) in [
+            (Value::Null, Value::Null, Drift::Correct),
+            (cluster("report"), Value::Null, Drift::Report),
+            (cluster("report"), object("correct"), Drift::Correct),
+            (cluster("correct"), object("report"), Drift::Report),
+            (cluster("report"), object("nonsense"), Drift::Report),
+        ] {
+            assert_eq!(Drift::of(&cluster, &object), expected, "{cluster} {object}");
+        }
+        let record = Record { message: format!("{LEFT}a changed b"), ..Record::default() };
+        assert_eq!(record.drift(), Some("a changed b"));
+        assert_eq!(Record { state: State::Refused, ..record }.drift(), None);
     }
 }

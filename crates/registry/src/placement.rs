@@ -2,12 +2,15 @@
 
 mod index;
 
-use atoll_fleet::Placement;
+use std::collections::BTreeSet;
+
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
+use atoll_fleet::{Brake, Placement, placement};
 use atoll_meta::{Status, object};
+use atoll_store::Key;
 use serde_json::Value;
 
-use crate::catalog::{ATOLL, METRICS};
+use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::{Answer, Registry, Unasked, Update};
 
@@ -18,48 +21,12 @@ pub const SUBRESOURCE: &str = "placement";
 /// What it can be asked for.
 pub const VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// What a cluster makes for itself, or what only counts where it was written.
-const STAY: [(&str, &[&str]); 12] = [
-    (
-        "",
-        &[
-            "bindings",
-            "componentstatuses",
-            "endpoints",
-            "events",
-            "namespaces",
-            "nodes",
-            "persistentvolumes",
-            "podtemplates",
-            "pods",
-        ],
-    ),
-    ("apps", &["controllerrevisions"]),
-    ("coordination.k8s.io", &[]),
-    ("discovery.k8s.io", &[]),
-    ("events.k8s.io", &[]),
-    ("rbac.authorization.k8s.io", &[]),
-    ("authentication.k8s.io", &[]),
-    ("authorization.k8s.io", &[]),
-    ("certificates.k8s.io", &[]),
-    // Whoever writes these has a say in everything that happens in a cluster.
-    ("admissionregistration.k8s.io", &[]),
-    ("apiregistration.k8s.io", &[]),
-    ("flowcontrol.apiserver.k8s.io", &[]),
-];
-
 /// Secrets with tokens that count in one place only.
 const TOKENS: [&str; 2] = ["bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"];
 
 /// Whether objects of this kind can be placed on clusters.
 pub fn is_placeable(row: &Row) -> bool {
-    !stays(&row.group, &row.resource) && row.group != ATOLL && row.group != METRICS && row.serves("update")
-}
-
-/// Whether objects of a resource stay where they are written.
-pub fn stays(group: &str, resource: &str) -> bool {
-    STAY.iter()
-        .any(|(own, resources)| group == *own && (resources.is_empty() || resources.contains(&resource)))
+    !placement::stays(&row.group, &row.resource) && row.serves("update")
 }
 
 /// Why this very object is not for clusters, if it is not.
@@ -101,6 +68,27 @@ fn set(object: &mut Value, placement: Option<Value>) {
 }
 
 impl Registry {
+    /// Why nothing may be placed or taken away for a workspace from one placement to another, if so.
+    pub(crate) fn paused(&self, workspace: &str, before: &Placement, after: &Placement) -> Option<String> {
+        let names: BTreeSet<&str> = before.names().chain(after.names()).collect();
+        let moved: Vec<&str> =
+            names.into_iter().filter(|name| before.share(name) != after.share(name)).collect();
+        if moved.is_empty() {
+            return None;
+        }
+        let brakes = self.placements.brakes();
+        let of_workspace = |brake: &Brake| brake.why("its workspace", "atoll resume --workspace PATH");
+        if let Some(brake) = self.line(workspace).iter().find_map(|id| brakes.get(id)) {
+            return Some(of_workspace(brake));
+        }
+        moved.into_iter().find_map(|name| {
+            let home = self.home_of_cluster(workspace, name)?;
+            let found = self.snapshot().get(&Key::object(ATOLL, "clusters", &home, "", name))?;
+            let brake = Brake::of_cluster(&crate::parse(&found.json()).ok()?)?;
+            Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
+        })
+    }
+
     /// Changes where an object shall be. `change` is asked as often as it takes.
     pub async fn place(
         &self,

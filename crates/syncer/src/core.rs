@@ -16,10 +16,11 @@ use tokio::time::Instant;
 use crate::below::Below;
 use crate::contact::Contact;
 use crate::flag::Flag;
+use crate::pauses::Pauses;
 use crate::reconcile::Wanted;
 use crate::reports::Reports;
 use crate::settings::{Access, Settings};
-use crate::spaces::Spaces;
+use crate::spaces::{Spaces, locator};
 use crate::table::Table;
 use crate::trust::{Noticing, Trust};
 use crate::up;
@@ -41,6 +42,7 @@ pub struct Core {
     /// Workspaces that have something there, as the view says.
     workspaces: Mutex<HashSet<String>>,
     pub trust: Arc<Trust>,
+    pub pauses: Pauses,
     /// Whether it is known which namespaces are there.
     is_loaded: AtomicBool,
     watches: Mutex<HashMap<Resource, Begun>>,
@@ -72,6 +74,7 @@ impl Core {
             master: watch::Sender::new(None),
             workspaces: Mutex::default(),
             trust,
+            pauses: Pauses::default(),
             is_loaded: AtomicBool::new(false),
             watches: Mutex::default(),
         })
@@ -104,6 +107,9 @@ impl Core {
 
     /// Everything was said once: by whom, for which workspaces, and what, unless it was heeded already.
     pub fn begin(self: &Arc<Self>, master: Master, workspaces: Vec<String>, staged: Option<Vec<Line>>) {
+        if let Some(staged) = &staged {
+            self.pauses.begin(staged);
+        }
         self.master.send_replace(Some(Arc::new(master)));
         *self.workspaces.lock().unwrap_or_else(PoisonError::into_inner) = workspaces.into_iter().collect();
         if let Some(staged) = staged {
@@ -117,11 +123,32 @@ impl Core {
 
     pub fn heed(self: &Arc<Self>, line: Line) {
         match line {
-            Line::Object { target, generation, object } => {
-                self.want(target, Wanted::present(generation, &object));
+            Line::Object { target, generation, object, drift } => {
+                self.spaces.unend(&target.workspace, &target.namespace);
+                self.want(target, Wanted::present(generation, &object).drifting(drift));
             }
             Line::Remove { target } => self.want(target, Wanted::Absent),
-            Line::Forget { target } => self.table.forget(&target),
+            Line::Forget { target } => {
+                self.table.forget(&target);
+                // Should anything go there again, it is looked at anew: it may have been given away.
+                if let Some(master) = self.control_plane().filter(|_| !self.table.has_namespace(&target)) {
+                    self.spaces.doubt(&locator(&master.control_plane, &target));
+                }
+            }
+            Line::Ending { workspace, namespace } => {
+                // Only of the one that speaks: whose it is was settled before.
+                self.spaces.end(&workspace, &namespace);
+            }
+            Line::Paused { workspace, paused, why } => {
+                self.pauses.heed(workspace, paused.then_some(why));
+                self.trust.doubts.notify_one();
+                if !paused {
+                    self.table
+                        .unfinished(self.settings.drift)
+                        .into_iter()
+                        .for_each(|key| self.queue.add(key));
+                }
+            }
             Line::Synced { .. } | Line::Alive => {}
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::PatchType;
-use atoll_fleet::view::{Record, State};
+use atoll_fleet::view::{Drift, LEFT, Record, State};
 use atoll_fleet::{Locator, marks};
 use atoll_informer::{Key, Next};
 use atoll_meta::{Status, object};
@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use crate::below::{collection, path};
 use crate::core::Core;
-use crate::drift::resolve;
+use crate::drift::{complaints, covers, owns, resolve};
 use crate::mark::configuration;
 use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, judge, step};
+use crate::retire::{Retired, retire};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
 use crate::unserved;
@@ -54,16 +55,15 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn next(&self, seen: Option<&Seen>) -> Result<Next, Status> {
-        match (step(&self.task.wanted, seen, self.core.settings.drift), seen) {
-            (Step::Rest, seen) => {
-                let trouble = seen.filter(|seen| seen.drifted).map(|_| {
-                    (
-                        State::Applied,
-                        "others changed it in the cluster, and their changes are left".to_string(),
-                    )
-                });
-                self.settle(trouble)
-            }
+        let step = step(&self.task.wanted, seen, self.core.settings.drift);
+        if let Some(why) = self.core.pauses.of(&self.task.target.workspace)
+            && matches!(step, Step::Create | Step::Delete)
+        {
+            return self.hold(&step, &why).await;
+        }
+        match (step, seen) {
+            (Step::Rest, Some(seen)) if seen.drifted => self.tell_drift(seen).await,
+            (Step::Rest, _) => self.settle(None),
             (Step::Wait, seen) => {
                 let holds = seen.map(|seen| seen.finalizers.join(", ")).unwrap_or_default();
                 let message = match holds.is_empty() {
@@ -135,9 +135,32 @@ impl Work<'_> {
         }
     }
 
-    async fn create(&self) -> Result<Next, Status> {
+    /// Makes and deletes nothing while that is paused, and says so. Who resumes wakes this up.
+    async fn hold(&self, step: &Step, why: &str) -> Result<Next, Status> {
+        if *step == Step::Delete {
+            return self.settle(Some((State::Applied, format!("it is not deleted yet: {why}"))));
+        }
         let target = &self.task.target;
-        let Wanted::Present { generation, hash, object } = &self.task.wanted else { return Ok(Next::Done) };
+        for namespace in self.namespaces() {
+            let found = self.core.below.get(&path(&target.resource, &namespace, &target.name)).await?;
+            if let (Some(found), Found::Ours(_)) = (&found, judge(found.as_ref(), self.control_plane, target))
+            {
+                self.core.spaces.learn(self.locator(), &namespace);
+                self.core.table.saw(self.key, self.control_plane, found);
+                return Ok(Next::Again);
+            }
+        }
+        self.settle(Some((State::Refused, format!("it is not made yet: {why}"))))
+    }
+
+    async fn create(&self) -> Result<Next, Status> {
+        if let Some(why) = self.core.pauses.of(&self.task.target.workspace) {
+            return self.hold(&Step::Create, &why).await;
+        }
+        let target = &self.task.target;
+        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
+            return Ok(Next::Done);
+        };
         let mut namespace = String::new();
         if target.resource.namespaced {
             let is_only = || self.core.is_only(&target.workspace);
@@ -161,7 +184,9 @@ impl Work<'_> {
 
     async fn apply(&self, seen: &Seen) -> Result<Next, Status> {
         let target = &self.task.target;
-        let Wanted::Present { generation, hash, object } = &self.task.wanted else { return Ok(Next::Done) };
+        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
+            return Ok(Next::Done);
+        };
         let Some(namespace) = self.namespace() else { return self.create().await };
         if seen.applied == *hash {
             let pause = self.core.table.correct(self.key);
@@ -176,14 +201,19 @@ impl Work<'_> {
         let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
         // Only this very one: another of the same name is not ours.
         object::set_uid(&mut sent, &seen.uid);
+        if seen.is_adopted {
+            object::set_annotation(&mut sent, marks::ADOPTED, "true");
+        }
         let (mut force, mut left) = (false, Vec::new());
         for _ in 0..ATTEMPTS {
             let applied = format!("{place}?fieldManager={}&force={force}", marks::MANAGER);
             let status = match self.core.below.patch(&applied, PatchType::Apply, &sent).await {
                 Ok(answer) => {
                     self.core.table.wrote(self.key, &answer);
-                    let message = (!left.is_empty())
-                        .then(|| format!("changes of others are left: {}", left.join(", ")));
+                    if !left.is_empty() {
+                        self.core.table.set_drifted(self.key, &seen.uid);
+                    }
+                    let message = (!left.is_empty()).then(|| format!("{LEFT}{}", left.join(", ")));
                     return self.settle(message.map(|message| (State::Applied, message)));
                 }
                 Err(status) => status,
@@ -200,7 +230,13 @@ impl Work<'_> {
                 }
                 return Err(status);
             }
-            let resolution = resolve(&mut sent, &status, self.core.settings.drift);
+            let drift = self.task.wanted.drift(self.core.settings.drift);
+            // What we still have, others only say as well: it was theirs before it was adopted, say.
+            let found = match drift {
+                Drift::Report => self.core.below.get(&place).await?.unwrap_or_default(),
+                Drift::Correct => Value::Null,
+            };
+            let resolution = resolve(&mut sent, &status, drift, |field| owns(&found, field));
             if resolution.is_stuck || !(resolution.yielded || resolution.force) {
                 return self.complain(State::Refused, status.message(), LATER);
             }
@@ -208,6 +244,38 @@ impl Work<'_> {
             left.extend(resolution.left);
         }
         Err(Status::service_unavailable("others change the same fields all the time"))
+    }
+
+    /// Says who has changed what, where that is left as it is: an apply that is not done would tell.
+    async fn tell_drift(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
+            return Ok(Next::Done);
+        };
+        let Some(namespace) = self.namespace() else { return self.look().await };
+        let place = path(&target.resource, &namespace, &target.name);
+        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        object::set_uid(&mut sent, &seen.uid);
+        let Some(found) = self.core.below.get(&place).await?.filter(|found| object::uid(found) == seen.uid)
+        else {
+            return self.look().await;
+        };
+        let tried = format!("{place}?fieldManager={}&force=false&dryRun=All", marks::MANAGER);
+        let left = match self.core.below.patch(&tried, PatchType::Apply, &sent).await {
+            Err(status) if status.has_cause("FieldManagerConflict") => complaints(&status),
+            Err(status) if matches!(status.code(), 404 | 409) => return self.look().await,
+            Err(status) => return Err(status),
+            Ok(_) if covers(&sent, &found) => Vec::new(),
+            Ok(answer) => {
+                let fields = atoll_fleet::adoption::differences(&found, &answer);
+                fields.into_iter().map(|field| format!("somebody took away {field}")).collect()
+            }
+        };
+        if left.is_empty() {
+            // It is as we want it, so nobody is in the way: what they had taken is ours again.
+            return self.apply(seen).await;
+        }
+        self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
     }
 
     /// Lets what we created count as applied.
@@ -277,11 +345,43 @@ impl Work<'_> {
                 );
                 self.complain(State::Refused, message, SAFETY)
             }
-            (Wanted::Absent, _) => self.gone(complaint),
+            (Wanted::Absent, _) => {
+                if let Some((why, again)) = self.retire().await? {
+                    self.settle(Some((State::Applied, why)))?;
+                    return Ok(again);
+                }
+                self.gone(complaint)
+            }
             (Wanted::Present { .. }, false) => self.complain(State::Conflict, complaint, LATER),
             // It went between two looks.
             (Wanted::Present { .. }, true) => Ok(Next::Again),
         }
+    }
+
+    /// Takes away the namespace that it was in, if that ends above and this was the last. Why that has to wait, if so.
+    async fn retire(&self) -> Result<Option<(String, Next)>, Status> {
+        let (target, locator) = (&self.task.target, self.locator());
+        let is_last = target.resource.namespaced
+            && self.core.spaces.is_ending(&locator)
+            && !self.core.table.has_neighbours(self.key, target);
+        let Some(name) = self.core.spaces.get(&locator).filter(|_| is_last) else { return Ok(None) };
+        if let Some(why) = self.core.pauses.of(&target.workspace) {
+            return Ok(Some((format!("its namespace is not deleted yet: {why}"), Next::Done)));
+        }
+        match retire(&self.core.below, &locator, &name).await? {
+            Retired::Gone => self.core.spaces.forget(&locator),
+            Retired::NotOurs => {}
+            Retired::Passing(contents) if self.core.spaces.is_patient(&locator) => {
+                let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
+                return Ok(Some((why, Next::After(SOON))));
+            }
+            Retired::Kept(contents) | Retired::Passing(contents) => tracing::warn!(
+                cluster = %self.core.settings.cluster, namespace = %name,
+                "the namespace stays in the cluster although the one above is gone, for there is something in it: {}",
+                contents.join(", ")
+            ),
+        }
+        Ok(None)
     }
 
     /// Whether what was not found is not there.

@@ -1,5 +1,6 @@
 //! Whether an object still looks like what was sent, and whose fields are whose. Pure.
 
+use atoll_fleet::marks;
 use atoll_meta::Status;
 use atoll_meta::quantity::Quantity;
 use serde_json::Value;
@@ -64,8 +65,13 @@ pub struct Resolution {
     pub left: Vec<String>,
 }
 
-/// Takes out of a configuration what others own and may keep.
-pub fn resolve(configuration: &mut Value, conflict: &Status, drift: Drift) -> Resolution {
+/// Takes out of a configuration what others own and may keep. What is ours as well nobody has changed since we set it.
+pub fn resolve(
+    configuration: &mut Value,
+    conflict: &Status,
+    drift: Drift,
+    is_ours: impl Fn(&str) -> bool,
+) -> Resolution {
     let mut resolution = Resolution::default();
     for cause in conflict.details().into_iter().flat_map(|details| &details.causes) {
         if cause.reason != "FieldManagerConflict" {
@@ -74,7 +80,7 @@ pub fn resolve(configuration: &mut Value, conflict: &Status, drift: Drift) -> Re
         // conflict with "kubectl" with subresource "scale" using apps/v1
         let manager = cause.message.split('"').nth(1).unwrap_or_default();
         let is_controllers = is_controller(manager);
-        if !is_controllers && drift == Drift::Correct {
+        if !is_controllers && (drift == Drift::Correct || is_ours(&cause.field)) {
             resolution.force = true;
             continue;
         }
@@ -87,6 +93,41 @@ pub fn resolve(configuration: &mut Value, conflict: &Status, drift: Drift) -> Re
         }
     }
     resolution
+}
+
+/// Who has changed what, as a refused apply tells; what controllers change is theirs.
+pub fn complaints(conflict: &Status) -> Vec<String> {
+    let causes = conflict.details().into_iter().flat_map(|details| &details.causes);
+    let told = causes.filter(|cause| cause.reason == "FieldManagerConflict").filter_map(|cause| {
+        let manager = cause.message.split('"').nth(1).unwrap_or_default();
+        (!is_controller(manager)).then(|| format!("{manager} changed {}", cause.field))
+    });
+    told.collect()
+}
+
+/// Whether a field of an object in the cluster is ours, as its managers say.
+pub fn owns(found: &Value, field: &str) -> bool {
+    let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let ours = entries.filter(|entry| entry["manager"] == marks::MANAGER && entry["subresource"].is_null());
+    ours.into_iter().any(|entry| leads(&entry["fieldsV1"], field))
+}
+
+/// Whether a set of fields has one.
+fn leads(fields: &Value, path: &str) -> bool {
+    if path.is_empty() {
+        return true;
+    }
+    let Some(fields) = fields.as_object() else { return false };
+    if let Some(rest) = path.strip_prefix('.') {
+        return fields.iter().any(|(key, below)| {
+            let after = key.strip_prefix("f:").and_then(|name| rest.strip_prefix(name));
+            after.is_some_and(|after| {
+                (after.is_empty() || after.starts_with(['.', '['])) && leads(below, after)
+            })
+        });
+    }
+    let Some((element, rest)) = element(path) else { return false };
+    fields.iter().any(|(key, below)| element.is_named(key) && leads(below, rest))
 }
 
 /// Controllers that every cluster has, and how others are usually called. Whoever else changes what we set is taken for
@@ -154,6 +195,23 @@ impl Element {
             Element::Keys(keys) => {
                 keys.iter().all(|(name, value)| item.get(name).is_none_or(|own| own == value))
             }
+        }
+    }
+}
+
+impl Element {
+    /// Whether a set of fields calls it so.
+    fn is_named(&self, key: &str) -> bool {
+        let (kind, text) = key.split_once(':').unwrap_or_default();
+        let value = serde_json::from_str::<Value>(text).unwrap_or_default();
+        match (self, kind) {
+            (Element::Index(index), "i") => value.as_u64().is_some_and(|said| said == *index as u64),
+            (Element::Is(wanted), "v") => *wanted == value,
+            (Element::Keys(keys), "k") => {
+                value.as_object().is_some_and(|said| said.len() == keys.len())
+                    && keys.iter().all(|(name, wanted)| value[name] == *wanted)
+            }
+            _ => false,
         }
     }
 }
@@ -261,16 +319,51 @@ mod tests {
         let status = Status::apply_conflict(causes, "conflicts");
         let whole = json!({"spec": {"replicas": 1, "paused": true, "minReadySeconds": 3}});
         let mut corrected = whole.clone();
-        let resolution = resolve(&mut corrected, &status, Drift::Correct);
+        let resolution = resolve(&mut corrected, &status, Drift::Correct, |_| false);
         assert_eq!(corrected, json!({"spec": {"paused": true, "minReadySeconds": 3}}));
         assert_eq!(resolution, Resolution { yielded: true, force: true, ..Resolution::default() });
         let mut reported = whole;
-        let resolution = resolve(&mut reported, &status, Drift::Report);
+        let resolution = resolve(&mut reported, &status, Drift::Report, |_| false);
         assert_eq!(reported, json!({"spec": {"minReadySeconds": 3}}));
         assert_eq!(
             (resolution.force, resolution.left),
             (false, vec!["kubectl-edit changed .spec.paused".to_string()])
         );
+    }
+
+    #[test]
+    fn what_is_ours_as_well_nobody_has_changed() {
+        let fields = json!({ "f:spec": {
+            "f:replicas": {}, "f:set": { "v:\"q\"": {} }, "f:list": { "i:1": {} },
+            "f:containers": { "k:{\"name\":\"a\"}": { ".": {}, "f:image": {} } },
+        }, "f:metadata": { "f:annotations": { "f:a.b/c": {} } } });
+        let found = json!({ "metadata": { "managedFields": [
+            { "manager": "kubectl", "fieldsV1": { "f:spec": { "f:paused": {} } } },
+            { "manager": "atoll", "fieldsV1": fields },
+        ] } });
+        for (field, expected) in [
+            (".spec.replicas", true),
+            (".spec.paused", false),
+            (".spec.containers[name=\"a\"].image", true),
+            (".spec.containers[name=\"b\"].image", false),
+            (".spec.set[=\"q\"]", true),
+            (".spec.list[1]", true),
+            (".spec.list[0]", false),
+            (".metadata.annotations.a.b/c", true),
+            (".metadata.annotations.a", false),
+        ] {
+            assert_eq!(owns(&found, field), expected, "{field}");
+        }
+        let cause = Cause {
+            reason: "FieldManagerConflict".into(),
+            message: "conflict with \"kubectl\" using apps/v1".into(),
+            field: ".spec.replicas".into(),
+        };
+        let status = Status::apply_conflict(vec![cause], "conflicts");
+        assert_eq!(complaints(&status), ["kubectl changed .spec.replicas"]);
+        let mut sent = json!({ "spec": { "replicas": 1 } });
+        let resolution = resolve(&mut sent, &status, Drift::Report, |field| owns(&found, field));
+        assert_eq!((resolution.force, resolution.yielded), (true, false));
     }
 
     #[test]

@@ -107,6 +107,9 @@ fn status(
         status.insert("reason".into(), objection.reason.into());
         status.insert("message".into(), objection.message.as_str().into());
     }
+    if let Some(why) = core.pauses.of_all() {
+        status.insert("paused".into(), why.into());
+    }
     if !findings.identity.is_empty() {
         status.insert("id".into(), findings.identity.as_str().into());
         let millis = findings.latency.as_micros().div_ceil(1000);

@@ -17,6 +17,7 @@
 //! A syncer sees two clients and nothing else. Time is tokio's, and like randomness and the clock it comes from outside, so
 //! that a test can hold it.
 
+mod adoption;
 mod below;
 mod census;
 mod contact;
@@ -29,10 +30,12 @@ mod guard;
 mod happenings;
 mod heartbeat;
 mod mark;
+mod pauses;
 mod push;
 mod reconcile;
 pub mod renewal;
 mod reports;
+mod retire;
 mod settings;
 mod spaces;
 mod table;
@@ -52,6 +55,7 @@ use census::Census;
 use core::Core;
 use guard::Guard;
 
+pub use adoption::adoption;
 pub use push::{Push, push};
 pub use settings::{Access, Drift, Random, Settings};
 

@@ -13,6 +13,8 @@ pub struct Mark<'a> {
     pub uid: &'a str,
     /// Its namespace and name above.
     pub source: &'a str,
+    /// It is being let go.
+    pub is_released: bool,
 }
 
 impl<'a> Mark<'a> {
@@ -23,6 +25,7 @@ impl<'a> Mark<'a> {
             workspace: annotation(marks::WORKSPACE),
             uid: annotation(marks::UID),
             source: annotation(marks::SOURCE),
+            is_released: object::annotation(found, marks::RELEASED).is_some(),
         }
     }
 
@@ -33,7 +36,8 @@ impl<'a> Mark<'a> {
 
     /// Whether it was made for this very object.
     pub fn is_of(&self, control_plane: &str, target: &Target) -> bool {
-        !control_plane.is_empty()
+        !self.is_released
+            && !control_plane.is_empty()
             && !target.uid.is_empty()
             && self.control_plane == control_plane
             && self.workspace == target.workspace
@@ -49,6 +53,7 @@ impl<'a> Mark<'a> {
             }
         };
         match self.control_plane {
+            _ if self.is_released => format!("{what} is being let go in the cluster"),
             "" if self.uid == target.uid => {
                 format!("{what} has lost the label {} in the cluster; it is left alone", marks::CONTROL_PLANE)
             }

@@ -20,6 +20,7 @@ pub enum Wanted {
         hash: String,
         /// As it was shaped above: JSON, for that takes a fraction of the room.
         object: Bytes,
+        drift: Drift,
     },
     Absent,
 }
@@ -27,7 +28,25 @@ pub enum Wanted {
 impl Wanted {
     pub fn present(generation: i64, object: &Value) -> Wanted {
         let hash = digest::of_object(object);
-        Wanted::Present { generation, hash, object: atoll_meta::json::to_vec(object).into() }
+        let object = atoll_meta::json::to_vec(object).into();
+        Wanted::Present { generation, hash, object, drift: Drift::default() }
+    }
+
+    /// The same, with what becomes of changes by others.
+    #[must_use]
+    pub fn drifting(mut self, how: Drift) -> Wanted {
+        if let Wanted::Present { drift, .. } = &mut self {
+            *drift = how;
+        }
+        self
+    }
+
+    /// What becomes of changes by others, where nothing else is said.
+    pub fn drift(&self, otherwise: Drift) -> Drift {
+        match self {
+            Wanted::Present { drift: Drift::Report, .. } => Drift::Report,
+            _ => otherwise,
+        }
     }
 
     /// Whether this is what was sent last.
@@ -45,6 +64,8 @@ pub struct Seen {
     pub applied: String,
     /// The generation above of what was sent last.
     pub generation: i64,
+    /// Its own generation; kinds without one have none.
+    pub own_generation: i64,
     pub is_going: bool,
     /// What holds it while it is going.
     pub finalizers: Vec<String>,
@@ -52,6 +73,8 @@ pub struct Seen {
     pub fields: u128,
     /// It was created and not applied since: our fields are not yet under the name of one who applies.
     pub is_fresh: bool,
+    /// It was there before us.
+    pub is_adopted: bool,
     /// Somebody has changed what is ours.
     pub drifted: bool,
     /// Whether the cluster's controllers have seen what it says.
@@ -71,10 +94,12 @@ impl Seen {
             resource_version: object::resource_version(found).into(),
             applied: annotation(marks::APPLIED).into(),
             generation: annotation(marks::GENERATION).parse().unwrap_or(0),
+            own_generation: object::generation(found),
             is_going: object::is_being_deleted(found),
             finalizers: object::finalizers(found).map(str::to_string).collect(),
             fields: owned_fields(found),
             is_fresh: ours(found).any(|entry| entry["operation"] == "Update"),
+            is_adopted: object::annotation(found, marks::ADOPTED).is_some(),
             drifted: false,
             observed: observed.is_none_or(|observed| observed >= object::generation(found)),
             status: status.map(atoll_meta::json::to_vec).unwrap_or_default().into(),
@@ -96,6 +121,13 @@ impl Seen {
             _ => atoll_meta::json::parse(object).is_ok_and(|wanted| !covers(&wanted.value, found)),
         };
         self
+    }
+
+    /// Whether others may have changed something since that we would tell of.
+    pub fn differs(&self, before: &Seen) -> bool {
+        self.fields != before.fields
+            || self.own_generation != before.own_generation
+            || self.own_generation == 0 && self.resource_version != before.resource_version
     }
 
     pub fn revision(&self) -> u64 {
@@ -164,6 +196,7 @@ pub enum Step {
 }
 
 pub fn step(wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
+    let drift = wanted.drift(drift);
     match (wanted, seen) {
         (_, Some(seen)) if seen.is_going => Step::Wait,
         (Wanted::Present { .. }, None) => Step::Create,

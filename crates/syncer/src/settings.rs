@@ -7,14 +7,7 @@ use std::time::Duration;
 use atoll_informer::{Clock, SystemClock};
 use tokio::sync::Semaphore;
 
-/// What becomes of changes that others make in the cluster to what we set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drift {
-    #[default]
-    Correct,
-    /// Left, and told above.
-    Report,
-}
+pub use atoll_fleet::view::Drift;
 
 /// What may be done in the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +36,7 @@ pub struct Settings {
     /// The id of the workspace that the Cluster is in.
     pub workspace: String,
     pub access: Access,
+    /// For what the view says nothing else of.
     pub drift: Drift,
     /// How many requests are made to the cluster at once.
     pub at_once: usize,

@@ -2,23 +2,41 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_fleet::view::Target;
 use atoll_fleet::{Locator, marks};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::below::Below;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
+/// How long a namespace that is to go is given for what was made there for things that are gone.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Every cluster has it, and nobody can make it.
 const DEFAULT: &str = "default";
 
 /// Namespaces above, with the names of those below.
 #[derive(Default)]
 pub struct Spaces {
-    known: Mutex<HashMap<Locator, String>>,
+    known: Mutex<HashMap<Locator, Known>>,
+    /// Namespaces above that are being deleted, with their workspaces, and since when those below are to go.
+    ending: Mutex<HashMap<(String, String), Option<Instant>>>,
+}
+
+struct Known {
+    name: String,
+    /// Whether nobody can have given it away since it was looked at.
+    is_sure: bool,
+}
+
+impl Known {
+    fn new(name: &str) -> Known {
+        Known { name: name.to_string(), is_sure: true }
+    }
 }
 
 /// Where objects of a namespace are to go.
@@ -41,7 +59,7 @@ impl Spaces {
                 if let Some(Ok(locator)) = Locator::of(namespace)
                     && locator.control_plane == control_plane
                 {
-                    found.insert(locator, object::name(namespace).to_string());
+                    found.insert(locator, Known::new(object::name(namespace)));
                 }
             }
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
@@ -54,22 +72,57 @@ impl Spaces {
 
     /// The namespace below, if it is known to be there.
     pub fn get(&self, locator: &Locator) -> Option<String> {
-        self.known().get(locator).cloned()
+        self.known().get(locator).map(|known| known.name.clone())
     }
 
     /// The namespace above that one below stands for.
     pub fn above(&self, name: &str) -> Option<Locator> {
-        self.known().iter().find(|(_, known)| *known == name).map(|(locator, _)| locator.clone())
+        self.known().iter().find(|(_, known)| known.name == name).map(|(locator, _)| locator.clone())
     }
 
     /// Something of ours was found in a namespace that does not say so any longer.
     pub fn learn(&self, locator: Locator, name: &str) {
-        self.known().entry(locator).or_insert_with(|| name.to_string());
+        self.known().entry(locator).or_insert_with(|| Known::new(name));
     }
 
     /// Workspaces that have a namespace there.
     pub fn workspaces(&self) -> HashSet<String> {
         self.known().keys().map(|locator| locator.workspace.clone()).collect()
+    }
+
+    /// Nothing is there any more that is ours: it may be given away.
+    pub fn doubt(&self, locator: &Locator) {
+        if let Some(known) = self.known().get_mut(locator) {
+            known.is_sure = false;
+        }
+    }
+
+    /// The namespace above is being deleted.
+    pub fn end(&self, workspace: &str, namespace: &str) {
+        self.ending().entry((workspace.to_string(), namespace.to_string())).or_default();
+    }
+
+    /// Something is to be in it again: it is another one.
+    pub fn unend(&self, workspace: &str, namespace: &str) {
+        let mut ending = self.ending();
+        if !ending.is_empty() {
+            ending.remove(&(workspace.to_string(), namespace.to_string()));
+        }
+    }
+
+    pub fn is_ending(&self, locator: &Locator) -> bool {
+        self.ending().contains_key(&(locator.workspace.clone(), locator.namespace.clone()))
+    }
+
+    /// Whether it is worth waiting for what is about to go by itself.
+    pub fn is_patient(&self, locator: &Locator) -> bool {
+        let mut ending = self.ending();
+        let since = ending.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
+        since.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    }
+
+    fn ending(&self) -> MutexGuard<'_, HashMap<(String, String), Option<Instant>>> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It may be there no longer.
@@ -84,10 +137,21 @@ impl Spaces {
         locator: Locator,
         is_only_workspace: impl FnOnce() -> bool,
     ) -> Result<Place, Status> {
-        if let Some(known) = self.get(&locator) {
-            return Ok(Place::In(known));
+        let before = match self.known().get(&locator) {
+            Some(known) if known.is_sure => return Ok(Place::In(known.name.clone())),
+            known => known.map(|known| known.name.clone()),
+        };
+        let plain = locator.below(true);
+        let name = before.unwrap_or_else(|| locator.below(is_only_workspace()));
+        // One that was adopted has its own name, whoever else is served there.
+        if plain != name
+            && let Some(found) = below.get(&format!("{NAMESPACES}/{plain}")).await?
+            && !object::is_being_deleted(&found)
+            && verify(&found, &locator) == Verdict::Ours
+        {
+            self.known().insert(locator, Known::new(&plain));
+            return Ok(Place::In(plain));
         }
-        let name = locator.below(is_only_workspace());
         let path = format!("{NAMESPACES}/{name}");
         let found = match below.get(&path).await? {
             Some(found) => found,
@@ -115,13 +179,16 @@ impl Spaces {
                 let path = format!("{path}?fieldManager={}", marks::MANAGER);
                 below.patch(&path, PatchType::Merge, &patch).await?;
             }
-            Verdict::Taken(complaint) => return Ok(Place::Taken(complaint)),
+            Verdict::Taken(complaint) => {
+                self.forget(&locator);
+                return Ok(Place::Taken(complaint));
+            }
         }
-        self.known().insert(locator, name.clone());
+        self.known().insert(locator, Known::new(&name));
         Ok(Place::In(name))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Locator, String>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Locator, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -102,6 +102,14 @@ impl Table {
                     entry.told = None;
                 }
                 if entry.wanted != wanted {
+                    let is_corrected = |wanted: &Wanted| wanted.drift(Drift::Correct) == Drift::Correct;
+                    // What was left to others is ours again.
+                    if let Some(seen) = entry.seen.as_mut()
+                        && !is_corrected(&entry.wanted)
+                        && is_corrected(&wanted)
+                    {
+                        seen.drifted = true;
+                    }
                     entry.wanted = wanted;
                     entry.trouble = None;
                 }
@@ -128,6 +136,23 @@ impl Table {
         if state.entries.get(&key).is_some_and(|entry| entry.target.uid == target.uid) {
             state.entries.remove(&key);
         }
+    }
+
+    /// Whether anything else in the namespace of an object is there, or shall be.
+    pub fn has_neighbours(&self, key: &Key, target: &Target) -> bool {
+        let is_in = |entry: &Entry| {
+            entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
+        };
+        let is_there = |entry: &Entry| entry.seen.is_some() || entry.wanted != Wanted::Absent;
+        self.state().entries.iter().any(|(other, entry)| other != key && is_in(entry) && is_there(entry))
+    }
+
+    /// Whether anything is known of a namespace above.
+    pub fn has_namespace(&self, target: &Target) -> bool {
+        let is_in = |entry: &Entry| {
+            entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
+        };
+        self.state().entries.values().any(is_in)
     }
 
     pub fn task(&self, key: &Key) -> Option<Task> {
@@ -157,7 +182,13 @@ impl Table {
     pub fn saw(&self, key: &Key, control_plane: &str, found: &Value) -> Follows {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return Follows::Nothing };
-        if !Mark::of(found).is_of(control_plane, &entry.target) {
+        let mark = Mark::of(found);
+        if mark.is_released {
+            // Whatever else it says, it is to be left alone.
+            let was_ours = entry.seen.take().is_some();
+            return if was_ours { Follows::Work } else { Follows::Nothing };
+        }
+        if !mark.is_of(control_plane, &entry.target) {
             // The very one that was ours has lost some of what says so: that is put back like anything else.
             return match entry.seen.as_mut().filter(|seen| seen.uid == object::uid(found) && !seen.drifted) {
                 Some(seen) => {
@@ -177,7 +208,10 @@ impl Table {
         let is_new_drift = now.drifted && before.is_none_or(|before| !before.drifted);
         // What was sent long ago may arrive only now.
         let is_news = before.is_none_or(|before| before.uid != now.uid || before.applied != now.applied);
-        let is_work = is_new_drift || is_news && !entry.wanted.is(&now);
+        // What is only told is told anew whenever it may be something else.
+        let is_told = now.drifted && entry.wanted.drift(Drift::Correct) == Drift::Report;
+        let is_more = is_told && same.is_some_and(|same| now.differs(same));
+        let is_work = is_new_drift || is_more || is_news && !entry.wanted.is(&now);
         entry.seen = Some(now);
         if is_work { Follows::Work } else { Follows::News }
     }
@@ -186,11 +220,25 @@ impl Table {
     pub fn wrote(&self, key: &Key, answer: &Value) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(key) else { return };
+        if Mark::of(answer).is_released {
+            entry.seen = None;
+            return;
+        }
         let now = Seen::of(answer);
         let is_older = |seen: &Seen| seen.uid == now.uid && seen.revision() > now.revision();
         // Who was seen later may have been changed by others since.
         if !entry.seen.as_ref().is_some_and(is_older) {
             entry.seen = Some(now);
+        }
+    }
+
+    /// What others have changed is left.
+    pub fn set_drifted(&self, key: &Key, uid: &str) {
+        let mut state = self.state();
+        if let Some(seen) = state.entries.get_mut(key).and_then(|entry| entry.seen.as_mut())
+            && seen.uid == uid
+        {
+            seen.drifted = true;
         }
     }
 

@@ -276,7 +276,10 @@ pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
     out.extend_from_slice(own.as_bytes());
     match tail.strip_prefix(b",").and_then(|rest| rest.strip_prefix(ANNOTATIONS)) {
         Some(rest) => {
-            out.push(b',');
+            // What people have taken all annotations from has an empty map of them.
+            if !rest.starts_with(b"}") {
+                out.push(b',');
+            }
             out.extend_from_slice(rest);
         }
         None => {
@@ -290,6 +293,24 @@ pub(crate) fn with_origin(json: &[u8], workspace: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_it_is_from_is_among_its_annotations() {
+        for (annotations, expected) in [
+            ("", r#"{"atoll.dev/workspace-id":"w"}"#),
+            (r#""annotations":{},"#, r#"{"atoll.dev/workspace-id":"w"}"#),
+            (r#""annotations":{"a":"b"},"#, r#"{"a":"b","atoll.dev/workspace-id":"w"}"#),
+        ] {
+            let stored = format!(
+                r#"{{"kind":"K","apiVersion":"v1","metadata":{{{annotations}"name":"a"}},"spec":{{}}}}"#
+            );
+            let key = Key::object("g", "things", "w", "", "a");
+            let object = Object::new(key, 7, stored.as_bytes(), Arc::new(Facts::default()));
+            let shown = atoll_meta::json::parse(&object.json_with_origin()).unwrap().value;
+            assert_eq!(shown["metadata"]["annotations"].to_string(), expected);
+            assert_eq!(shown["metadata"]["name"], "a");
+        }
+    }
 
     #[test]
     fn what_is_shared_is_held_once() {

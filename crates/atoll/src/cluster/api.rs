@@ -78,8 +78,22 @@ impl Api {
         }
     }
 
+    /// The same wherever on the server that is.
+    pub async fn find_anywhere(&self, path: &str) -> Result<Option<Value>, Problem> {
+        match self.client.call(Method::GET, path, None).await {
+            Ok(found) => Ok(Some(found)),
+            // Also if the kind itself is not known any longer.
+            Err(problem) if problem.is("NotFound") => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Problem> {
         self.call(Method::POST, path, Some(object)).await
+    }
+
+    pub async fn put(&self, path: &str, object: &Value) -> Result<Value, Problem> {
+        self.call(Method::PUT, path, Some(object)).await
     }
 
     /// Creates what is not there yet, and leaves alone what is.
@@ -94,6 +108,31 @@ impl Api {
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Value, Problem> {
         let path = self.at(&format!("{path}?fieldManager={MANAGER}&force=true"));
         self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+    }
+
+    /// Applies a configuration as a manager, unless that would take something from another one.
+    pub async fn apply_as(
+        &self,
+        path: &str,
+        manager: &str,
+        object: &Value,
+        dry_run: bool,
+    ) -> Result<Value, Problem> {
+        let dry_run = if dry_run { "&dryRun=All" } else { "" };
+        let path = self.at(&format!("{path}?fieldManager={manager}&force=false{dry_run}"));
+        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+    }
+
+    /// Deletes this very object, or what is left of it.
+    pub async fn delete_this(&self, path: &str, preconditions: Value) -> Result<(), Problem> {
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": preconditions,
+        });
+        match self.call(Method::DELETE, path, Some(&options)).await {
+            Err(problem) if !problem.is("NotFound") => Err(problem),
+            _ => Ok(()),
+        }
     }
 
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Problem> {

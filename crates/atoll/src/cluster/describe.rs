@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use atoll_fleet::Brake;
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -47,6 +48,7 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     line("Mode", word(&spec["mode"]));
     line("Access", word(&spec["access"]));
     line("Cordoned", if spec["unschedulable"] == true { "yes" } else { "no" });
+    line("Paused", &paused(cluster));
     line("Taints", &taints(&spec["taints"]));
     line("Limits", &pairs(&spec["limits"], " "));
     let secret = &spec["credentials"]["secret"];
@@ -87,6 +89,15 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     text.push_str(&free(&status["free"], paint));
     text.push_str(&conditions(&status["conditions"], paint));
     text
+}
+
+/// Why, if it is.
+fn paused(cluster: &Value) -> String {
+    match (cluster["status"]["paused"].as_str(), Brake::of_cluster(cluster)) {
+        (Some(why), _) => format!("yes: {why}"),
+        (None, Some(_)) => "yes, as soon as whoever syncs it has heard of it".to_string(),
+        (None, None) => "no".to_string(),
+    }
 }
 
 fn word(value: &Value) -> &str {
@@ -193,6 +204,7 @@ Created:            2026-11-16T01:00:00Z
 Mode:               push
 Access:             manage
 Cordoned:           no
+Paused:             no
 Taints:             a=b:NoSchedule, c:NoExecute
 Limits:             cpu 100
 Credential:         Secret atoll-system/cluster-east, good until 2027-11-16T01:00:00Z

@@ -66,7 +66,7 @@ impl Placed {
             Some(Line::Object { target, .. }) => self.there.push(target),
             Some(Line::Remove { target }) => self.leaving.push(target),
             Some(Line::Synced { .. }) => return true,
-            Some(Line::Forget { .. } | Line::Alive) | None => {}
+            Some(Line::Forget { .. } | Line::Ending { .. } | Line::Paused { .. } | Line::Alive) | None => {}
         }
         false
     }
@@ -148,12 +148,22 @@ impl Paths {
         Ok(Paths { known, current })
     }
 
+    /// The path of a workspace, if it is there.
+    pub fn workspace(&self, id: &str) -> Option<&str> {
+        self.known.get(id).or(self.current.as_ref()).map(String::as_str)
+    }
+
     fn of(&self, target: &Target) -> Option<String> {
-        let workspace = self.known.get(&target.workspace).or(self.current.as_ref())?;
+        self.object(target).map(|path| format!("{path}/placement"))
+    }
+
+    /// Where an object is.
+    pub fn object(&self, target: &Target) -> Option<String> {
+        let workspace = self.workspace(&target.workspace)?;
         let resource = &target.resource;
         let (namespace, name) = (encoded(&target.namespace), encoded(&target.name));
         let collection = collection(&resource.group, &resource.version, &namespace, &resource.resource);
-        Some(in_workspace(workspace, &format!("{collection}/{name}/placement")))
+        Some(in_workspace(workspace, &format!("{collection}/{name}")))
     }
 }
 
@@ -202,7 +212,7 @@ pub async fn take_away(
 }
 
 /// A placement without a cluster, if that is in it.
-fn without(placement: &Value, cluster: &str) -> Option<Value> {
+pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
     let shares = placement["spec"]["clusters"].as_array()?;
     let rest: Vec<&Value> = shares.iter().filter(|share| share["name"] != cluster).collect();
     if rest.len() == shares.len() {
@@ -231,7 +241,7 @@ pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_fleet::view::Resource;
+    use atoll_fleet::view::{Drift, Resource};
 
     fn target(group: &str, resource: &str, name: &str) -> Target {
         let resource = Resource {
@@ -247,8 +257,18 @@ mod tests {
     fn a_view_is_counted_until_everything_was_said() {
         let mut placed = Placed::default();
         for line in [
-            Line::Object { target: target("apps", "deployments", "a"), generation: 1, object: json!({}) },
-            Line::Object { target: target("apps", "deployments", "b"), generation: 1, object: json!({}) },
+            Line::Object {
+                target: target("apps", "deployments", "a"),
+                generation: 1,
+                object: json!({}),
+                drift: Drift::Correct,
+            },
+            Line::Object {
+                target: target("apps", "deployments", "b"),
+                generation: 1,
+                object: json!({}),
+                drift: Drift::Correct,
+            },
             Line::Alive,
             Line::Remove { target: target("", "configmaps", "c") },
         ] {

@@ -1,7 +1,7 @@
 //! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
 
 pub mod below;
-mod release;
+pub mod release;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -168,8 +168,16 @@ async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: H
         match below::clean(cluster, way).await {
             Ok(Leftover::Nothing) => {}
             Ok(Leftover::Some(text)) => eprintln!("{text}"),
+            // The credential is kept until it is no longer needed.
             Err(failure) => {
-                eprintln!("What Atoll made in the cluster is still there: {failure}.\n{}", below::by_hand());
+                return Err(Failure::new(
+                    format!("what Atoll made in the cluster is still there: {failure}"),
+                    format!(
+                        "run the same command again; if the cluster is gone for good, add --lost; or take it away yourself, then \
+                         add --lost: {}",
+                        below::by_hand()
+                    ),
+                ));
             }
         }
     }

@@ -112,6 +112,7 @@ fn values(command: &Command, argument: &Arg) -> Source {
         ("delete", "name", _) => Source::Children,
         ("retire", "id", _) => Source::Keys,
         ("describe" | "cordon" | "uncordon" | "fence" | "remove", "name", _) => Source::Clusters,
+        (_, "cluster", Some("NAME")) => Source::Clusters,
         ("place", "on", _) => Source::ClusterLists,
         (_, "control_plane_context", _) => Source::ContextsOf("control_plane_kubeconfig"),
         (_, "cluster_context", _) => Source::ContextsOf("cluster_kubeconfig"),

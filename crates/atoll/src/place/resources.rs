@@ -1,5 +1,6 @@
 //! What a server has, and what people call it: by plural, singular, kind or short name, as kubectl takes them.
 
+use atoll_fleet::placement::stays;
 use serde_json::Value;
 
 use crate::advice::nearest;
@@ -22,6 +23,8 @@ pub struct Resource {
     pub short_names: Vec<String>,
     pub namespaced: bool,
     pub verbs: Vec<String>,
+    /// Whether its objects can be placed on clusters.
+    pub placeable: bool,
 }
 
 /// The resources in a document, preferred versions first.
@@ -41,6 +44,8 @@ pub fn read(document: &Value) -> Vec<Resource> {
                 short_names: texts(&resource["shortNames"]),
                 namespaced: resource["scope"] == "Namespaced",
                 verbs: texts(&resource["verbs"]),
+                placeable: !stays(&text(&group["metadata"]["name"]), &text(&resource["resource"]))
+                    && list(&resource["verbs"]).iter().any(|verb| verb == "update"),
             }));
         }
     }
@@ -78,6 +83,14 @@ impl Resource {
         match self.group.as_str() {
             "" => self.name.clone(),
             group => format!("{}.{group}", self.name),
+        }
+    }
+
+    /// Written as objects write it.
+    pub fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
         }
     }
 

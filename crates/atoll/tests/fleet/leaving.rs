@@ -22,7 +22,7 @@ fn placement(object: &Value) -> Value {
 }
 
 /// Whether nothing says any more that a cluster has joined.
-async fn is_clean(below: &Access) -> bool {
+pub async fn is_clean(below: &Access) -> bool {
     let roles = "/apis/rbac.authorization.k8s.io/v1";
     let mut found = Vec::new();
     for path in [

@@ -3,6 +3,7 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
+mod interrupted;
 mod joining;
 mod leaving;
 mod placing;

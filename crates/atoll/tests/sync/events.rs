@@ -56,7 +56,7 @@ async fn what_happens_in_a_cluster_is_heard_above() {
     assert_eq!(heard["involvedObject"]["kind"], "Pod");
     assert_eq!(heard["involvedObject"]["namespace"], "default");
     assert!(heard["involvedObject"]["name"].as_str().unwrap().starts_with("lost-"), "{heard}");
-    assert!(heard["message"].as_str().unwrap().starts_with("[east] 0/3 nodes are available"), "{heard}");
+    assert!(heard["message"].as_str().unwrap().starts_with("[east] "), "{heard}");
     assert_eq!(heard["metadata"]["annotations"]["atoll.dev/cluster"], "east");
     let scaled = hears(&above, "it is scaled", |event| event["reason"] == "ScalingReplicaSet").await;
     assert_eq!(scaled["involvedObject"]["uid"], made["metadata"]["uid"], "it is about the one above");
@@ -73,7 +73,8 @@ async fn what_happens_in_a_cluster_is_heard_above() {
     assert_eq!((&first["message"], &first["count"]), (&json!("[east] once more"), &json!(1)));
     assert_eq!(first["source"]["host"], "east/node-1");
     east.merge(&format!("{EVENTS}/again"), json!({ "count": 7 })).await.expect(200);
-    let again = hears(&above, "it is counted", |event| event["count"] == 7).await;
+    let again =
+        hears(&above, "it is counted", |event| event["reason"] == "Again" && event["count"] == 7).await;
     assert_eq!(again["metadata"]["uid"], first["metadata"]["uid"]);
 
     // What is not ours is nobody's business, whatever it is called.

@@ -213,6 +213,10 @@ fn ready(cluster: &Value, _: Timestamp) -> Value {
     if unschedulable {
         shown.push_str(",SchedulingDisabled");
     }
+    let is_paused = at(cluster, "spec.paused").and_then(Value::as_bool).unwrap_or(false);
+    if is_paused || at(cluster, "status.paused").is_some() {
+        shown.push_str(",Paused");
+    }
     shown.into()
 }
 

@@ -16,6 +16,8 @@ use crate::context::Context;
 const AT_ONCE: usize = 16;
 /// How soon something is tried again that was refused.
 const LATER: Duration = Duration::from_secs(5);
+/// How soon what is paused is tried again: nobody tells when it goes on.
+const PAUSED: Duration = Duration::from_secs(2);
 /// Who decided where a follower is.
 const BY: &str = "reference";
 
@@ -164,6 +166,7 @@ impl Controller {
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
             // A cluster is not there any more, or it is nothing for clusters.
             Err(status) if status.code() == 422 => Ok(Next::After(LATER)),
+            Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED)),
             placed => placed.map(|_| Next::Done),
         }
     }

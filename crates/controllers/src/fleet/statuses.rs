@@ -1,10 +1,11 @@
 //! One status above from the records of all clusters that have an object.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::sum::{following, sum};
 use atoll_fleet::view::Record;
-use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Resource};
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
@@ -30,7 +31,8 @@ pub async fn run(context: Context) {
         }
     });
     records.synced().await;
-    let controller = Arc::new(Controller { context, records, index });
+    let recorder = context.events.recorder("atoll-fleet");
+    let controller = Arc::new(Controller { context, recorder, noted: Mutex::default(), records, index });
     queue
         .work("statuses of placed objects", AT_ONCE, move |key| {
             let controller = controller.clone();
@@ -41,6 +43,9 @@ pub async fn run(context: Context) {
 
 struct Controller {
     context: Context,
+    recorder: Recorder,
+    /// What was said of which object and cluster.
+    noted: Mutex<HashMap<(String, String), String>>,
     records: Arc<Cache>,
     index: usize,
 }
@@ -59,6 +64,7 @@ impl Controller {
             _ => return self.forget(&records).await,
         };
         let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
+        self.tell_drift(&resource, &found, &told);
         let kind = (&*resource.group, &*resource.plural);
         let wanted = sum(kind, object::generation(&found), &told)
             .map(|wanted| following(kind, &found["status"], wanted));
@@ -73,7 +79,29 @@ impl Controller {
         }
     }
 
+    /// Says once what others have changed in clusters, where that is left as it is.
+    fn tell_drift(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        for (cluster, record) in told {
+            let key = (object::uid(found).to_string(), cluster.clone());
+            let Some(what) = record.drift() else {
+                noted.remove(&key);
+                continue;
+            };
+            if noted.get(&key).is_some_and(|before| before == what) {
+                continue;
+            }
+            let resource = Resource { kind: object::kind(found).to_string().into(), ..resource.clone() };
+            self.recorder.warning(&resource, found, "Drift", format!("in cluster {cluster}, {what}"));
+            noted.insert(key, what.to_string());
+        }
+    }
+
     async fn forget(&self, records: &[Arc<Value>]) -> Result<Next, Status> {
+        if let Some(uid) = records.first().and_then(|record| record["spec"]["uid"].as_str()) {
+            let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+            noted.retain(|(about, _), _| about != uid);
+        }
         for record in records {
             let (key, uid) = (Key::of(record), object::uid(record));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };

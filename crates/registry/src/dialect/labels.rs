@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::brake::CAUSE;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::placement::Share;
 use atoll_meta::{Status, names, object};
@@ -141,6 +142,8 @@ pub async fn run(registry: Arc<Registry>) {
         let mut left = Vec::new();
         for key in keys {
             match registry.follow_label(&key).await {
+                // Somebody has paused that.
+                Err(status) if status.has_cause(CAUSE) => left.push(key),
                 // It is gone or no longer what it was; then it has changed, and is looked at for that.
                 Err(status) if !matches!(status.code(), 404 | 409) => {
                     tracing::warn!(%status, object = %key, "a label cannot be followed");
@@ -178,7 +181,15 @@ impl Registry {
         }
         let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
         let change = |existing: &Value, current: &Placement| {
-            Ok(decide(existing, current, &takes).unwrap_or_else(|| current.clone()))
+            let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
+            match self.paused(parts.workspace, current, &decided) {
+                None => Ok(decided),
+                Some(why) => Err(Status::forbidden(group, parts.resource, parts.name, &why).with_cause(
+                    CAUSE,
+                    &why,
+                    "spec.clusters",
+                )),
+            }
         };
         self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
     }

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use atoll_fleet::Placement;
-use atoll_fleet::marks::PLACEMENT;
-use atoll_store::{Key, Revision};
+use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
+use atoll_fleet::{Brake, Placement, brake};
+use atoll_store::{Key, Revision, key};
 use atoll_watch::Observer;
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -31,6 +31,8 @@ struct State {
     clusters: HashMap<Arc<str>, Cluster>,
     /// Where everything is that is anywhere.
     objects: HashMap<Key, Box<[Arc<str>]>>,
+    /// Workspaces in which nothing is placed or taken away for now.
+    brakes: HashMap<String, Brake>,
 }
 
 #[derive(Default)]
@@ -86,6 +88,25 @@ impl Placements {
         self.state().clusters.get(cluster).map_or(0, |known| known.keys.len())
     }
 
+    /// Workspaces that are paused, by their ids; all below them are, too.
+    pub fn brakes(&self) -> HashMap<String, Brake> {
+        self.state().brakes.clone()
+    }
+
+    /// Everybody is told: whose objects are concerned is for them to find out.
+    fn pause(&self, key: &Key, workspace: &str, value: Option<&Bytes>, revision: Revision) {
+        let read =
+            |value: &Bytes| atoll_meta::json::parse(value).map(|parsed| parsed.value).unwrap_or_default();
+        let mut state = self.state();
+        match value {
+            Some(value) => {
+                drop(state.brakes.insert(workspace.to_string(), Brake::of_config_map(&read(value))))
+            }
+            None => drop(state.brakes.remove(workspace)),
+        }
+        state.clusters.values_mut().for_each(|cluster| cluster.tell(key, revision));
+    }
+
     /// All that is on clusters of a name, or was and has not gone yet.
     pub fn on(&self, cluster: &str) -> Vec<Key> {
         self.state().clusters.get(cluster).map_or_else(Vec::new, |known| known.keys.iter().cloned().collect())
@@ -108,6 +129,9 @@ impl Observer for Placements {
             self.lineage.changed(key, &parts, value);
             self.labelled.changed(key, &parts, value, revision);
         }
+        if let Some(workspace) = paused(key) {
+            self.pause(key, workspace, value, revision);
+        }
         // What is different in a cluster is said by the cluster itself.
         if let Some(name) = cluster(key) {
             if let Some(cluster) = self.state().clusters.get_mut(name) {
@@ -120,7 +144,7 @@ impl Observer for Placements {
         if placement.is_none() && !state.objects.contains_key(key) {
             return;
         }
-        let State { clusters, objects } = &mut *state;
+        let State { clusters, objects, .. } = &mut *state;
         let before = objects.remove(key).unwrap_or_default();
         let names: Box<[Arc<str>]> = placement.iter().flat_map(Placement::names).map(Arc::from).collect();
         for name in before.iter().filter(|name| !names.contains(name)) {
@@ -141,6 +165,14 @@ impl Observer for Placements {
             objects.insert(key.clone(), names);
         }
     }
+}
+
+/// The workspace that a key is the brake of.
+fn paused(key: &Key) -> Option<&str> {
+    let parts = key.parts()?;
+    let is_it = (parts.group, parts.resource) == (key::CORE, "configmaps")
+        && (parts.namespace, parts.name) == (SYSTEM_NAMESPACE, brake::NAME);
+    is_it.then_some(parts.workspace)
 }
 
 /// The name of the cluster that a key is of.
@@ -215,6 +247,16 @@ mod tests {
         assert_eq!(east.take(), (HashSet::new(), 5));
         assert_eq!(west.take(), (HashSet::from([a]), 7));
         assert_eq!(placements.count("west"), 1);
+        let brake = Key::object("", "configmaps", "w", SYSTEM_NAMESPACE, brake::NAME);
+        placements.changed(&brake, Some(&Bytes::from_static(b"{\"data\":{\"by\":\"me\"}}")), 8);
+        assert_eq!(
+            (east.take().0, west.take().0),
+            (HashSet::from([brake.clone()]), HashSet::from([brake.clone()]))
+        );
+        assert_eq!(placements.brakes()["w"].by, "me");
+        placements.changed(&brake, None, 8);
+        assert!(placements.brakes().is_empty());
+        assert_eq!((east.take().0.len(), west.take().0.len()), (1, 1));
         let own = Key::object(ATOLL, "clusters", "w", "", "east");
         placements.changed(&own, Some(&Bytes::from_static(b"{}")), 8);
         assert_eq!((east.take(), west.take().0), ((HashSet::from([own]), 8), HashSet::new()));

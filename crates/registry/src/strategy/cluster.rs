@@ -1,6 +1,7 @@
 //! Clusters that have joined, and how objects fare in them.
 
 use atoll_fleet::overrides;
+use atoll_fleet::view::Drift;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
 use serde_json::{Value, json};
@@ -50,6 +51,14 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
     let controllers = spec.get("controllers").filter(|word| !word.is_null());
     if let Some(word) = controllers.filter(|word| !CONTROLLERS.iter().any(|known| **word == **known)) {
         errors.push(FieldError::not_supported(&path.child("controllers"), word.clone(), &CONTROLLERS));
+    }
+    if let Some(paused) = spec.get("paused").filter(|paused| !paused.is_null() && !paused.is_boolean()) {
+        errors.push(FieldError::invalid(&path.child("paused"), paused.clone(), "must be true or false"));
+    }
+    if let Some(drift) = spec.get("drift").filter(|drift| !drift.is_null())
+        && !Drift::NAMES.iter().any(|known| drift == *known)
+    {
+        errors.push(FieldError::not_supported(&path.child("drift"), drift.clone(), &Drift::NAMES));
     }
     for (index, taint) in spec["taints"].as_array().into_iter().flatten().enumerate() {
         let path = path.child("taints").index(index);
@@ -112,6 +121,13 @@ mod tests {
                 json!({ "controllers": true }),
                 "spec.controllers: Unsupported value: true: supported values: \"allow\", \"refuse\"",
             ),
+            (json!({ "drift": "report" }), ""),
+            (
+                json!({ "drift": "ignore" }),
+                "spec.drift: Unsupported value: \"ignore\": supported values: \"correct\", \"report\"",
+            ),
+            (json!({ "paused": true }), ""),
+            (json!({ "paused": "yes" }), "spec.paused: Invalid value: \"yes\": must be true or false"),
             (json!({ "overrides": [{ "registry": { "to": "mirror.local:5000" } }] }), ""),
             (
                 json!({ "overrides": [{ "env": [{ "name": "" }] }] }),

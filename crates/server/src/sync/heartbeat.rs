@@ -220,6 +220,14 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     {
         next["status"]["id"] = id.clone();
     }
+    // Whoever syncs says that it has stopped making and deleting, and why.
+    match &heartbeat["paused"] {
+        Value::Null if heartbeat.get("syncer").is_some() => {
+            drop(next["status"].as_object_mut().and_then(|status| status.remove("paused")));
+        }
+        Value::Null => {}
+        why => next["status"]["paused"] = why.clone(),
+    }
     match heartbeat["reason"].as_str() {
         Some(reason) => {
             next["status"]["problem"] = json!({ "reason": reason, "message": heartbeat["message"] });
@@ -278,6 +286,7 @@ mod tests {
             (with("latency", "200ms".into()), 10, true),
             (with("nodes", json!({ "total": 4 })), 10, true),
             (with("reason", "Unreachable".into()), 10, true),
+            (with("paused", "storm".into()), 10, true),
             (with("syncer", json!({ "version": "1", "instance": "two" })), 10, true),
             // Now and then, so that whoever looks sees that all is well; and when the clock has jumped.
             (beat.clone(), 60, true),

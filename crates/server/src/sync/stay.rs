@@ -18,7 +18,7 @@ pub fn objection(
     controllers: bool,
 ) -> Option<String> {
     let group = if parts.group == key::CORE { "" } else { parts.group };
-    if placement::stays(group, parts.resource) {
+    if atoll_fleet::placement::stays(group, parts.resource) {
         return Some(format!("{} stay in the control plane", parts.resource));
     }
     if let Some(reason) = placement::is_kept(group, parts.resource, object) {

@@ -1,11 +1,11 @@
 //! What is placed on a cluster, line by line: everything, then every change.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_fleet::view::{Line, Resource, Target};
+use atoll_fleet::view::{Drift, Line, Resource, Target};
 use atoll_fleet::{Overrides, Placement, shape};
 use atoll_meta::object;
 use atoll_registry::catalog::ATOLL;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::family::Family;
 use super::heartbeat::Heard;
-use super::{parse, report, stay};
+use super::{brakes, parse, report, stay};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -44,6 +44,9 @@ pub fn answer(
         own: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
         controllers: false,
+        registered: Value::Null,
+        paused: BTreeMap::new(),
+        ended: HashSet::new(),
         workspace: workspace.to_string(),
         told: HashMap::new(),
         hashes: RandomState::new(),
@@ -79,6 +82,12 @@ struct View {
     overrides: Result<Overrides, String>,
     /// Whether controllers may run there.
     controllers: bool,
+    /// The Cluster, as it was last.
+    registered: Value,
+    /// What is paused there, as it was last said.
+    paused: BTreeMap<String, String>,
+    /// Namespaces of which it was said that they are being deleted, with their workspaces.
+    ended: HashSet<(String, String)>,
     /// Id of the workspace where that is.
     workspace: String,
     /// What was said: something that is gone has no uid any more.
@@ -146,17 +155,29 @@ impl View {
         // A cluster that is no longer registered keeps what it has, as it is.
         if (is_first || keys.remove(&self.own))
             && let Some(cluster) = read(&self.own)
-            && let terms = (Overrides::of(&cluster), stay::allows_controllers(&cluster))
-            && (&terms.0, terms.1) != (&self.overrides, self.controllers)
         {
-            (self.overrides, self.controllers) = terms;
-            keys.extend(self.told.keys().cloned());
+            let overrides = Overrides::of(&cluster);
+            let controllers = stay::allows_controllers(&cluster);
+            let is_changed = overrides != self.overrides
+                || controllers != self.controllers
+                || cluster["spec"]["drift"] != self.registered["spec"]["drift"];
+            if is_changed {
+                (self.overrides, self.controllers) = (overrides, controllers);
+                keys.extend(self.told.keys().cloned());
+            }
+            self.registered = cluster;
         }
+        // Before anything that it may be about.
+        self.say_what_is_paused(&keys).await?;
         // In an order that is the same every time.
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
-            if let Some(line) = self.news(&key, read(&key)).await {
+            let object = read(&key);
+            if let Some((workspace, namespace)) = self.ending(&key, object.as_ref(), &read) {
+                self.say(&Line::Ending { workspace, namespace }).await?;
+            }
+            if let Some(line) = self.news(&key, object).await {
                 self.add(&line).await?;
             }
         }
@@ -173,6 +194,54 @@ impl View {
             let object = found.and_then(|found| parse(&found.json()).ok());
             if let Some(line) = self.news(&key, object).await {
                 self.add(&line).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The namespace of an object that is being deleted, if that is being deleted as well and nobody was told yet.
+    fn ending(
+        &mut self,
+        key: &Key,
+        object: Option<&Value>,
+        read: &dyn Fn(&Key) -> Option<Value>,
+    ) -> Option<(String, String)> {
+        let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
+        let place = (parts.workspace.to_string(), parts.namespace.to_string());
+        if !object.is_some_and(object::is_being_deleted) {
+            // Perhaps another one of the same name.
+            if object.is_some() {
+                self.ended.remove(&place);
+            }
+            return None;
+        }
+        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
+        if self.ended.contains(&place) || !family.has(&self.server.registry, parts.workspace) {
+            return None;
+        }
+        let namespace = read(&Key::object("", "namespaces", parts.workspace, "", parts.namespace))?;
+        object::is_being_deleted(&namespace).then(|| {
+            self.ended.insert(place.clone());
+            place
+        })
+    }
+
+    async fn say_what_is_paused(&mut self, keys: &HashSet<Key>) -> Result<(), Ended> {
+        let workspaces = || {
+            let told = self.told.values().map(|told| told.target.workspace.clone());
+            let more = keys.iter().filter_map(|key| key.parts()).map(|parts| parts.workspace.to_string());
+            told.chain(more).collect()
+        };
+        let home = self.own.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default();
+        let paused = brakes::of_view(&self.server, &self.cluster, &self.registered, &home, workspaces);
+        let before = std::mem::replace(&mut self.paused, paused.clone());
+        for workspace in before.keys().filter(|workspace| !paused.contains_key(*workspace)) {
+            self.say(&Line::Paused { workspace: workspace.clone(), paused: false, why: String::new() })
+                .await?;
+        }
+        for (workspace, why) in paused {
+            if before.get(&workspace) != Some(&why) {
+                self.say(&Line::Paused { workspace, paused: true, why }).await?;
             }
         }
         Ok(())
@@ -218,7 +287,8 @@ impl View {
                     report::refuse(&self.server, &self.cluster, target, message).await;
                     return None;
                 }
-                Line::Object { target, generation: object::generation(&object), object: shaped }
+                let drift = Drift::of(&self.registered, &object);
+                Line::Object { target, generation: object::generation(&object), object: shaped, drift }
             }
             _ => Line::Remove { target },
         })

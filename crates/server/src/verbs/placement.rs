@@ -19,6 +19,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::options::WriteOptions;
+use crate::sync::brakes;
 use crate::workspace::Workspace;
 use crate::{decode, respond};
 
@@ -78,7 +79,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
         }
         let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
-        Ok(current.decided(clusters, by))
+        let decided = current.decided(clusters, by);
+        brakes::check(server, row, &call.workspace, place.name, current, &decided)?;
+        Ok(decided)
     };
     let placed = server.registry.place(row, &place, None, dry_run, &change).await?;
     Ok(shown(&parse(&placed.json)?, call))

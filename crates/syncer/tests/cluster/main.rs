@@ -86,7 +86,7 @@ fn map(name: &str) -> Target {
 fn map_line(name: &str, generation: i64, value: &str) -> Line {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value}});
-    Line::Object { target: map(name), generation, object }
+    Line::Object { target: map(name), generation, object, drift: Drift::Correct }
 }
 
 fn deployment_line(replicas: i64, image: &str) -> Line {
@@ -100,7 +100,12 @@ fn deployment_line(replicas: i64, image: &str) -> Line {
             },
         },
     });
-    Line::Object { target: target("apps", "deployments", "Deployment", "web"), generation: replicas, object }
+    Line::Object {
+        target: target("apps", "deployments", "Deployment", "web"),
+        generation: replicas,
+        object,
+        drift: Drift::Correct,
+    }
 }
 
 fn at(name: &str) -> String {
@@ -145,7 +150,7 @@ async fn objects_go_down(below: &Client) {
     // Changes follow, and what is left out goes.
     let Line::Object { target, mut object, .. } = deployment_line(3, "a:2") else { unreachable!() };
     object["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap().remove("env");
-    above.say(&Line::Object { target: target.clone(), generation: 3, object });
+    above.say(&Line::Object { target: target.clone(), generation: 3, object, drift: Drift::Correct });
     eventually("the change is there", async || {
         let web = below.get(WEB).await.unwrap();
         let container = &web["spec"]["template"]["spec"]["containers"][0];
@@ -243,19 +248,19 @@ async fn others_are_left_alone(below: &Client) {
     }
     // Nor is a namespace that people made.
     below.create("/api/v1/namespaces", &json!({"metadata": {"name": "people"}})).await.unwrap();
-    let Line::Object { mut target, object, generation } = map_line("visitor", 1, "one") else {
+    let Line::Object { mut target, object, generation, drift } = map_line("visitor", 1, "one") else {
         unreachable!()
     };
     target.namespace = "people".into();
-    above.say(&Line::Object { target, object, generation });
+    above.say(&Line::Object { target, object, generation, drift });
     above.hears("visitor", State::Conflict).await;
     // What cannot be changed is told, and not made anew.
     let fixed = |value: &str| {
-        let Line::Object { target, mut object, generation } = map_line("fixed", 1, value) else {
+        let Line::Object { target, mut object, generation, drift } = map_line("fixed", 1, value) else {
             unreachable!()
         };
         object["immutable"] = true.into();
-        Line::Object { target, object, generation }
+        Line::Object { target, object, generation, drift }
     };
     above.say(&fixed("one"));
     above.hears("fixed", State::Applied).await;
@@ -264,9 +269,11 @@ async fn others_are_left_alone(below: &Client) {
     assert!(record.message.contains("immutable"), "{}", record.message);
     assert_eq!(below.get(&at("fixed")).await.unwrap()["data"]["key"], "one");
     // What the cluster does not take is told.
-    let Line::Object { target, mut object, generation } = map_line("wrong", 1, "one") else { unreachable!() };
+    let Line::Object { target, mut object, generation, drift } = map_line("wrong", 1, "one") else {
+        unreachable!()
+    };
     object["data"] = json!({"no such key!": "x"});
-    above.say(&Line::Object { target, object, generation });
+    above.say(&Line::Object { target, object, generation, drift });
     let record = above.hears("wrong", State::Refused).await;
     assert!(record.message.contains("no such key!"), "{}", record.message);
     running.stop().await;
@@ -318,7 +325,9 @@ async fn drift_is_corrected(below: &Client) {
     above.forget_records();
     let running = Running::start(&above, below, |settings| settings.drift = Drift::Report);
     eventually("it is told", async || {
-        above.record("settings").is_some_and(|record| record.message.contains("others changed it"))
+        above
+            .record("settings")
+            .is_some_and(|record| record.message.contains("kubectl-edit changed .data.key"))
     })
     .await;
     assert!(is("mine").await);

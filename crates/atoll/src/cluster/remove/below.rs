@@ -28,6 +28,8 @@ pub fn by_hand() -> String {
     )
 }
 
+const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
+
 /// How the cluster is reached: with what was stored when it joined, or as somebody who may do more.
 #[derive(Clone, Copy)]
 pub struct Way<'a> {
@@ -35,20 +37,25 @@ pub struct Way<'a> {
     pub admin: &'a Administrator,
 }
 
-/// The cluster, if it is still the one that has joined.
-pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
-    let api = match way.admin {
-        Some((file, context)) => Below::open(file, context.as_deref())?.api,
+/// The cluster, whichever that is by now.
+fn reach(way: Way<'_>) -> Result<Api, Failure> {
+    match way.admin {
+        Some((file, context)) => Ok(Below::open(file, context.as_deref())?.api),
         None => {
             let kubeconfig = way.secret.and_then(credential::opened);
             let kubeconfig = kubeconfig.ok_or("there is no credential for it".to_string())?;
             let unreadable = |problem| format!("its credential cannot be read: {problem}");
             let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
             let context = config.context(config.current(), None).map_err(unreadable)?;
-            Api::below(&context, "kubectl get nodes".into())?
+            Api::below(&context, "kubectl get nodes".into())
         }
-    };
-    let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
+    }
+}
+
+/// The cluster, if it is still the one that has joined.
+pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
+    let api = reach(way)?;
+    let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => Err(Failure::new(
             format!("behind its address is now another cluster: {id}, not {pinned}"),
@@ -60,6 +67,14 @@ pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
 
 /// Deletes what was made there when it joined. What belongs to somebody else stays.
 pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
+    let whether = reach(way)?.get(KUBE_SYSTEM).await;
+    if whether.is_err_and(|problem| problem.is("Unauthorized")) {
+        // It went with the namespace, if an earlier attempt broke off after that; or it has expired.
+        return Ok(Leftover::Some(format!(
+            "The cluster no longer takes the credential, so nobody looked whether namespace {SYSTEM_NAMESPACE} is gone from it. {}",
+            by_hand()
+        )));
+    }
     let api = open(cluster, way).await?;
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);

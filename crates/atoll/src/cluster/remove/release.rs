@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use atoll_fleet::marks::{CONTROL_PLANE, MANAGER, PREFIX, SYSTEM_NAMESPACE};
+use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE};
 use atoll_meta::object;
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::api::Api;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const SILENCE: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(500);
 
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+pub const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// Objects in one answer.
 const PAGE: usize = 500;
 
@@ -94,7 +94,7 @@ pub async fn strip(below: &Api, control_plane: &str) -> Result<usize, Failure> {
 }
 
 /// One version of each resource whose objects can be found and changed.
-fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
+pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     let is_first = |position: usize, resource: &Resource| {
         !resources[..position].iter().any(|it| (&it.group, &it.name) == (&resource.group, &resource.name))
     };
@@ -123,7 +123,7 @@ async fn strip_all(below: &Api, resource: &Resource, control_plane: &str) -> Res
                 continue;
             }
             let path = format!("{}/{name}", resource.collection(namespace));
-            match below.merge(&path, &stripping(item)).await {
+            match below.merge(&path, &atoll_fleet::release(item)).await {
                 Ok(_) => count += 1,
                 Err(problem) if problem.is("NotFound") => {}
                 Err(problem) => return Err(problem.into()),
@@ -136,42 +136,9 @@ async fn strip_all(below: &Api, resource: &Resource, control_plane: &str) -> Res
     }
 }
 
-/// A merge patch that takes off whatever of an object's metadata is ours.
-fn stripping(object: &Value) -> Value {
-    let ours = |field: &str| -> Map<String, Value> {
-        let names = object["metadata"][field].as_object().into_iter().flatten().map(|(name, _)| name);
-        names.filter(|name| name.starts_with(PREFIX)).map(|name| (name.clone(), Value::Null)).collect()
-    };
-    let mut patch = json!({ "metadata": { "labels": ours("labels"), "annotations": ours("annotations") } });
-    if let Some(managers) = object["metadata"]["managedFields"].as_array() {
-        let others: Vec<&Value> = managers.iter().filter(|entry| entry["manager"] != MANAGER).collect();
-        // An empty list would be taken for one that was left out.
-        patch["metadata"]["managedFields"] = if others.is_empty() { json!([{}]) } else { json!(others) };
-    }
-    patch
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_ours_is_taken_off() {
-        let object = json!({ "metadata": {
-            "labels": { "atoll.dev/control-plane": "id", "app": "web" },
-            "annotations": { "atoll.dev/uid": "u", "note": "mine" },
-            "managedFields": [{ "manager": "atoll" }, { "manager": "kubectl" }],
-        } });
-        assert_eq!(
-            stripping(&object),
-            json!({ "metadata": {
-                "labels": { "atoll.dev/control-plane": null }, "annotations": { "atoll.dev/uid": null },
-                "managedFields": [{ "manager": "kubectl" }],
-            } })
-        );
-        let alone = json!({ "metadata": { "managedFields": [{ "manager": "atoll" }] } });
-        assert_eq!(stripping(&alone)["metadata"]["managedFields"], json!([{}]));
-    }
 
     #[test]
     fn a_syncer_says_that_it_has_stopped() {

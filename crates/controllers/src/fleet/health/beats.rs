@@ -49,7 +49,19 @@ struct Beat {
     since: Instant,
     /// Whether it has changed since we look.
     has_changed: bool,
-    is_connected: bool,
+    /// Since when nobody is connected.
+    closed: Option<Instant>,
+}
+
+impl Beat {
+    /// Whether somebody was connected for so long without a word that it cannot have been well. A connection to one that hangs is
+    /// closed after a while; one to a process that has ended, at once.
+    fn was_connected(&self) -> bool {
+        // Three heartbeats.
+        let seconds = self.spec["leaseDurationSeconds"].as_u64().unwrap_or(30);
+        let silent = self.closed.map(|closed| closed.saturating_duration_since(self.since));
+        silent.is_none_or(|silent| silent >= Duration::from_secs(seconds) / 2)
+    }
 }
 
 #[derive(Default)]
@@ -67,21 +79,21 @@ impl Beats {
             return None;
         }
         let cluster = Key::of(lease).in_workspace(name);
-        let is_connected = object::annotation(lease, marks::VIEW) == Some("open");
         let (spec, now) = (&lease["spec"], Instant::now());
+        let closed = (object::annotation(lease, marks::VIEW) != Some("open")).then_some(now);
         let mut known = self.known();
         let Some(beat) = known.get_mut(&cluster) else {
-            let beat = Beat { spec: spec.clone(), since: now, has_changed: false, is_connected };
+            let beat = Beat { spec: spec.clone(), since: now, has_changed: false, closed };
             known.insert(cluster.clone(), beat);
             return Some(cluster);
         };
-        beat.is_connected = is_connected;
+        beat.closed = closed.map(|now| beat.closed.unwrap_or(now));
         if beat.spec == *spec {
             return None;
         }
         // One that is renewed again and again need not be looked at each time.
         let is_news = !beat.has_changed || now.saturating_duration_since(beat.since) >= patience;
-        *beat = Beat { spec: spec.clone(), since: now, has_changed: true, is_connected };
+        *beat = Beat { spec: spec.clone(), since: now, has_changed: true, closed };
         is_news.then_some(cluster)
     }
 
@@ -107,7 +119,7 @@ impl Beats {
                 let why = match beat.spec["holderIdentity"].as_str() {
                     None | Some("") => Silence::Stopped,
                     // What was so before we began to look need not be so any longer.
-                    Some(_) if beat.is_connected && has_changed => Silence::Connected,
+                    Some(_) if beat.was_connected() && has_changed => Silence::Connected,
                     Some(_) => Silence::Gone,
                 };
                 Heard::LongAgo { why }
@@ -134,7 +146,7 @@ mod tests {
                 "name": "cluster-east", "namespace": "atoll-system", "labels": { "atoll.dev/cluster": "east" },
                 "annotations": { "atoll.dev/view": view, "atoll.dev/workspace-id": "w" },
             },
-            "spec": { "renewTime": renewed, "holderIdentity": holder },
+            "spec": { "renewTime": renewed, "holderIdentity": holder, "leaseDurationSeconds": 30 },
         })
     }
 
@@ -163,9 +175,16 @@ mod tests {
             pass(1).await;
             assert_eq!(heard(), Heard::LongAgo { why: Silence::Connected });
         }
+        // Who is cut off only long after its last word was hanging; whose connection ends soon after it has ended itself.
         beats.saw(&lease("2026-1", "one", "closed"), PATIENCE);
+        assert_eq!(heard(), Heard::LongAgo { why: Silence::Connected });
+        beats.saw(&lease("2026-2", "one", "open"), PATIENCE);
+        pass(12).await;
+        beats.saw(&lease("2026-2", "one", "closed"), PATIENCE);
+        pass(28).await;
+        beats.saw(&lease("2026-2", "one", "closed"), PATIENCE);
         assert_eq!(heard(), Heard::LongAgo { why: Silence::Gone });
-        beats.saw(&lease("2026-1", "", "closed"), PATIENCE);
+        beats.saw(&lease("2026-2", "", "closed"), PATIENCE);
         assert!(matches!(heard(), Heard::Lately { .. }), "who says good-bye was there");
         pass(40).await;
         assert_eq!(heard(), Heard::LongAgo { why: Silence::Stopped });

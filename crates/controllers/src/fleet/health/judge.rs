@@ -102,6 +102,10 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
         () if spec["unschedulable"] == true => {
             condition("Schedulable", "False", "Cordoned", "an administrator has closed it to new work")
         }
+        () if spec["paused"] == true || cluster["status"]["paused"].is_string() => {
+            let why = cluster["status"]["paused"].as_str().unwrap_or("an administrator has paused it");
+            condition("Schedulable", "False", "Paused", why)
+        }
         () if spec["access"] == "observe" => {
             condition("Schedulable", "False", "Observed", "it joined to be looked at only")
         }
@@ -154,6 +158,8 @@ mod tests {
             (json!({}), problem("OfAnotherVersion"), lately, unknown("OfAnotherVersion")),
             (json!({ "unschedulable": true }), json!({}), lately, ready("False/Cordoned")),
             (json!({ "access": "observe" }), json!({}), lately, ready("False/Observed")),
+            (json!({ "paused": true }), json!({}), lately, ready("False/Paused")),
+            (json!({}), json!({ "paused": "its workspace is paused" }), lately, ready("False/Paused")),
         ] {
             let cluster = json!({ "metadata": { "name": "east" }, "spec": spec, "status": status });
             let fault = fault(&cluster, heard, patience);

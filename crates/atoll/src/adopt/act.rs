@@ -1,0 +1,342 @@
+//! Adopting, step by step; whatever fails, what was done before is undone.
+
+use atoll_fleet::adoption::{differences, portable};
+use atoll_fleet::marks::{ADOPTER, MANAGER, NAMESPACE};
+use atoll_fleet::placement::Placement;
+use atoll_fleet::view::{self, Target};
+use atoll_fleet::{Overrides, shape};
+use atoll_meta::object;
+use atoll_syncer::adoption;
+use serde_json::{Value, json};
+
+use super::plan::{Item, Plan, Space, Why};
+use crate::advice::Failure;
+use crate::client::Problem;
+use crate::cluster::fleet::uid;
+use crate::cluster::letting_go;
+use crate::cluster::reach::Reached;
+use crate::workspace::session::encoded;
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+/// Who decided where something is.
+const BY_HAND: &str = "hand";
+/// Annotation of what makes pods right here.
+const GRAIN: &str = "atoll.dev/grain";
+
+pub struct Act<'a> {
+    reached: &'a Reached,
+    plan: &'a Plan,
+    overrides: Overrides,
+    done: Done,
+}
+
+/// What was done so far, and is undone if it does not come to its end.
+#[derive(Default)]
+struct Done {
+    /// Paths and uids.
+    made: Vec<(String, String)>,
+    namespace: Option<(String, String)>,
+    /// Whether the namespace in the cluster was told what it stands for.
+    located: bool,
+    marked: Vec<Ready>,
+    placed: Vec<Target>,
+}
+
+/// Something that can be adopted as soon as everything else can.
+#[derive(Clone)]
+struct Ready {
+    path: String,
+    /// In the cluster.
+    uid: String,
+    target: Target,
+    /// What is applied there.
+    configuration: Value,
+    /// What follows others is placed by whoever looks after that, as soon as those are: it would take away what nothing that
+    /// is placed refers to.
+    follows: bool,
+}
+
+impl<'a> Act<'a> {
+    pub fn new(reached: &'a Reached, plan: &'a Plan) -> Result<Act<'a>, Failure> {
+        let overrides = Overrides::of(&reached.cluster).map_err(|problem| {
+            Failure::new(
+                format!("the overrides of {} cannot be read: {problem}", reached.name),
+                "correct them first",
+            )
+        })?;
+        Ok(Act { reached, plan, overrides, done: Done::default() })
+    }
+
+    fn open(&self) -> impl Iterator<Item = &'a Item> + use<'a> {
+        self.plan.items.iter().filter(|item| !item.is_done)
+    }
+
+    /// Tries everything without doing it.
+    pub async fn rehearse(&self) -> Result<(), Failure> {
+        let is_here = self.plan.space.as_ref().is_none_or(|space| space.is_here);
+        for item in self.open() {
+            let above = match &item.above {
+                Some(above) => above.clone(),
+                None if is_here => self.create(item, true).await?,
+                // Where there is no namespace yet, nothing can be tried in it.
+                None => portable(&item.found),
+            };
+            self.ready(item, &above).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn perform(&mut self) -> Result<(), Failure> {
+        match self.perform_all().await {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(self.undo(failure).await),
+        }
+    }
+
+    async fn perform_all(&mut self) -> Result<(), Failure> {
+        if let Some(space) = self.plan.space.as_ref().filter(|space| !space.is_here) {
+            let namespace =
+                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": space.name } });
+            let made = self.reached.fleet.api.create(NAMESPACES, &namespace).await?;
+            self.done.namespace = Some((format!("{NAMESPACES}/{}", space.name), uid(&made).to_string()));
+        }
+        let mut ready = Vec::new();
+        for item in self.open() {
+            let above = match &item.above {
+                Some(above) => above.clone(),
+                None => {
+                    let made = self.create(item, false).await?;
+                    self.done.made.push((item.path(), uid(&made).to_string()));
+                    made
+                }
+            };
+            ready.push(self.ready(item, &above).await?);
+        }
+        if let Some(space) = self.plan.space.as_ref().filter(|space| !space.is_located) {
+            self.locate(space).await?;
+            self.done.located = true;
+        }
+        for one in &ready {
+            let applied = self.reached.below.apply_as(&one.path, MANAGER, &one.configuration, false).await;
+            applied.map_err(|problem| changed(&one.target, problem))?;
+            self.done.marked.push(one.clone());
+        }
+        for one in ready.iter().filter(|one| !one.follows) {
+            let above = &self.reached.fleet.api;
+            if letting_go::place(above, &self.reached.name, &one.path, &one.target.uid, BY_HAND).await? {
+                self.done.placed.push(one.target.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates in the workspace what is in the cluster.
+    async fn create(&self, item: &Item, dry_run: bool) -> Result<Value, Failure> {
+        let wanted = portable(&item.found);
+        let made = self.reached.fleet.api.apply_as(&item.path(), ADOPTER, &wanted, dry_run).await;
+        let made = made.map_err(|problem| {
+            let failure = Failure::from(problem);
+            Failure {
+                what: format!("{} cannot be created here: {}", item.shown(), failure.what),
+                next: failure.next,
+            }
+        })?;
+        let managers = made["metadata"]["managedFields"].as_array().into_iter().flatten();
+        if managers.into_iter().any(|entry| entry["manager"] != ADOPTER) {
+            return Err(Failure::new(
+                format!("somebody else has created {} at the same time", item.shown()),
+                "try again",
+            ));
+        }
+        if object::annotation(&made, GRAIN) == Some("pod") {
+            // Nothing may stay that would make pods.
+            if !dry_run {
+                let this = json!({ "uid": uid(&made) });
+                self.reached.fleet.api.delete_this(&item.path(), this).await?;
+            }
+            return Err(Failure::new(
+                format!(
+                    "{} would run here as well: pods of this namespace are made one by one",
+                    item.shown()
+                ),
+                "adopt it into a workspace or a namespace with the grain object",
+            ));
+        }
+        Ok(made)
+    }
+
+    /// Finds out that adopting it would change nothing in the cluster.
+    async fn ready(&self, item: &Item, above: &Value) -> Result<Ready, Failure> {
+        let (reached, resource) = (self.reached, &item.resource);
+        let target = Target {
+            resource: view::Resource {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                resource: resource.name.clone(),
+                kind: resource.kind.clone(),
+                namespaced: resource.namespaced,
+            },
+            workspace: reached.workspace.clone(),
+            namespace: object::namespace(&item.found).to_string(),
+            name: item.name().to_string(),
+            uid: uid(above).to_string(),
+        };
+        let mut above = above.clone();
+        object::set_type(&mut above, &resource.api_version(), &resource.kind);
+        let share = Placement::of(&above).share(&reached.name).and_then(|share| share.replicas);
+        let mut shaped = shape(&above, &reached.name, share);
+        self.overrides.apply(&mut shaped).map_err(|problem| {
+            Failure::new(
+                format!("the overrides of {} do not fit {}: {problem}", reached.name, item.shown()),
+                "change them first",
+            )
+        })?;
+        let generation = object::generation(&above);
+        let configuration = adoption(&shaped, &item.found, &target, &reached.control_plane, generation);
+        let tried = reached.below.apply_as(&item.path(), MANAGER, &configuration, true).await;
+        let tried = match tried {
+            Ok(tried) => tried,
+            Err(Problem::Refused(status)) if status.has_cause("FieldManagerConflict") => {
+                let causes = status.details().map(|details| details.causes.clone()).unwrap_or_default();
+                let fields: Vec<String> = causes.into_iter().map(|cause| cause.field).collect();
+                return Err(self.differs(item, &fields));
+            }
+            Err(problem) => return Err(changed(&target, problem)),
+        };
+        let mut fields = differences(&item.found, &tried);
+        // Deployments count changes of their annotations as well, which means nothing for what they run.
+        let counts_marks = (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments");
+        let is_counted = object::generation(&tried) != object::generation(&item.found);
+        if fields.is_empty() && is_counted && !counts_marks {
+            fields.push("metadata.generation".into());
+        }
+        if !fields.is_empty() {
+            return Err(self.differs(item, &fields));
+        }
+        let follows = matches!(item.why, Why::Needed(_));
+        let (path, uid) = (item.path(), object::uid(&item.found).to_string());
+        Ok(Ready { path, uid, target, configuration, follows })
+    }
+
+    fn differs(&self, item: &Item, fields: &[String]) -> Failure {
+        const MOST: usize = 5;
+        let mut shown = fields.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+        if fields.len() > MOST {
+            shown.push_str(&format!(" and {} more", fields.len() - MOST));
+        }
+        let (what, next) = match (&item.above, self.overrides.is_empty()) {
+            (Some(_), true) => (
+                format!("{} exists here already and says something else", item.shown()),
+                "make both the same, or delete or rename one of them",
+            ),
+            (_, false) => (
+                format!(
+                    "{} would be changed in {}, perhaps by the overrides of the Cluster",
+                    item.shown(),
+                    self.reached.name
+                ),
+                "change the overrides, or the object in the cluster, first",
+            ),
+            (None, true) => (
+                format!("{} would be changed in {}", item.shown(), self.reached.name),
+                "this control plane understands it otherwise than the cluster; nothing was done",
+            ),
+        };
+        Failure::new(format!("{what}: {shown}"), next)
+    }
+
+    /// Lets the namespace in the cluster say which one it stands for.
+    async fn locate(&self, space: &Space) -> Result<(), Failure> {
+        let patch = json!({ "metadata": {
+            "uid": uid(&space.found), "resourceVersion": object::resource_version(&space.found),
+            "annotations": { NAMESPACE: space.locator.text() },
+        } });
+        let path = format!("{NAMESPACES}/{}?fieldManager={ADOPTER}", encoded(&space.name));
+        self.reached.below.merge(&path, &patch).await?;
+        Ok(())
+    }
+
+    /// As it was before, and what is left if not even that can be done.
+    async fn undo(&mut self, failure: Failure) -> Failure {
+        let done = std::mem::take(&mut self.done);
+        let mut left = Vec::new();
+        let mut note = |what: String, outcome: Result<(), Failure>| {
+            if let Err(failure) = outcome {
+                left.push(format!("{what} ({failure})"));
+            }
+        };
+        let (above, below) = (&self.reached.fleet.api, &self.reached.below);
+        let mut is_disowned = true;
+        for one in done.marked.iter().filter(|_| !done.placed.is_empty()) {
+            let disowned = letting_go::disown(below, &one.path, &one.uid).await.map(drop);
+            is_disowned &= disowned.is_ok();
+            note(format!("the marks of {} in {}", one.path, self.reached.name), disowned);
+        }
+        // What still says that it is ours would be deleted there.
+        for one in done.marked.iter().filter(|one| is_disowned && done.placed.contains(&one.target)) {
+            let name = &self.reached.name;
+            let gone = letting_go::unplace(above, &self.reached.home, name, &one.path, &one.target).await;
+            note(format!("the placement of {}", one.path), gone);
+        }
+        for one in done.marked.iter().filter(|_| is_disowned) {
+            let stripped = letting_go::strip(below, &one.path, &one.uid).await;
+            note(format!("the marks of {} in {}", one.path, self.reached.name), stripped);
+        }
+        for (path, uid) in done.made.iter().filter(|_| is_disowned).rev() {
+            let gone = above.delete_this(path, json!({ "uid": uid })).await.map_err(Failure::from);
+            note(format!("{path} in {}", self.reached.fleet.session.current), gone);
+        }
+        if let Some(space) = self.plan.space.as_ref().filter(|_| done.located) {
+            let path = format!("{NAMESPACES}/{}", encoded(&space.name));
+            let gone = letting_go::strip(below, &path, uid(&space.found)).await;
+            note(format!("the annotation of namespace {} in {}", space.name, self.reached.name), gone);
+        }
+        if let Some((path, uid)) = done.namespace.as_ref().filter(|_| is_disowned) {
+            let gone = above.delete_this(path, json!({ "uid": uid })).await.map_err(Failure::from);
+            note(format!("{path} in {}", self.reached.fleet.session.current), gone);
+        }
+        explained(failure, &left)
+    }
+}
+
+/// What went wrong, and in which state that leaves things.
+fn explained(failure: Failure, left: &[String]) -> Failure {
+    let state = match left {
+        [] => "nothing was adopted, and nothing was changed".to_string(),
+        left => format!(
+            "not everything could be undone; still there: {}. Run the same command again to go on",
+            left.join("; ")
+        ),
+    };
+    let next = match failure.next {
+        Some(next) => format!("{next}\n      {state}"),
+        None => state,
+    };
+    Failure { what: failure.what, next: Some(next) }
+}
+
+/// What is said where the cluster does not take our marks.
+fn changed(target: &Target, problem: Problem) -> Failure {
+    let what = format!("{} {}", target.resource.kind, target.name);
+    if problem.is("Conflict") {
+        return Failure::new(format!("{what} was changed in the cluster at the same time"), "try again");
+    }
+    let failure = Failure::from(problem);
+    Failure {
+        what: format!("the cluster does not let {what} be marked: {}", failure.what),
+        next: failure.next,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fails_is_told_what_is_left() {
+        let told = explained(Failure::new("it broke", "look"), &[]);
+        assert_eq!(told.next.as_deref(), Some("look\n      nothing was adopted, and nothing was changed"));
+        let told = explained("it broke".to_string().into(), &["a".into(), "b".into()]);
+        assert!(told.next.is_some_and(|next| next.contains("still there: a; b. Run the same command again")));
+    }
+}

@@ -1,0 +1,395 @@
+//! What is to be adopted, and what stands in the way of that.
+
+use std::collections::BTreeSet;
+
+use atoll_fleet::adoption::{Obstacle, obstacle};
+use atoll_fleet::{Locator, Placement, marks, references};
+use atoll_meta::object;
+use serde_json::Value;
+
+use super::words::{inside, is_kubernetes, refused, there, unknown};
+use crate::advice::{Failure, invocation};
+use crate::cluster::letting_go::{REFERRERS, namespaces};
+use crate::cluster::reach::Reached;
+use crate::command::AdoptOptions;
+use crate::place::resources::{self, Resource};
+use crate::place::{DEFAULT_NAMESPACE, discover, understood};
+use crate::workspace::session::encoded;
+
+/// Most objects that are adopted at once.
+const MOST: usize = 5000;
+
+/// Why something is adopted.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Why {
+    Asked,
+    /// Something that is adopted refers to it, and it goes where that goes.
+    Needed(String),
+    /// The same of something that nothing follows by itself.
+    Held(String),
+}
+
+/// One object.
+pub struct Item {
+    pub resource: Resource,
+    /// As it is in the cluster.
+    pub found: Value,
+    /// As it is in the workspace, if it is.
+    pub above: Option<Value>,
+    pub why: Why,
+    /// It is ours already, and placed there.
+    pub is_done: bool,
+}
+
+impl Item {
+    pub fn name(&self) -> &str {
+        object::name(&self.found)
+    }
+
+    /// The same on both sides.
+    pub fn path(&self) -> String {
+        path(&self.resource, object::namespace(&self.found), self.name())
+    }
+
+    /// For people.
+    pub fn shown(&self) -> String {
+        shown(&self.resource.kind, &self.found)
+    }
+}
+
+pub fn shown(kind: &str, found: &Value) -> String {
+    match object::namespace(found) {
+        "" => format!("{kind} {}", object::name(found)),
+        namespace => format!("{kind} {namespace}/{}", object::name(found)),
+    }
+}
+
+/// A namespace that is to be used as it is.
+pub struct Space {
+    pub name: String,
+    /// Whether there is one here.
+    pub is_here: bool,
+    /// Whether the one in the cluster says already that it stands for it.
+    pub is_located: bool,
+    pub found: Value,
+    pub locator: Locator,
+}
+
+#[derive(Default)]
+pub struct Plan {
+    pub space: Option<Space>,
+    /// What is referred to comes before what refers to it.
+    pub items: Vec<Item>,
+    /// What is left out, for people.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    pub async fn make(reached: &Reached, options: &AdoptOptions) -> Result<Plan, Failure> {
+        let context = reached.fleet.session.config.context()?;
+        let namespace =
+            options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
+        let (above, below) = (discover(&reached.fleet.api).await?, discover(&reached.below).await?);
+        let is_served = |wanted: &Resource| {
+            below.iter().any(|it| {
+                (&it.group, &it.version, &it.name) == (&wanted.group, &wanted.version, &wanted.name)
+            })
+        };
+        let common: Vec<Resource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
+        let mut maker =
+            Maker { reached, resources: &common, namespace, plan: Plan::default(), known: BTreeSet::new() };
+        maker.choose(&above, options).await?;
+        maker.plan.order();
+        Ok(maker.plan)
+    }
+
+    /// Whether nothing is left to be done.
+    pub fn is_finished(&self) -> bool {
+        let is_usable = self.space.as_ref().is_none_or(|space| space.is_here && space.is_located);
+        is_usable && self.items.iter().all(|item| item.is_done)
+    }
+
+    pub fn namespace_name(&self) -> &str {
+        self.space.as_ref().map_or("", |space| &space.name)
+    }
+
+    /// What others need comes first.
+    fn order(&mut self) {
+        self.items.sort_by_key(|item| match item.resource.name.as_str() {
+            "configmaps" | "secrets" => 0,
+            "serviceaccounts" | "persistentvolumeclaims" => 1,
+            _ => 2,
+        });
+    }
+}
+
+struct Maker<'a> {
+    reached: &'a Reached,
+    /// What both sides serve.
+    resources: &'a [Resource],
+    namespace: &'a str,
+    plan: Plan,
+    /// What is in the plan, or was looked at in vain.
+    known: BTreeSet<String>,
+}
+
+impl Maker<'_> {
+    async fn choose(&mut self, above: &[Resource], options: &AdoptOptions) -> Result<(), Failure> {
+        let is_many = options.all || options.selector.is_some();
+        if options.objects.is_empty() {
+            let all = self.resources.iter().enumerate().filter(|(position, resource)| {
+                let is_first = |it: &Resource| (&it.group, &it.name) == (&resource.group, &resource.name);
+                resource.placeable
+                    && resource.namespaced
+                    && is_kubernetes(&resource.group)
+                    && !self.resources[..*position].iter().any(is_first)
+            });
+            for resource in all.map(|(_, resource)| resource.clone()).collect::<Vec<_>>() {
+                self.gather(&resource, options.selector.as_deref()).await?;
+            }
+            return Ok(());
+        }
+        for word in &options.objects {
+            match word.contains('/') {
+                true if is_many => {
+                    return Err(Failure::new(
+                        format!("{word:?} names one object"),
+                        "leave out --all and --selector, or name only the resource",
+                    ));
+                }
+                true => {
+                    let (resource, name) = understood(above, word)?;
+                    self.single(resource, name).await?;
+                }
+                false if is_many => {
+                    let resource = resources::resolve(above, word).ok_or_else(|| unknown(word))?.clone();
+                    self.placeable(&resource)?;
+                    self.gather(&resource, options.selector.as_deref()).await?;
+                }
+                false => {
+                    return Err(Failure::new(
+                        format!("{word:?} does not name an object"),
+                        format!("say {word}/NAME, or add --all or --selector to adopt several"),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One that was asked for by name.
+    async fn single(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
+        if (resource.group.as_str(), resource.name.as_str()) == ("", "namespaces") {
+            return self.use_namespace(name).await;
+        }
+        self.placeable(resource)?;
+        let namespace = if resource.namespaced { self.namespace } else { "" };
+        let found = self.reached.below.find(&path(resource, namespace, name)).await?;
+        let Some(found) = found else {
+            return Err(Failure::new(
+                format!("{} has no {} {name}{}", self.reached.name, resource.kind, inside(namespace)),
+                format!("see what runs there with: kubectl get {}{}", resource.qualified(), there(namespace)),
+            ));
+        };
+        self.add(resource, found, Why::Asked, true).await
+    }
+
+    /// All of a resource that can be adopted.
+    async fn gather(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
+        let namespace = if resource.namespaced { self.namespace } else { "" };
+        let selector = selector.map(encoded).unwrap_or_default();
+        let mut next = String::new();
+        loop {
+            let collection = resource.collection(&encoded(namespace));
+            let path = format!("{collection}?limit=500&labelSelector={selector}{next}");
+            let list = match self.reached.below.get(&path).await {
+                Ok(list) => list,
+                Err(problem) if problem.is("Forbidden") => {
+                    self.plan
+                        .notes
+                        .push(format!("{} are left out: Atoll may not see them there", resource.qualified()));
+                    return Ok(());
+                }
+                Err(problem) => return Err(problem.into()),
+            };
+            for found in list["items"].as_array().into_iter().flatten() {
+                self.add(resource, found.clone(), Why::Asked, false).await?;
+            }
+            match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+                Some(token) => next = format!("&continue={}", encoded(token)),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn placeable(&self, resource: &Resource) -> Result<(), Failure> {
+        let is_served = self.resources.iter().any(|it| it == resource);
+        let is_home = self.reached.home.session.current == self.reached.fleet.session.current;
+        match () {
+            () if resource.name == "pods" && resource.group.is_empty() => Err(Failure::new(
+                "pods cannot be adopted",
+                "adopt what makes them, such as the Deployment; a Pod that nothing makes stays as it is",
+            )),
+            () if !resource.placeable => Err(Failure::new(
+                format!("{} cannot be placed on clusters, so they cannot be adopted", resource.qualified()),
+                "adopt what makes them, or what they belong to",
+            )),
+            () if !is_served => Err(Failure::new(
+                format!(
+                    "{} does not serve {} in version {}",
+                    self.reached.name,
+                    resource.qualified(),
+                    resource.version
+                ),
+                "both sides have to know the kind of what is adopted",
+            )),
+            () if !resource.namespaced && !is_home => Err(Failure::new(
+                format!("{} is in no namespace", resource.kind),
+                format!(
+                    "such objects belong to the workspace that the cluster joined: {} workspace use {}",
+                    invocation(),
+                    self.reached.home.session.current
+                ),
+            )),
+            () => Ok(()),
+        }
+    }
+
+    /// Adds an object, unless something stands in the way; `strictly` that is a failure.
+    async fn add(
+        &mut self,
+        resource: &Resource,
+        found: Value,
+        why: Why,
+        strictly: bool,
+    ) -> Result<(), Failure> {
+        let mut open = vec![(resource.clone(), found, why, strictly)];
+        while let Some((resource, mut found, why, strictly)) = open.pop() {
+            object::set_type(&mut found, &resource.api_version(), &resource.kind);
+            if !self.known.insert(path(&resource, object::namespace(&found), object::name(&found))) {
+                continue;
+            }
+            if self.known.len() > MOST {
+                return Err(Failure::new(
+                    format!("there are more than {MOST} objects"),
+                    "adopt them in several steps, with --selector",
+                ));
+            }
+            let (reached, shown) = (self.reached, shown(&resource.kind, &found));
+            if let Some(obstacle) = obstacle(&found, &reached.control_plane, &reached.workspace) {
+                let is_harmless = matches!(obstacle, Obstacle::Generated | Obstacle::Owned { .. });
+                match (strictly, is_harmless) {
+                    (true, _) => return Err(refused(&shown, &obstacle)),
+                    (false, true) => {}
+                    (false, false) => {
+                        self.plan.notes.push(format!("{}; it is left out.", refused(&shown, &obstacle).what));
+                    }
+                }
+                continue;
+            }
+            if resource.namespaced {
+                self.use_namespace(object::namespace(&found)).await?;
+            }
+            let takes_along = REFERRERS.contains(&(&resource.group, &resource.name));
+            for (resource, needed) in self.needs(&resource, &found).await? {
+                // What cannot come along stays where it is, and goes on to serve.
+                let why = if takes_along { Why::Needed(shown.clone()) } else { Why::Held(shown.clone()) };
+                open.push((resource, needed, why, false));
+            }
+            let above = reached
+                .fleet
+                .api
+                .find(&path(&resource, object::namespace(&found), object::name(&found)))
+                .await?;
+            let is_done = above.as_ref().is_some_and(|above| {
+                object::annotation(&found, marks::UID) == Some(object::uid(above))
+                    && object::label(&found, marks::CONTROL_PLANE).is_some()
+                    && Placement::of(above).share(&reached.name).is_some()
+            });
+            if above.as_ref().is_some_and(object::is_being_deleted) {
+                return Err(Failure::new(
+                    format!("{shown} is being deleted in {}", reached.fleet.session.current),
+                    "wait until it is gone, then try again",
+                ));
+            }
+            self.plan.items.push(Item { resource, found, above, why, is_done });
+        }
+        Ok(())
+    }
+
+    /// What an object refers to, as far as it is there.
+    async fn needs(&self, resource: &Resource, found: &Value) -> Result<Vec<(Resource, Value)>, Failure> {
+        let mut needed = Vec::new();
+        if !resource.namespaced {
+            return Ok(needed);
+        }
+        for reference in references(found) {
+            let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
+            let Some(resource) = self.resources.iter().find(is_it) else { continue };
+            let path = path(resource, object::namespace(found), &reference.name);
+            if let Some(found) = self.reached.below.find(&path).await? {
+                needed.push((resource.clone(), found));
+            }
+        }
+        Ok(needed)
+    }
+
+    /// The namespace of the same name in the cluster, which is to stand for the one here.
+    async fn use_namespace(&mut self, name: &str) -> Result<(), Failure> {
+        if self.plan.space.is_some() {
+            return Ok(());
+        }
+        let reached = self.reached;
+        let locator = Locator {
+            control_plane: reached.control_plane.clone(),
+            workspace: reached.workspace.clone(),
+            namespace: name.to_string(),
+        };
+        if name.starts_with("kube-") || name == marks::SYSTEM_NAMESPACE {
+            return Err(Failure::new(
+                format!("namespace {name} belongs to the cluster itself"),
+                "what is in it cannot be adopted; it goes on as it is",
+            ));
+        }
+        let all = namespaces(&reached.below).await?;
+        let stands =
+            |namespace: &&Value| Locator::of(namespace).is_some_and(|said| said.as_ref() == Ok(&locator));
+        if let Some(other) = all.iter().find(stands).map(object::name).filter(|other| *other != name) {
+            return Err(Failure::new(
+                format!("in {}, namespace {other} stands for {name} already", reached.name),
+                "what is in another one cannot be adopted into the same namespace; use another workspace",
+            ));
+        }
+        let Some(found) = all.iter().find(|namespace| object::name(namespace) == name) else {
+            return Err(Failure::new(
+                format!("{} has no namespace {name}", reached.name),
+                "name the namespace with --namespace",
+            ));
+        };
+        if object::is_being_deleted(found) {
+            return Err(Failure::new(
+                format!("namespace {name} of {} is being deleted", reached.name),
+                "what is in it cannot be adopted",
+            ));
+        }
+        let is_located = match Locator::of(found) {
+            None => false,
+            Some(Ok(said)) if said == locator => true,
+            Some(_) => {
+                return Err(Failure::new(
+                    format!("namespace {name} of {} stands for another one", reached.name),
+                    "it is in use by another workspace or control plane, and stays theirs",
+                ));
+            }
+        };
+        let is_here =
+            reached.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(name))).await?.is_some();
+        let found = found.clone();
+        self.plan.space = Some(Space { name: name.to_string(), is_here, is_located, found, locator });
+        Ok(())
+    }
+}
+
+pub fn path(resource: &Resource, namespace: &str, name: &str) -> String {
+    format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
+}

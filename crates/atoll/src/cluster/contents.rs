@@ -1,0 +1,89 @@
+//! What is in a namespace of a cluster besides what every namespace has.
+
+use atoll_meta::object;
+use http::Method;
+use serde_json::Value;
+
+use super::api::Api;
+use super::remove::release::METADATA;
+use crate::advice::Failure;
+use crate::place::discover;
+use crate::place::resources::Resource;
+use crate::workspace::session::encoded;
+
+/// Most that is named.
+const MOST: usize = 5;
+
+/// What there is, by name, and what cannot be seen: nobody knows then that there is nothing.
+pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    let resources = discover(below).await?;
+    let mut seen = std::collections::BTreeSet::new();
+    for resource in &resources {
+        let is_listed = resource.namespaced && resource.verbs.iter().any(|verb| verb == "list");
+        if !is_listed || is_passing(resource) || !seen.insert((&resource.group, &resource.name)) {
+            continue;
+        }
+        let path = format!("{}?limit=500", resource.collection(&encoded(namespace)));
+        match below.call_as(Method::GET, &path, METADATA, None).await {
+            Ok(list) => {
+                let items = list["items"].as_array().into_iter().flatten();
+                let others = items.filter(|item| !is_everywhere(resource, item));
+                found.extend(others.map(|item| format!("{}/{}", resource.qualified(), object::name(item))));
+            }
+            Err(problem) if problem.is("Forbidden") => {
+                found.push(format!("perhaps {}, which Atoll may not see", resource.qualified()));
+            }
+            Err(problem) if problem.is("NotFound") || problem.is("MethodNotAllowed") => {}
+            Err(problem) => return Err(problem.into()),
+        }
+        if found.len() > MOST {
+            break;
+        }
+    }
+    if found.len() > MOST {
+        found.truncate(MOST);
+        found.push("and more".into());
+    }
+    Ok(found)
+}
+
+/// What tells of others and goes with them, or by itself.
+fn is_passing(resource: &Resource) -> bool {
+    matches!(
+        (resource.group.as_str(), resource.name.as_str()),
+        ("" | "events.k8s.io", "events") | ("metrics.k8s.io", _) | ("atoll.dev", "objectstatuses")
+    )
+}
+
+fn is_everywhere(resource: &Resource, item: &Value) -> bool {
+    let name = object::name(item);
+    let going = object::is_being_deleted(item);
+    going
+        || resource.group.is_empty()
+            && matches!(
+                (resource.name.as_str(), name),
+                ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt")
+            )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_every_namespace_has_does_not_count() {
+        let resource = |name: &str| Resource { name: name.into(), ..Resource::default() };
+        for (name, item, expected) in [
+            ("serviceaccounts", "default", true),
+            ("serviceaccounts", "builder", false),
+            ("configmaps", "kube-root-ca.crt", true),
+            ("configmaps", "default", false),
+        ] {
+            let item = json!({ "metadata": { "name": item } });
+            assert_eq!(is_everywhere(&resource(name), &item), expected, "{item}");
+        }
+        assert!(is_passing(&resource("events")) && !is_passing(&resource("secrets")));
+    }
+}

@@ -1,0 +1,100 @@
+//! What in a cluster carries our mark.
+
+use atoll_fleet::marks::{CONTROL_PLANE, SOURCE, SYSTEM_NAMESPACE, UID, WORKSPACE};
+use atoll_fleet::view::{self, Target};
+use atoll_meta::object;
+use http::Method;
+use serde_json::Value;
+
+use super::api::Api;
+use super::remove::release::{METADATA, preferred};
+use crate::advice::Failure;
+use crate::place::discover;
+use crate::place::resources::Resource;
+use crate::workspace::session::encoded;
+
+/// One object there.
+#[derive(Clone, Debug)]
+pub struct Marked {
+    pub resource: Resource,
+    /// Its metadata.
+    pub found: Value,
+}
+
+impl Marked {
+    pub fn path(&self) -> String {
+        let namespace = encoded(object::namespace(&self.found));
+        format!("{}/{}", self.resource.collection(&namespace), encoded(object::name(&self.found)))
+    }
+
+    /// The object above that it was made for, as it says itself.
+    pub fn target(&self) -> Target {
+        let text = |key: &str| object::annotation(&self.found, key).unwrap_or_default().to_string();
+        let source = text(SOURCE);
+        let (namespace, name) = source.split_once('/').unwrap_or(("", &source));
+        Target {
+            resource: view::Resource {
+                group: self.resource.group.clone(),
+                version: self.resource.version.clone(),
+                resource: self.resource.name.clone(),
+                kind: self.resource.kind.clone(),
+                namespaced: self.resource.namespaced,
+            },
+            workspace: text(WORKSPACE),
+            namespace: namespace.to_string(),
+            name: name.to_string(),
+            uid: text(UID),
+        }
+    }
+
+    fn is_namespace(&self) -> bool {
+        is_namespaces(&self.resource)
+    }
+}
+
+pub fn is_namespaces(resource: &Resource) -> bool {
+    resource.group.is_empty() && resource.name == "namespaces"
+}
+
+/// Everything that a control plane has in a cluster, or in a namespace of it; what is in the namespace that Atoll keeps for
+/// itself is not meant, and neither is what others have made with our labels on it.
+pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<Vec<Marked>, Failure> {
+    let mut all = Vec::new();
+    let resources = discover(below).await?;
+    for resource in preferred(&resources).filter(|resource| namespace.is_empty() || resource.namespaced) {
+        gather(below, resource, control_plane, namespace, &mut all).await?;
+    }
+    all.retain(|marked| {
+        let (namespace, name) = (object::namespace(&marked.found), object::name(&marked.found));
+        let is_own = namespace == SYSTEM_NAMESPACE || marked.is_namespace() && name == SYSTEM_NAMESPACE;
+        let is_made = marked.is_namespace() || object::annotation(&marked.found, UID).is_some();
+        !is_own && is_made
+    });
+    Ok(all)
+}
+
+async fn gather(
+    below: &Api,
+    resource: &Resource,
+    control_plane: &str,
+    namespace: &str,
+    all: &mut Vec<Marked>,
+) -> Result<(), Failure> {
+    let mut next = String::new();
+    loop {
+        let collection = resource.collection(&encoded(namespace));
+        let path = format!("{collection}?labelSelector={CONTROL_PLANE}%3D{control_plane}&limit=500{next}");
+        let list = match below.call_as(Method::GET, &path, METADATA, None).await {
+            Ok(list) => list,
+            // What a syncer may not see it has not made.
+            Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(()),
+            Err(problem) => return Err(problem.into()),
+        };
+        let items = list["items"].as_array().into_iter().flatten();
+        all.extend(items.map(|found| Marked { resource: resource.clone(), found: found.clone() }));
+        match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+            Some(token) => next = format!("&continue={}", encoded(token)),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A cluster that serves the current workspace, reached with the credential that it joined with.
+
+use atoll_client::kubeconfig::Kubeconfig;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
+use atoll_fleet::{Brake, brake};
+use serde_json::Value;
+
+use super::api::Api;
+use super::claim::{self, Claim};
+use super::credential;
+use super::fleet::{Fleet, uid};
+use super::{cluster_names, in_workspace, instead};
+use crate::advice::{Failure, invocation};
+use crate::command::Connection;
+
+pub struct Reached {
+    /// The current workspace.
+    pub fleet: Fleet,
+    /// The workspace that the cluster is registered in.
+    pub home: Fleet,
+    pub name: String,
+    pub cluster: Value,
+    pub below: Api,
+    /// Id of the control plane.
+    pub control_plane: String,
+    /// Id of the current workspace.
+    pub workspace: String,
+}
+
+impl Reached {
+    pub async fn open(connection: &Connection, name: &str) -> Result<Reached, Failure> {
+        let fleet = Fleet::open(connection)?;
+        let (home, cluster) = find(&fleet, connection, name).await?;
+        let secret = home.api.find(&credential::secret_path(name)).await?;
+        let below = open(name, &cluster, secret.as_ref()).await?;
+        let claim = below.find(&claim::path()).await?.map(|found| Claim::of(&found)).unwrap_or_default();
+        if claim.cluster != uid(&cluster) {
+            return Err(Failure::new(
+                format!("{name} is not claimed by this control plane"),
+                format!("see what is wrong with: {} cluster describe {name}", invocation()),
+            ));
+        }
+        let is_home = home.session.current == fleet.session.current;
+        let workspace = match fleet.workspace_id().await? {
+            Some(id) => id,
+            None if is_home => claim.workspace,
+            None => {
+                return Err(Failure::new(
+                    format!("the id of {} cannot be seen", fleet.session.current),
+                    "ask somebody who may read the workspace above it",
+                ));
+            }
+        };
+        let control_plane = claim.control_plane;
+        Ok(Reached { fleet, home, name: name.to_string(), cluster, below, control_plane, workspace })
+    }
+
+    /// Refuses to go on where somebody has paused that.
+    pub async fn check_brake(&self) -> Result<(), Failure> {
+        let name = &self.name;
+        let resume = |what: &str| format!("{} resume {what}", invocation());
+        let told = self.cluster["status"]["paused"].as_str().map(str::to_string);
+        let own = Brake::of_cluster(&self.cluster)
+            .map(|brake| brake.why(&format!("cluster {name}"), &resume(&format!("--cluster {name}"))));
+        if let Some(why) = own.or(told) {
+            return Err(paused(&why));
+        }
+        let mut workspace = Some(self.fleet.session.current.as_str());
+        while let Some(path) = workspace {
+            let at = in_workspace(
+                path,
+                &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{}", brake::NAME),
+            );
+            // Who may not look there is told by the server, should it be so.
+            if let Ok(Some(found)) = self.fleet.api.find_anywhere(&at).await {
+                let brake = Brake::of_config_map(&found);
+                let what = format!("workspace {path}");
+                return Err(paused(&brake.why(&what, &resume(&format!("--workspace {path}")))));
+            }
+            workspace = path.rsplit_once(':').map(|(parent, _)| parent);
+        }
+        Ok(())
+    }
+}
+
+fn paused(why: &str) -> Failure {
+    let (what, how) = why.split_once("; ").unwrap_or((why, "resume first"));
+    Failure::new(format!("nothing was done: {what}"), how)
+}
+
+/// The cluster of that name that is registered in the current workspace, or else in the nearest one above it.
+async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fleet, Value), Failure> {
+    let mut names = Vec::new();
+    let mut workspace = Some(fleet.session.current.as_str());
+    while let Some(path) = workspace {
+        let mut home = Fleet::open(connection)?;
+        home.session.current = path.to_string();
+        home.api = Api::above(&home.session.config.context()?, &in_workspace(path, ""))?;
+        match home.find(name).await? {
+            Some(cluster) => return Ok((home, cluster)),
+            None => names.extend(cluster_names(&home.session, path).await?),
+        }
+        workspace = path.rsplit_once(':').map(|(parent, _)| parent);
+    }
+    Err(Failure::new(
+        format!("there is no cluster {name} for {}", fleet.session.current),
+        instead(name, &names, &fleet.session.current),
+    ))
+}
+
+/// The cluster itself, if it is still the one that has joined.
+async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
+    let again = format!("join it again: {} cluster join {name} --kubeconfig FILE", invocation());
+    let kubeconfig = secret.and_then(credential::opened);
+    let kubeconfig =
+        kubeconfig.ok_or_else(|| Failure::new(format!("there is no credential for {name}"), &again))?;
+    let unreadable =
+        |problem: String| Failure::new(format!("the credential of {name} cannot be read: {problem}"), &again);
+    let config = Kubeconfig::parse(&kubeconfig).map_err(|problem| unreadable(problem.to_string()))?;
+    let context =
+        config.context(config.current(), None).map_err(|problem| unreadable(problem.to_string()))?;
+    let api = Api::below(&context, format!("{} cluster describe {name}", invocation()))?;
+    let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
+    match cluster["status"]["id"].as_str() {
+        Some(pinned) if pinned != id => Err(Failure::new(
+            format!("behind the address of {name} is now another cluster: {id}, not {pinned}"),
+            "correct the credential, or remove the cluster and join it again; nothing was changed",
+        )),
+        _ if cluster["spec"]["access"] == "observe" => Err(Failure::new(
+            format!("{name} joined to be looked at only"),
+            format!(
+                "to have objects managed there, join it again without --observe: {} cluster join {name} --kubeconfig FILE",
+                invocation()
+            ),
+        )),
+        _ => Ok(api),
+    }
+}

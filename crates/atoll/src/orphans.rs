@@ -1,0 +1,296 @@
+//! `atoll orphans`: what clusters have that carries our mark, and that nobody here knows any longer.
+//!
+//! That something is missing here never deletes anything: after an old backup was restored, say, what was made since runs
+//! on in the clusters. A person sees it here, and decides.
+
+use std::collections::HashSet;
+
+use atoll_fleet::Locator;
+use atoll_meta::{object, time};
+use serde_json::{Value, json};
+
+use crate::advice::{Failure, invocation};
+use crate::cluster::fleet::Fleet;
+use crate::cluster::marked::{self, Marked, is_namespaces};
+use crate::cluster::placed::{self, Paths};
+use crate::cluster::reach::Reached;
+use crate::cluster::{ask, cluster_names};
+use crate::command::{Connection, OrphansCommand};
+use crate::output::{self, Format, Shown};
+use crate::process;
+use crate::style::Paint;
+
+pub fn run(command: OrphansCommand) -> Result<(), String> {
+    process::ask(async {
+        let outcome = match command {
+            OrphansCommand::List { cluster, shown, connection } => {
+                list(cluster.as_deref(), shown, &connection).await
+            }
+            OrphansCommand::Prune { cluster, yes, connection } => {
+                prune(cluster.as_deref(), yes, &connection).await
+            }
+        };
+        outcome.map_err(String::from)
+    })
+}
+
+/// Why nobody looks after something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// What it was made for is not here any longer.
+    Gone,
+    /// It is here, but not placed on that cluster.
+    NotPlaced,
+}
+
+impl Why {
+    fn words(self) -> &'static str {
+        match self {
+            Why::Gone => "not known here any longer",
+            Why::NotPlaced => "known here, but not placed there",
+        }
+    }
+}
+
+struct Orphan {
+    marked: Marked,
+    why: Why,
+}
+
+impl Orphan {
+    fn shown(&self) -> String {
+        crate::adopt::shown(&self.marked.resource.kind, &self.marked.found)
+    }
+}
+
+/// The clusters that are looked into.
+async fn names(cluster: Option<&str>, connection: &Connection) -> Result<Vec<String>, Failure> {
+    let fleet = Fleet::open(connection)?;
+    match cluster {
+        Some(name) => Ok(vec![name.to_string()]),
+        None => Ok(cluster_names(&fleet.session, &fleet.session.current).await?),
+    }
+}
+
+/// What is orphaned in each cluster; one that cannot be looked into is told of, unless it was asked for by name.
+async fn all(cluster: Option<&str>, connection: &Connection) -> Result<Vec<(Reached, Vec<Orphan>)>, Failure> {
+    let mut all = Vec::new();
+    for name in names(cluster, connection).await? {
+        let found = async {
+            let reached = Reached::open(connection, &name).await?;
+            let orphans = find(&reached).await?;
+            Ok::<_, Failure>((reached, orphans))
+        };
+        match found.await {
+            Ok(found) => all.push(found),
+            Err(failure) if cluster.is_none() => eprintln!("{name} is left out: {failure}"),
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(all)
+}
+
+async fn find(reached: &Reached) -> Result<Vec<Orphan>, Failure> {
+    let placed = placed::read(&reached.home, &reached.name).await?;
+    let known: HashSet<&str> =
+        placed.there.iter().chain(&placed.leaving).map(|target| target.uid.as_str()).collect();
+    let paths = Paths::read(&reached.home.session, reached.home.workspace_id().await?).await?;
+    let mut orphans = Vec::new();
+    for marked in marked::find(&reached.below, &reached.control_plane, "").await? {
+        let why = match is_namespaces(&marked.resource) {
+            true => namespace(reached, &paths, &marked.found).await?,
+            false if known.contains(marked.target().uid.as_str()) => None,
+            false => object(reached, &paths, &marked).await?,
+        };
+        if let Some(why) = why {
+            orphans.push(Orphan { marked, why });
+        }
+    }
+    Ok(orphans)
+}
+
+async fn object(reached: &Reached, paths: &Paths, marked: &Marked) -> Result<Option<Why>, Failure> {
+    let target = marked.target();
+    let Some(path) = paths.object(&target) else { return Ok(Some(Why::Gone)) };
+    let found = reached.home.api.find_anywhere(&path).await?;
+    let is_it = |found: &Value| object::uid(found) == target.uid;
+    Ok(Some(if found.as_ref().is_some_and(is_it) { Why::NotPlaced } else { Why::Gone }))
+}
+
+/// A namespace is orphaned when the one that it stands for is not there.
+async fn namespace(reached: &Reached, paths: &Paths, found: &Value) -> Result<Option<Why>, Failure> {
+    let Some(Ok(locator)) = Locator::of(found) else { return Ok(None) };
+    let Some(workspace) = paths.workspace(&locator.workspace) else { return Ok(Some(Why::Gone)) };
+    let path = crate::cluster::in_workspace(
+        workspace,
+        &format!("/api/v1/namespaces/{}", crate::workspace::session::encoded(&locator.namespace)),
+    );
+    let above = reached.home.api.find_anywhere(&path).await?;
+    Ok(above.is_none().then_some(Why::Gone))
+}
+
+async fn list(cluster: Option<&str>, shown: Shown, connection: &Connection) -> Result<(), Failure> {
+    let all = all(cluster, connection).await?;
+    let rows: Vec<(&Reached, &Orphan)> = all
+        .iter()
+        .flat_map(|(reached, orphans)| orphans.iter().map(move |orphan| (reached, orphan)))
+        .collect();
+    match shown.output {
+        Some(Format::Json | Format::Yaml) => {
+            let items: Vec<Value> = rows.iter().map(|(reached, orphan)| document(reached, orphan)).collect();
+            let list = json!({ "items": items });
+            let text = match shown.output {
+                Some(Format::Yaml) => output::yaml(&list)?,
+                _ => output::json(&list),
+            };
+            output::print(&text);
+        }
+        Some(Format::Name) => {
+            let name = |(_, orphan): &(&Reached, &Orphan)| {
+                let resource = orphan.marked.resource.qualified();
+                format!("{resource}/{}\n", object::name(&orphan.marked.found))
+            };
+            output::print(&rows.iter().map(name).collect::<String>());
+        }
+        _ if rows.is_empty() => {
+            output::print("No orphans: everything that carries our mark is known here.\n")
+        }
+        wide => {
+            let headers = ["CLUSTER", "KIND", "NAMESPACE", "NAME", "AGE", "WHY", "WORKSPACE", "UID"];
+            let width = if wide == Some(Format::Wide) { headers.len() } else { 6 };
+            let headers: Vec<String> = headers[..width].iter().map(|header| (*header).to_string()).collect();
+            let now = now();
+            let rows: Vec<Vec<String>> = rows
+                .iter()
+                .map(|(reached, orphan)| cells(&reached.name, orphan, now)[..width].to_vec())
+                .collect();
+            output::print(&output::table(&headers, &rows, Paint::stdout()));
+        }
+    }
+    Ok(())
+}
+
+fn cells(cluster: &str, orphan: &Orphan, now: i64) -> Vec<String> {
+    let (found, target) = (&orphan.marked.found, orphan.marked.target());
+    vec![
+        cluster.to_string(),
+        orphan.marked.resource.kind.clone(),
+        object::namespace(found).to_string(),
+        object::name(found).to_string(),
+        age(found, now),
+        orphan.why.words().to_string(),
+        target.workspace,
+        target.uid,
+    ]
+}
+
+fn document(reached: &Reached, orphan: &Orphan) -> Value {
+    let (found, target) = (&orphan.marked.found, orphan.marked.target());
+    json!({
+        "cluster": reached.name, "apiVersion": orphan.marked.resource.api_version(),
+        "kind": orphan.marked.resource.kind, "namespace": object::namespace(found), "name": object::name(found),
+        "created": found["metadata"]["creationTimestamp"], "why": orphan.why.words(),
+        "workspace": target.workspace, "uid": target.uid,
+    })
+}
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs().cast_signed())
+}
+
+fn age(found: &Value, now: i64) -> String {
+    let created = found["metadata"]["creationTimestamp"].as_str().and_then(|text| time::parse(text).ok());
+    created.map_or_else(|| "<unknown>".to_string(), |created| time::human_duration(now - created.seconds))
+}
+
+async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Result<(), Failure> {
+    let all = all(cluster, connection).await?;
+    let is_gone = |orphan: &&Orphan| orphan.why == Why::Gone;
+    let mut text = String::new();
+    for (reached, orphans) in &all {
+        if orphans.iter().any(|orphan| is_gone(&orphan)) {
+            reached.check_brake().await?;
+        }
+        for orphan in orphans.iter().filter(is_gone) {
+            let age = age(&orphan.marked.found, now());
+            text.push_str(&format!("  {}: {} ({age} old)\n", reached.name, orphan.shown()));
+        }
+    }
+    if all.iter().any(|(_, orphans)| orphans.iter().any(|orphan| orphan.why == Why::NotPlaced)) {
+        eprintln!(
+            "What is known here but not placed there is left: place it there, or let go of it with: {} release",
+            invocation()
+        );
+    }
+    if text.is_empty() {
+        output::print("There is nothing to delete.\n");
+        return Ok(());
+    }
+    let what = format!("These are deleted in their clusters, with all that they hold:\n{}", text.trim_end());
+    ask::confirm(&what, "Delete them?", yes)?;
+    let (mut deleted, mut left) = (0, Vec::new());
+    for (reached, orphans) in &all {
+        // Namespaces last: by then they may be empty.
+        let (spaces, objects): (Vec<&Orphan>, Vec<&Orphan>) =
+            orphans.iter().filter(is_gone).partition(|orphan| is_namespaces(&orphan.marked.resource));
+        for orphan in objects.into_iter().chain(spaces) {
+            match delete(reached, orphan).await? {
+                None => deleted += 1,
+                Some(why) => left.push(format!("{}: {} stays: {why}", reached.name, orphan.shown())),
+            }
+        }
+    }
+    output::print(&format!("Deleted: {deleted}.\n"));
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            left.join("\n"),
+            format!("see what is left with: {} orphans list", invocation()),
+        )),
+    }
+}
+
+/// Deletes this very one, as it was seen. Why it stays, if it does.
+async fn delete(reached: &Reached, orphan: &Orphan) -> Result<Option<String>, Failure> {
+    let found = &orphan.marked.found;
+    if is_namespaces(&orphan.marked.resource) {
+        let held = held(reached, object::name(found)).await?;
+        if !held.is_empty() {
+            return Ok(Some(format!("there is something in it: {held}")));
+        }
+    }
+    let this = json!({ "uid": object::uid(found), "resourceVersion": object::resource_version(found) });
+    match reached.below.delete_this(&orphan.marked.path(), this).await {
+        Ok(()) => Ok(None),
+        Err(problem) if problem.is("Conflict") => Ok(Some("it was changed at the same time".into())),
+        Err(problem) => Ok(Some(Failure::from(problem).what)),
+    }
+}
+
+/// What is in a namespace of a cluster, for people; what every namespace has of itself does not count.
+async fn held(reached: &Reached, namespace: &str) -> Result<String, Failure> {
+    let contents = crate::cluster::contents::find(&reached.below, namespace).await?;
+    Ok(contents.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_say_what_it_is_and_how_old() {
+        let resource = crate::place::resources::Resource { kind: "ConfigMap".into(), ..Default::default() };
+        let found = json!({ "metadata": {
+            "name": "a", "namespace": "shop", "creationTimestamp": "2026-11-16T04:00:00Z",
+            "annotations": { "atoll.dev/uid": "u", "atoll.dev/workspace": "w", "atoll.dev/source": "shop/a" },
+        } });
+        let orphan = Orphan { marked: Marked { resource, found }, why: Why::Gone };
+        let now = time::parse("2026-11-16T05:00:00Z").unwrap().seconds;
+        assert_eq!(
+            cells("east", &orphan, now),
+            ["east", "ConfigMap", "shop", "a", "60m", "not known here any longer", "w", "u"]
+        );
+        assert_eq!(orphan.shown(), "ConfigMap shop/a");
+    }
+}

@@ -1,0 +1,278 @@
+//! `atoll release`: what runs in a cluster runs on there, and nothing says that it was ever Atoll's.
+
+use std::collections::BTreeSet;
+
+use atoll_fleet::view::{self, Target};
+use atoll_fleet::{Locator, Placement, marks, references};
+use atoll_meta::object;
+use serde_json::{Value, json};
+
+use crate::adopt::shown;
+use crate::advice::{Failure, invocation};
+use crate::cluster::fleet::{Fleet, uid};
+use crate::cluster::letting_go::{self, REFERRERS};
+use crate::cluster::marked;
+use crate::cluster::placed;
+use crate::cluster::reach::Reached;
+use crate::command::ReleaseOptions;
+use crate::place::resources::Resource;
+use crate::place::{DEFAULT_NAMESPACE, discover, understood};
+use crate::workspace::session::encoded;
+use crate::{output, process};
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+pub fn run(options: ReleaseOptions) -> Result<(), String> {
+    process::ask(async { release(&options).await.map_err(String::from) })
+}
+
+async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
+    let fleet = Fleet::open(&options.connection)?;
+    let context = fleet.session.config.context()?;
+    let namespace =
+        options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
+    let resources = discover(&fleet.api).await?;
+    // All of them are understood before any is let go.
+    let mut wanted = Vec::new();
+    for word in &options.objects {
+        let (resource, name) = understood(&resources, word)?;
+        let namespace = if resource.namespaced { namespace } else { "" };
+        let mut object = fleet.api.get(&path(resource, namespace, name)).await?;
+        object::set_type(&mut object, &resource.api_version(), &resource.kind);
+        wanted.push((resource, object));
+    }
+    for (resource, object) in wanted {
+        let clusters = clusters(options, resource, &object)?;
+        for cluster in &clusters {
+            let reached = Reached::open(&options.connection, cluster).await?;
+            let letting = Letting { reached: &reached, resources: &resources };
+            letting.go(resource, &object).await.map_err(unfinished)?;
+        }
+        let shown = shown(&resource.kind, &object);
+        let here = &fleet.session.current;
+        if options.delete {
+            let this = json!({ "uid": uid(&object) });
+            let at = path(resource, object::namespace(&object), object::name(&object));
+            fleet.api.delete_this(&at, this).await?;
+            output::print(&format!("{shown} is deleted in {here}.\n"));
+        } else {
+            output::print(&format!(
+                "{shown} stays in {here}; delete it there if it is not needed, or place it elsewhere.\n"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Which clusters let go.
+fn clusters(options: &ReleaseOptions, resource: &Resource, object: &Value) -> Result<Vec<String>, Failure> {
+    let placement = Placement::of(object);
+    let names: Vec<String> = placement.clusters.iter().map(|share| share.name.clone()).collect();
+    let shown = shown(&resource.kind, object);
+    match &options.cluster {
+        Some(cluster) => Ok(vec![cluster.clone()]),
+        None if names.is_empty() && !options.delete => Err(Failure::new(
+            format!("{shown} is placed on no cluster"),
+            format!("if a cluster still has it, name that: {} release … --cluster NAME", invocation()),
+        )),
+        None => Ok(names),
+    }
+}
+
+/// What was begun goes on.
+fn unfinished(failure: Failure) -> Failure {
+    let again =
+        "nothing is deleted in the cluster by this; run the same command again, with --cluster, to go on";
+    let next = match failure.next {
+        Some(next) => format!("{next}\n      {again}"),
+        None => again.to_string(),
+    };
+    Failure { what: failure.what, next: Some(next) }
+}
+
+fn path(resource: &Resource, namespace: &str, name: &str) -> String {
+    format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
+}
+
+/// One object here, and its likeness there.
+struct Pair {
+    above: String,
+    target: Target,
+    /// Where it is in the cluster, and its uid there, if it is there and ours.
+    below: Option<(String, String)>,
+}
+
+struct Letting<'a> {
+    reached: &'a Reached,
+    resources: &'a [Resource],
+}
+
+impl Letting<'_> {
+    async fn go(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        let (reached, name) = (self.reached, &self.reached.name);
+        let space = self.space(object::namespace(object)).await?;
+        let main = self.pair(resource, object, space.as_deref()).await?;
+        let shown_main = shown(&resource.kind, object);
+        let is_placed = Placement::of(object).names().any(|cluster| cluster == name);
+        if !is_placed && main.below.is_none() {
+            return Err(Failure::new(
+                format!("{shown_main} is not on {name}"),
+                format!(
+                    "see where it is with: kubectl get {}/{} -o yaml",
+                    resource.qualified(),
+                    object::name(object)
+                ),
+            ));
+        }
+        letting_go::may_unplace(&reached.fleet.api, name, &main.above).await?;
+        let mut pairs = vec![main];
+        for (resource, follower) in self.followers(resource, object).await? {
+            output::print(&format!(
+                "{} is let go as well: only {shown_main} refers to it.\n",
+                shown(&resource.kind, &follower)
+            ));
+            pairs.push(self.pair(&resource, &follower, space.as_deref()).await?);
+        }
+        for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
+            letting_go::disown(&reached.below, path, uid).await?;
+        }
+        for pair in &pairs {
+            letting_go::unplace(&reached.fleet.api, &reached.home, name, &pair.above, &pair.target).await?;
+        }
+        for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
+            letting_go::strip(&reached.below, path, uid).await?;
+        }
+        match pairs[0].below.is_some() {
+            true => output::print(&format!("{shown_main} runs on in {name}, and is no longer Atoll's.\n")),
+            false => output::print(&format!("{shown_main} was not in {name}; nothing was changed there.\n")),
+        }
+        if let Some(space) = space.filter(|_| resource.namespaced) {
+            self.leave(object::namespace(object), &space).await?;
+        }
+        Ok(())
+    }
+
+    /// The namespace in the cluster that stands for one here.
+    async fn space(&self, namespace: &str) -> Result<Option<String>, Failure> {
+        if namespace.is_empty() {
+            return Ok(None);
+        }
+        let locator = Locator {
+            control_plane: self.reached.control_plane.clone(),
+            workspace: self.reached.workspace.clone(),
+            namespace: namespace.to_string(),
+        };
+        let all = letting_go::namespaces(&self.reached.below).await?;
+        let stands = |found: &&Value| Locator::of(found).is_some_and(|said| said.as_ref() == Ok(&locator));
+        Ok(all.iter().find(stands).map(|found| object::name(found).to_string()))
+    }
+
+    async fn pair(&self, resource: &Resource, object: &Value, space: Option<&str>) -> Result<Pair, Failure> {
+        let (namespace, name) = (object::namespace(object), object::name(object));
+        let target = Target {
+            resource: view::Resource {
+                group: resource.group.clone(),
+                version: resource.version.clone(),
+                resource: resource.name.clone(),
+                kind: resource.kind.clone(),
+                namespaced: resource.namespaced,
+            },
+            workspace: self.reached.workspace.clone(),
+            namespace: namespace.to_string(),
+            name: name.to_string(),
+            uid: uid(object).to_string(),
+        };
+        let there = path(resource, space.unwrap_or(namespace), name);
+        let found = self.reached.below.find(&there).await?;
+        let is_ours = |found: &Value| {
+            object::label(found, marks::CONTROL_PLANE) == Some(&self.reached.control_plane)
+                && object::annotation(found, marks::UID) == Some(&target.uid)
+        };
+        let below = found.filter(is_ours).map(|found| (there, uid(&found).to_string()));
+        Ok(Pair { above: path(resource, namespace, name), target, below })
+    }
+
+    /// What is on the cluster only because the object refers to it, and would be taken away with it.
+    async fn followers(
+        &self,
+        resource: &Resource,
+        object: &Value,
+    ) -> Result<Vec<(Resource, Value)>, Failure> {
+        let (namespace, name) = (object::namespace(object), &self.reached.name);
+        let mut leaving = BTreeSet::from([(resource.name.clone(), object::name(object).to_string())]);
+        let mut followers: Vec<(Resource, Value)> = Vec::new();
+        let others = self.referrers(namespace).await?;
+        let mut open = vec![object.clone()];
+        while let Some(object) = open.pop() {
+            for reference in references(&object) {
+                let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
+                let Some(resource) = self.resources.iter().find(is_it) else { continue };
+                let key = (resource.name.clone(), reference.name.clone());
+                let is_needed = others.iter().any(|(kind, other)| {
+                    !leaving.contains(&(kind.clone(), object::name(other).to_string()))
+                        && references(other).contains(&reference)
+                });
+                if leaving.contains(&key) || is_needed {
+                    continue;
+                }
+                let at = path(resource, namespace, &reference.name);
+                let Some(mut found) = self.reached.fleet.api.find(&at).await? else { continue };
+                let placement = Placement::of(&found);
+                if placement.by == "reference" && placement.share(name).is_some() {
+                    object::set_type(&mut found, &resource.api_version(), &resource.kind);
+                    leaving.insert(key);
+                    open.push(found.clone());
+                    followers.push((resource.clone(), found));
+                }
+            }
+        }
+        Ok(followers)
+    }
+
+    /// Everything in a namespace that is on the cluster and refers to others.
+    async fn referrers(&self, namespace: &str) -> Result<Vec<(String, Value)>, Failure> {
+        let mut referrers = Vec::new();
+        for (group, plural) in REFERRERS.iter().filter(|_| !namespace.is_empty()) {
+            let is_it = |it: &&Resource| it.group == *group && it.name == *plural;
+            let Some(resource) = self.resources.iter().find(is_it) else { continue };
+            let list = self.reached.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
+            for item in list["items"].as_array().into_iter().flatten() {
+                if Placement::of(item).share(&self.reached.name).is_some() {
+                    let mut item = item.clone();
+                    object::set_type(&mut item, &resource.api_version(), &resource.kind);
+                    referrers.push((resource.name.clone(), item));
+                }
+            }
+        }
+        Ok(referrers)
+    }
+
+    /// A namespace of the cluster that has nothing more of ours no longer says that it stands for one.
+    async fn leave(&self, namespace: &str, space: &str) -> Result<(), Failure> {
+        let reached = self.reached;
+        let placed = placed::read(&reached.home, &reached.name).await?;
+        let is_here =
+            |target: &Target| target.workspace == reached.workspace && target.namespace == namespace;
+        if placed.there.iter().chain(&placed.leaving).any(is_here)
+            || !marked::find(&reached.below, &reached.control_plane, space).await?.is_empty()
+        {
+            return Ok(());
+        }
+        let path = format!("{NAMESPACES}/{}", encoded(space));
+        if let Some(found) = reached.below.find(&path).await? {
+            letting_go::strip(&reached.below, &path, uid(&found)).await?;
+            output::print(&format!("Namespace {space} of {} has nothing more of Atoll's.\n", reached.name));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_fails_is_told_how_to_go_on() {
+        let told = unfinished(Failure::new("it broke", "look"));
+        assert!(told.next.is_some_and(|next| next.starts_with("look\n") && next.contains("with --cluster")));
+    }
+}

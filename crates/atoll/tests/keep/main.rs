@@ -1,0 +1,24 @@
+//! What runs in clusters is kept, whoever comes and goes: adopted and let go, paused and resumed, found again and pruned.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::unwrap_used)]
+
+mod adopting;
+#[allow(dead_code, reason = "another suite uses the rest")]
+#[path = "../upstream/cluster.rs"]
+mod cluster;
+mod drifting;
+mod ending;
+mod orphaned;
+mod pausing;
+#[path = "../upstream/programs.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod programs;
+mod real;
+mod releasing;
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../sim/running.rs"]
+mod running;
+#[path = "../support/support.rs"]
+mod support;
+mod world;

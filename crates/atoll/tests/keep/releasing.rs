@@ -1,0 +1,133 @@
+//! What is let go runs on, and nothing says that it was ever Atoll's.
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::world::{World, becomes, create, goes, object, record};
+
+const CORE: &str = "/api/v1/namespaces/shop";
+const APPS: &str = "/apis/apps/v1/namespaces/shop";
+
+/// A Deployment that uses a ConfigMap of its own and one that others use, too.
+fn deployment(name: &str, maps: &[&str]) -> Value {
+    let volumes: Vec<Value> =
+        maps.iter().map(|map| json!({ "name": map, "configMap": { "name": map } })).collect();
+    let template = json!({
+        "metadata": { "labels": { "app": name } },
+        "spec": { "containers": [{ "name": "main", "image": "example/web:1" }], "volumes": volumes },
+    });
+    let spec = json!({ "replicas": 1, "selector": { "matchLabels": { "app": name } }, "template": template });
+    object("apps/v1", "Deployment", name, json!({ "spec": spec }))
+}
+
+/// Fails if anything there is or was ours.
+async fn is_nobodys(below: &Access, path: &str) -> Value {
+    let found = below.get(path).await.expect(200);
+    let text = found["metadata"].to_string();
+    // The simulated cluster's own controllers are Atoll's, too.
+    for trace in ["atoll.dev", r#""manager":"atoll""#, "atoll-adopt"] {
+        assert!(!text.contains(trace), "{path}: {text}");
+    }
+    assert!(text.contains("managedFields"), "{path}: {text}");
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_let_go_runs_on_without_a_trace() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    for name in ["own", "shared"] {
+        let map = object("v1", "ConfigMap", name, json!({ "data": { "a": "1" } }));
+        create(&above, &format!("{CORE}/configmaps"), map).await;
+    }
+    for (name, maps) in [("web", &["own", "shared"][..]), ("store", &["shared"])] {
+        create(&above, &format!("{APPS}/deployments"), deployment(name, maps)).await;
+        world.says(&format!("place deploy/{name} -n shop --on east"));
+        let path = format!("{APPS}/deployments/{name}");
+        becomes("it runs", &above, &path, |found| found["status"]["availableReplicas"] == 1).await;
+    }
+    let (web, store) = (format!("{APPS}/deployments/web"), format!("{APPS}/deployments/store"));
+    let before = below.get(&web).await.expect(200);
+    let pods = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
+
+    let said = world.says("release deploy/web -n shop");
+    for words in [
+        "ConfigMap shop/own is let go as well: only Deployment shop/web refers to it.\n",
+        "Deployment shop/web runs on in east, and is no longer Atoll's.\n",
+        "Deployment shop/web stays in root; delete it there if it is not needed, or place it elsewhere.\n",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    let after = is_nobodys(&below, &web).await;
+    is_nobodys(&below, &format!("{CORE}/configmaps/own")).await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(after["spec"], before["spec"]);
+    let pods_after = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
+    assert_eq!(pods_after["items"][0]["metadata"]["uid"], pods["items"][0]["metadata"]["uid"]);
+    for path in [&web, &format!("{CORE}/configmaps/own")] {
+        let placement = above.get(&format!("{path}/placement")).await.expect(200);
+        assert_eq!(
+            (&placement["spec"]["clusters"], &placement["status"]),
+            (&json!([]), &Value::Null),
+            "{path}"
+        );
+    }
+    // What others need stays ours, and so does the namespace.
+    let shared = below.get(&format!("{CORE}/configmaps/shared")).await.expect(200);
+    assert!(shared["metadata"]["labels"]["atoll.dev/control-plane"].is_string());
+    let space = below.get("/api/v1/namespaces/shop").await.expect(200);
+    assert!(space["metadata"]["annotations"]["atoll.dev/namespace"].is_string());
+
+    // What is changed here does not arrive there any more; what was not let go still does.
+    above.merge(&web, json!({ "spec": { "replicas": 4 } })).await.expect(200);
+    above.merge(&store, json!({ "spec": { "replicas": 2 } })).await.expect(200);
+    becomes("the other follows", &below, &store, |store| store["spec"]["replicas"] == 2).await;
+    assert_eq!(below.get(&web).await.expect(200)["spec"], before["spec"]);
+
+    // The last one that goes takes the marks of the namespace along; and here it goes, too.
+    let said = world.says("release deploy/store -n shop --delete");
+    assert!(said.contains("Namespace shop of east has nothing more of Atoll's.\n"), "{said}");
+    assert!(said.ends_with("Deployment shop/store is deleted in root.\n"), "{said}");
+    goes(&above, &store).await;
+    is_nobodys(&below, &store).await;
+    is_nobodys(&below, &format!("{CORE}/configmaps/shared")).await;
+    let space = below.get("/api/v1/namespaces/shop").await.expect(200);
+    assert!(!space["metadata"].to_string().contains("atoll"), "{space}");
+
+    let errors = world.refuses("release deploy/web -n shop");
+    assert!(errors.contains("Deployment shop/web is placed on no cluster"), "{errors}");
+    let errors = world.refuses("release deploy/web -n shop --cluster east");
+    assert!(errors.contains("Deployment shop/web is not on east"), "{errors}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_adopted_is_let_go_and_adopted_again() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    create(&below, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    let path = format!("{APPS}/deployments/web");
+    create(&below, &format!("{APPS}/deployments"), deployment("web", &[])).await;
+    let before = becomes("it runs", &below, &path, |web| web["status"]["availableReplicas"] == 1).await;
+    for _ in 0..2 {
+        world.says("adopt deploy/web -n shop --cluster east");
+        let web = above.get(&path).await.expect(200);
+        record(&above, "shop", &web, |status| status["state"] == "Applied").await;
+        // While nothing may be moved, nothing is let go.
+        world.says("pause --cluster east --reason storm");
+        let errors = world.refuses("release deploy/web -n shop");
+        assert!(errors.contains("is paused") && errors.contains("storm"), "{errors}");
+        let errors = world.refuses("adopt cm/kube-root-ca.crt -n shop --cluster east");
+        assert!(errors.contains("every cluster makes for itself"), "{errors}");
+        let marked = below.get(&path).await.expect(200);
+        assert_eq!(marked["metadata"]["annotations"]["atoll.dev/released"], Value::Null);
+        world.says("resume --cluster east");
+        world.says("release deploy/web -n shop --delete");
+        goes(&above, &path).await;
+        let after = is_nobodys(&below, &path).await;
+        assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
+        assert_eq!(after["spec"], before["spec"]);
+        let space = below.get("/api/v1/namespaces/shop").await.expect(200);
+        assert!(!space["metadata"].to_string().contains("atoll"), "{space}");
+    }
+}

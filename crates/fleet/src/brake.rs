@@ -1,0 +1,88 @@
+//! A brake: while it is on, nothing is placed, moved or deleted.
+
+use atoll_meta::object;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::marks::SYSTEM_NAMESPACE;
+
+/// ConfigMap in the system namespace of a workspace: for it and all below it.
+pub const NAME: &str = "atoll-brake";
+/// Annotation of a Cluster with `spec.paused`: who it was, as JSON.
+pub const ANNOTATION: &str = "atoll.dev/pause";
+/// Cause of a refusal, for programs.
+pub const CAUSE: &str = "Paused";
+
+/// Who has put it on, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Brake {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub since: String,
+}
+
+impl Brake {
+    /// Of a cluster, if it is paused.
+    pub fn of_cluster(cluster: &Value) -> Option<Brake> {
+        let told = object::annotation(cluster, ANNOTATION).unwrap_or_default();
+        (cluster["spec"]["paused"] == true).then(|| serde_json::from_str(told).unwrap_or_default())
+    }
+
+    /// What a ConfigMap says, whatever it says.
+    pub fn of_config_map(config_map: &Value) -> Brake {
+        let text = |name: &str| config_map["data"][name].as_str().unwrap_or_default().to_string();
+        Brake { by: text("by"), reason: text("reason"), since: text("since") }
+    }
+
+    /// The ConfigMap that puts it on.
+    pub fn config_map(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": NAME, "namespace": SYSTEM_NAMESPACE },
+            "data": self,
+        })
+    }
+
+    /// As it stands in the annotation.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// For people: who it was, since when and why. `what` is paused, and `how` is the command that ends it.
+    pub fn why(&self, what: &str, how: &str) -> String {
+        let mut text = format!("{what} is paused");
+        for (word, part) in [(" by ", &self.by), (" since ", &self.since), (": ", &self.reason)] {
+            if !part.is_empty() {
+                text.push_str(word);
+                text.push_str(part);
+            }
+        }
+        format!("{text}; resume with: {how}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let brake =
+            Brake { by: "alice".into(), reason: "storm".into(), since: "2026-11-16T04:00:00Z".into() };
+        assert_eq!(Brake::of_config_map(&brake.config_map()), brake);
+        let paused = json!({ "metadata": { "annotations": { ANNOTATION: brake.text() } }, "spec": { "paused": true } });
+        assert_eq!(Brake::of_cluster(&paused), Some(brake.clone()));
+        assert_eq!(Brake::of_cluster(&json!({ "spec": { "paused": true } })), Some(Brake::default()));
+        assert_eq!(Brake::of_cluster(&json!({ "spec": { "paused": false } })), None);
+        assert_eq!(Brake::of_cluster(&json!({})), None);
+        assert_eq!(
+            brake.why("cluster east", "atoll resume --cluster east"),
+            "cluster east is paused by alice since 2026-11-16T04:00:00Z: storm; resume with: atoll resume --cluster east"
+        );
+        assert_eq!(Brake::default().why("root", "atoll resume"), "root is paused; resume with: atoll resume");
+    }
+}

@@ -1,0 +1,174 @@
+//! What of ours is taken off an object in a cluster that is let go, so that nothing says that it ever was.
+
+use serde_json::{Map, Value, json};
+
+use crate::marks;
+
+/// Who has the fields then that were ours: what Kubernetes calls whoever set them before anybody kept account.
+const HEIR: &str = "before-first-apply";
+
+/// A merge patch that takes our marks off an object's metadata and hands on the fields that only we had.
+pub fn release(found: &Value) -> Value {
+    let mut metadata = marks_off(found);
+    if let Some(managers) = found["metadata"]["managedFields"].as_array() {
+        let rest = handed_on(managers);
+        // An empty list would be taken for one that was left out.
+        metadata.insert("managedFields".into(), if rest.is_empty() { json!([{}]) } else { rest.into() });
+    }
+    json!({ "metadata": metadata })
+}
+
+/// Labels and annotations that are ours, as none.
+fn marks_off(found: &Value) -> Map<String, Value> {
+    let ours = |field: &str| -> Map<String, Value> {
+        let names = found["metadata"][field].as_object().into_iter().flatten().map(|(name, _)| name);
+        names.filter(|name| is_mark(name)).map(|name| (name.clone(), Value::Null)).collect()
+    };
+    let mut metadata = Map::new();
+    for field in ["labels", "annotations"] {
+        let ours = ours(field);
+        if !ours.is_empty() {
+            metadata.insert(field.into(), ours.into());
+        }
+    }
+    metadata
+}
+
+fn is_mark(name: &str) -> bool {
+    name.starts_with(marks::PREFIX)
+}
+
+/// The accounts without us: what we had and nobody else has goes to the heir.
+fn handed_on(managers: &[Value]) -> Vec<Value> {
+    let is_ours = |entry: &Value| entry["manager"].as_str().is_some_and(is_us);
+    let (ours, others): (Vec<&Value>, Vec<&Value>) = managers.iter().partition(|entry| is_ours(entry));
+    let mut rest: Vec<Value> = others.into_iter().cloned().collect();
+    for entry in &mut rest {
+        without_marks(&mut entry["fieldsV1"]);
+    }
+    for entry in ours {
+        let mut fields = entry["fieldsV1"].clone();
+        without_marks(&mut fields);
+        for other in rest.iter().filter(|other| other["subresource"] == entry["subresource"]) {
+            subtract(&mut fields, &other["fieldsV1"]);
+        }
+        if fields.as_object().is_none_or(Map::is_empty) {
+            continue;
+        }
+        let is_heirs = |other: &&mut Value| {
+            other["manager"] == HEIR
+                && ["apiVersion", "subresource"].iter().all(|field| other[*field] == entry[*field])
+        };
+        match rest.iter_mut().find(is_heirs) {
+            Some(heir) => unite(&mut heir["fieldsV1"], &fields),
+            None => {
+                let mut heir = entry.clone();
+                heir["manager"] = HEIR.into();
+                heir["operation"] = "Update".into();
+                heir["fieldsV1"] = fields;
+                rest.push(heir);
+            }
+        }
+    }
+    rest.retain(|entry| entry["fieldsV1"].as_object().is_some_and(|fields| !fields.is_empty()));
+    rest
+}
+
+/// Whoever writes in a cluster for Atoll.
+fn is_us(manager: &str) -> bool {
+    [marks::MANAGER, marks::ADOPTER].contains(&manager)
+}
+
+/// Takes labels and annotations of ours out of a set of fields.
+fn without_marks(fields: &mut Value) {
+    for field in ["f:labels", "f:annotations"] {
+        let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else { return };
+        if let Some(names) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+            names.retain(|name, _| !name.strip_prefix("f:").is_some_and(is_mark));
+            if names.keys().all(|name| name == ".") {
+                metadata.remove(field);
+            }
+        }
+    }
+    let is_bare = fields["f:metadata"].as_object().is_some_and(Map::is_empty);
+    if let Some(fields) = fields.as_object_mut().filter(|_| is_bare) {
+        fields.remove("f:metadata");
+    }
+}
+
+/// Sets of fields are objects in objects.
+fn unite(into: &mut Value, from: &Value) {
+    let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
+    for (key, value) in from {
+        match into.get_mut(key) {
+            Some(inner) => unite(inner, value),
+            None => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+/// Takes out what another set has; what then leads nowhere goes.
+fn subtract(from: &mut Value, other: &Value) {
+    let (Some(from), Some(other)) = (from.as_object_mut(), other.as_object()) else { return };
+    from.retain(|key, value| {
+        let Some(theirs) = other.get(key) else { return true };
+        if value.as_object().is_none_or(Map::is_empty) {
+            return false;
+        }
+        subtract(value, theirs);
+        !value.as_object().is_some_and(Map::is_empty)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_ours_is_taken_off() {
+        let ours = json!({
+            "f:metadata": {
+                "f:labels": { "f:app": {}, "f:atoll.dev/control-plane": {} },
+                "f:annotations": { "f:atoll.dev/uid": {} },
+            },
+            "f:spec": { "f:replicas": {}, "f:paused": {} },
+        });
+        let theirs = json!({ "f:spec": { "f:replicas": {} } });
+        let object = json!({ "metadata": {
+            "labels": { "atoll.dev/control-plane": "id", "app": "web" },
+            "annotations": { "atoll.dev/uid": "u", "note": "mine" },
+            "managedFields": [
+                { "manager": "atoll", "operation": "Apply", "apiVersion": "apps/v1", "fieldsV1": ours },
+                { "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": theirs },
+                { "manager": "atoll-adopt", "operation": "Update", "apiVersion": "apps/v1",
+                  "fieldsV1": { "f:metadata": { "f:annotations": { ".": {}, "f:atoll.dev/released": {} } } } },
+            ],
+        } });
+        assert_eq!(
+            release(&object),
+            json!({ "metadata": {
+                "labels": { "atoll.dev/control-plane": null }, "annotations": { "atoll.dev/uid": null },
+                "managedFields": [
+                    { "manager": "kubectl", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": theirs },
+                    { "manager": "before-first-apply", "operation": "Update", "apiVersion": "apps/v1", "fieldsV1": {
+                        "f:metadata": { "f:labels": { "f:app": {} } }, "f:spec": { "f:paused": {} },
+                    } },
+                ],
+            } })
+        );
+    }
+
+    #[test]
+    fn what_everybody_else_has_too_needs_no_heir() {
+        let fields = json!({ "f:data": { ".": {}, "f:a": {} } });
+        let entry = |manager: &str| json!({ "manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsV1": fields });
+        let object = json!({ "metadata": { "managedFields": [entry("atoll"), entry("helm")] } });
+        assert_eq!(release(&object), json!({ "metadata": { "managedFields": [entry("helm")] } }));
+        let alone = json!({ "metadata": { "managedFields": [entry("atoll")] } });
+        assert_eq!(release(&alone)["metadata"]["managedFields"], json!([entry("before-first-apply")]));
+        let nothing = json!({ "metadata": { "managedFields": [{ "manager": "atoll", "fieldsV1": {} }] } });
+        assert_eq!(release(&nothing)["metadata"]["managedFields"], json!([{}]));
+        let plain = json!({ "metadata": { "labels": { "app": "web" } } });
+        assert_eq!(release(&plain), json!({ "metadata": {} }));
+    }
+}

@@ -1,0 +1,129 @@
+//! What is paused: a cluster, or a workspace and all below it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use atoll_fleet::brake::CAUSE;
+use atoll_fleet::{Brake, Placement};
+use atoll_meta::Status;
+use atoll_registry::Row;
+use atoll_registry::catalog::ATOLL;
+use atoll_store::Key;
+use atoll_watch::{Scope, Snapshot};
+use serde_json::Value;
+
+use super::parse;
+use crate::Server;
+use crate::workspace::Workspace;
+
+/// Why nothing is made or deleted for workspaces that have something on a cluster, by their ids; with none for all of them.
+pub fn of_view(
+    server: &Server,
+    name: &str,
+    cluster: &Value,
+    home: &str,
+    workspaces: impl FnOnce() -> BTreeSet<String>,
+) -> BTreeMap<String, String> {
+    if let Some(brake) = Brake::of_cluster(cluster) {
+        return BTreeMap::from([(String::new(), of_cluster(&brake, name))]);
+    }
+    let brakes = server.registry.placements.brakes();
+    let mut paused = BTreeMap::new();
+    if brakes.is_empty() {
+        return paused;
+    }
+    let workspaces = workspaces();
+    for (workspace, brake) in &brakes {
+        let family = below(&server.registry.snapshot(), workspace);
+        let concerns = |other: &str| other == workspace || family.contains(other);
+        let why = || brake.why("its workspace", "atoll resume --workspace PATH");
+        if concerns(home) {
+            return BTreeMap::from([(String::new(), why())]);
+        }
+        let concerned = workspaces.iter().filter(|other| concerns(other));
+        paused.extend(concerned.map(|other| (other.clone(), why())));
+    }
+    paused
+}
+
+fn of_cluster(brake: &Brake, name: &str) -> String {
+    brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}"))
+}
+
+/// Refuses a placement that would put something somewhere or take it away while that is paused.
+pub fn check(
+    server: &Server,
+    row: &Row,
+    workspace: &Workspace,
+    name: &str,
+    before: &Placement,
+    after: &Placement,
+) -> Result<(), Status> {
+    let clusters: BTreeSet<&str> = before.names().chain(after.names()).collect();
+    let mut moved = clusters.into_iter().filter(|cluster| before.share(cluster) != after.share(cluster));
+    let Some(first) = moved.next() else { return Ok(()) };
+    let why = of_workspace(server, workspace).or_else(|| {
+        std::iter::once(first).chain(moved).find_map(|cluster| paused(server, workspace, cluster))
+    });
+    match why {
+        None => Ok(()),
+        Some(why) => Err(Status::forbidden(&row.group, &row.resource, name, &why).with_cause(
+            CAUSE,
+            &why,
+            "spec.clusters",
+        )),
+    }
+}
+
+/// Why a workspace is paused, itself or one above it.
+fn of_workspace(server: &Server, workspace: &Workspace) -> Option<String> {
+    let brakes = server.registry.placements.brakes();
+    if brakes.is_empty() {
+        return None;
+    }
+    let mut path = String::from(atoll_registry::bootstrap::ROOT);
+    for (id, step) in ways(workspace) {
+        if let Some(brake) = brakes.get(id) {
+            return Some(
+                brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}")),
+            );
+        }
+        path.push(':');
+        path.push_str(step);
+    }
+    None
+}
+
+/// The ids of all workspaces from the root to this one, each with the name of the next.
+fn ways(workspace: &Workspace) -> Vec<(&str, &str)> {
+    let Workspace::One { id, steps, .. } = workspace else { return Vec::new() };
+    let mut ways: Vec<(&str, &str)> =
+        steps.iter().map(|step| (step.parent.as_str(), step.name.as_str())).collect();
+    ways.push((id, ""));
+    ways
+}
+
+/// Why the cluster of that name is paused that serves a workspace: the nearest one.
+fn paused(server: &Server, workspace: &Workspace, name: &str) -> Option<String> {
+    let snapshot = server.registry.snapshot();
+    let mut ways = ways(workspace);
+    ways.reverse();
+    let cluster =
+        ways.iter().find_map(|(id, _)| snapshot.get(&Key::object(ATOLL, "clusters", id, "", name)))?;
+    Brake::of_cluster(&parse(&cluster.json()).ok()?).map(|brake| of_cluster(&brake, name))
+}
+
+/// The ids of all workspaces below one.
+fn below(snapshot: &Snapshot, root: &str) -> HashSet<String> {
+    let mut found = HashSet::new();
+    let mut next = vec![root.to_string()];
+    while let Some(parent) = next.pop() {
+        let scope = Scope::new(ATOLL, "workspaces", Some(&parent), Some(""));
+        for workspace in snapshot.list(&scope, None) {
+            let id = workspace.field("status.id").to_string();
+            if !id.is_empty() && found.insert(id.clone()) {
+                next.push(id);
+            }
+        }
+    }
+    found
+}

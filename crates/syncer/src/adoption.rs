@@ -1,0 +1,48 @@
+//! What adopting an object writes to a cluster: the same as syncing it would, so that nothing is left to be done.
+
+use atoll_fleet::marks;
+use atoll_fleet::view::Target;
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::digest;
+use crate::mark::configuration;
+
+/// What is applied to what is there already, for an object above that was made of it. `shaped` is what the view of the
+/// cluster says of it, `found` what is there: only that very one is meant, and only as it was read.
+pub fn adoption(
+    shaped: &Value,
+    found: &Value,
+    target: &Target,
+    control_plane: &str,
+    generation: i64,
+) -> Value {
+    let namespace = object::namespace(found);
+    let applied = digest::of_object(shaped);
+    let mut sent = configuration(shaped, target, namespace, control_plane, generation, &applied);
+    object::set_annotation(&mut sent, marks::ADOPTED, "true");
+    object::set_uid(&mut sent, object::uid(found));
+    sent["metadata"]["resourceVersion"] = object::resource_version(found).into();
+    sent
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::reconcile::{Found, Wanted, judge};
+
+    #[test]
+    fn what_was_adopted_needs_nothing_more() {
+        let target =
+            Target { name: "web".into(), uid: "u".into(), workspace: "w".into(), ..Target::default() };
+        let shaped = json!({ "spec": { "replicas": 2 } });
+        let found = json!({ "metadata": { "name": "web", "namespace": "shop", "uid": "below", "resourceVersion": "7" } });
+        let sent = adoption(&shaped, &found, &target, "cp", 1);
+        assert_eq!(sent["metadata"]["uid"], "below");
+        assert_eq!(sent["metadata"]["resourceVersion"], "7");
+        let Found::Ours(seen) = judge(Some(&sent), "cp", &target) else { panic!("{sent}") };
+        assert!(Wanted::present(1, &shaped).is(&seen) && seen.is_adopted);
+    }
+}

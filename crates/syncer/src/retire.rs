@@ -1,0 +1,206 @@
+//! Namespaces that Atoll made go when the one above that they stand for was seen to go: after all that was ours in them, and
+//! only if nothing else is there.
+
+use atoll_fleet::view::Resource;
+use atoll_fleet::{Locator, marks};
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use crate::below::{Below, collection};
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+/// Most that is named of what is in the way.
+const MOST: usize = 5;
+
+/// What became of a namespace.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Retired {
+    /// It is gone, or going.
+    Gone,
+    /// It is not ours to delete.
+    NotOurs,
+    /// Something is in it, or may be.
+    Kept(Vec<String>),
+    /// What is in it was made for others and goes by itself, if those are gone.
+    Passing(Vec<String>),
+}
+
+pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Retired, Status> {
+    let path = format!("{NAMESPACES}/{name}");
+    let Some(found) = below.get(&path).await? else { return Ok(Retired::Gone) };
+    if object::is_being_deleted(&found) {
+        return Ok(Retired::Gone);
+    }
+    if !is_made_for(&found, locator) {
+        return Ok(Retired::NotOurs);
+    }
+    let Contents { kept, passing } = contents(below, name).await?;
+    if !kept.is_empty() {
+        return Ok(Retired::Kept(kept));
+    }
+    if !passing.is_empty() {
+        return Ok(Retired::Passing(passing));
+    }
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "preconditions": { "uid": object::uid(&found), "resourceVersion": object::resource_version(&found) },
+    });
+    below.delete(&path, &options).await.map(|_| Retired::Gone)
+}
+
+/// Whether Atoll has made it, and for this one.
+fn is_made_for(found: &Value, locator: &Locator) -> bool {
+    object::label(found, marks::CONTROL_PLANE) == Some(&locator.control_plane)
+        && Locator::of(found).is_some_and(|said| said.as_ref() == Ok(locator))
+}
+
+/// What is in a namespace.
+#[derive(Default)]
+struct Contents {
+    /// By itself, or perhaps: what cannot be seen may be there.
+    kept: Vec<String>,
+    /// For others.
+    passing: Vec<String>,
+}
+
+async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
+    let mut found = Contents::default();
+    for resource in served(below).await? {
+        if found.kept.len() > MOST {
+            found.kept.truncate(MOST);
+            found.kept.push("and more".into());
+            return Ok(found);
+        }
+        let name = match resource.group.as_str() {
+            "" => resource.resource.clone(),
+            group => format!("{}.{group}", resource.resource),
+        };
+        match below.list_metadata(&format!("{}?limit=500", collection(&resource, namespace))).await {
+            Ok(list) => {
+                let items = list["items"].as_array().into_iter().flatten();
+                for item in items.filter(|item| !goes_with_it(&resource, item)) {
+                    let list =
+                        if is_for_others(&resource, item) { &mut found.passing } else { &mut found.kept };
+                    list.push(format!("{name}/{}", object::name(item)));
+                }
+            }
+            Err(status) if status.code() == 403 => {
+                found.kept.push(format!("perhaps {name}, which cannot be seen"))
+            }
+            Err(status) if matches!(status.code(), 404 | 405) => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether it belongs to something else: it goes with that, a little later.
+fn is_for_others(resource: &Resource, item: &Value) -> bool {
+    let is_owned = item["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+    is_owned || resource.group.is_empty() && resource.resource == "endpoints"
+}
+
+/// What every namespace has of itself, and what is on its way out.
+fn goes_with_it(resource: &Resource, item: &Value) -> bool {
+    const EVERYWHERE: [(&str, &str); 2] =
+        [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
+    object::is_being_deleted(item)
+        || resource.group.is_empty() && EVERYWHERE.contains(&(&resource.resource, object::name(item)))
+}
+
+/// Every namespaced resource that can be listed, each in one version.
+async fn served(below: &Below) -> Result<Vec<Resource>, Status> {
+    let mut all: Vec<Resource> = Vec::new();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let groups = below.get("/apis").await?.unwrap_or_default();
+    let mut versions = vec![("/api/v1".to_string(), String::new(), "v1".to_string())];
+    for group in groups["groups"].as_array().into_iter().flatten() {
+        for version in group["versions"].as_array().into_iter().flatten() {
+            let (name, version) = (text(&group["name"]), text(&version["version"]));
+            versions.push((format!("/apis/{name}/{version}"), name, version));
+        }
+    }
+    for (path, group, version) in versions {
+        let Some(list) = below.get(&path).await? else { continue };
+        for resource in listed(&list, &group, &version) {
+            let is_same = |other: &Resource| (&other.group, &other.resource) == (&group, &resource.resource);
+            if !all.iter().any(is_same) {
+                all.push(resource);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn listed(list: &Value, group: &str, version: &str) -> Vec<Resource> {
+    let resources = list["resources"].as_array().into_iter().flatten();
+    let is_listed = |resource: &&Value| {
+        let has_list = resource["verbs"].as_array().into_iter().flatten().any(|verb| verb == "list");
+        let name = resource["name"].as_str().unwrap_or_default();
+        let is_passing = matches!(
+            (group, name),
+            ("" | "events.k8s.io", "events") | ("metrics.k8s.io", _) | ("atoll.dev", "objectstatuses")
+        );
+        resource["namespaced"] == true && has_list && !name.contains('/') && !is_passing
+    };
+    resources
+        .filter(is_listed)
+        .map(|resource| Resource {
+            group: group.to_string(),
+            version: version.to_string(),
+            resource: resource["name"].as_str().unwrap_or_default().to_string(),
+            kind: resource["kind"].as_str().unwrap_or_default().to_string(),
+            namespaced: true,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_we_made_for_it_is_ours_to_delete() {
+        let locator = Locator { control_plane: "c".into(), workspace: "w".into(), namespace: "shop".into() };
+        let other = Locator { workspace: "v".into(), ..locator.clone() };
+        let namespace = |plane: Option<&str>, said: Option<&Locator>| {
+            let mut found = json!({ "metadata": { "name": "shop" } });
+            if let Some(plane) = plane {
+                object::set_label(&mut found, marks::CONTROL_PLANE, plane);
+            }
+            if let Some(said) = said {
+                object::set_annotation(&mut found, marks::NAMESPACE, &said.text());
+            }
+            found
+        };
+        for (found, expected) in [
+            (namespace(Some("c"), Some(&locator)), true),
+            (namespace(None, Some(&locator)), false),
+            (namespace(Some("x"), Some(&locator)), false),
+            (namespace(Some("c"), Some(&other)), false),
+            (namespace(Some("c"), None), false),
+        ] {
+            assert_eq!(is_made_for(&found, &locator), expected, "{found}");
+        }
+    }
+
+    #[test]
+    fn everything_that_can_be_listed_counts_but_what_passes() {
+        let resource = |name: &str, verbs: &[&str], namespaced: bool| json!({ "name": name, "verbs": verbs, "namespaced": namespaced, "kind": "K" });
+        let list = json!({ "resources": [
+            resource("configmaps", &["get", "list"], true), resource("events", &["list"], true),
+            resource("nodes", &["list"], false), resource("pods/log", &["get"], true), resource("bindings", &["create"], true),
+        ] });
+        let names = |group: &str| -> Vec<String> {
+            listed(&list, group, "v1").into_iter().map(|resource| resource.resource).collect()
+        };
+        assert_eq!(names(""), ["configmaps"]);
+        assert_eq!(names("example.com"), ["configmaps", "events"]);
+        assert_eq!(names("metrics.k8s.io"), Vec::<String>::new());
+        let maps = Resource { resource: "configmaps".into(), ..Resource::default() };
+        assert!(goes_with_it(&maps, &json!({ "metadata": { "name": "kube-root-ca.crt" } })));
+        assert!(!goes_with_it(&maps, &json!({ "metadata": { "name": "mine" } })));
+        assert!(!is_for_others(&maps, &json!({ "metadata": { "name": "mine" } })));
+        assert!(is_for_others(&maps, &json!({ "metadata": { "ownerReferences": [{ "uid": "u" }] } })));
+    }
+}
