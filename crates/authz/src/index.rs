@@ -30,6 +30,11 @@ impl Index {
         self.levels.get(namespace)
     }
 
+    /// All of them: each namespace, and what is in none.
+    pub fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.levels.values()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }

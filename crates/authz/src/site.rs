@@ -58,6 +58,20 @@ impl Site<'_> {
         matches!(self.judge(user, verb, target), Verdict::Granted(_))
     }
 
+    /// Whether a workspace gives a ServiceAccount any rights, by name or as one of all accounts, besides those that everybody
+    /// is born with.
+    pub fn empowers(&self, namespace: &str, account: &str) -> bool {
+        let name = format!("system:serviceaccount:{namespace}:{account}");
+        let groups = [format!("system:serviceaccounts:{namespace}"), "system:serviceaccounts".to_string()];
+        let gives = |binding: &Arc<Binding>| {
+            self.rules(&binding.role, &binding.namespace).is_ok_and(|rules| !rules.is_empty())
+        };
+        self.own.iter().flat_map(Index::levels).any(|level| {
+            let of_groups = groups.iter().flat_map(|group| level.of_group(group));
+            level.of_user(&name).iter().chain(of_groups).any(gives)
+        })
+    }
+
     /// All rules that count for a user in a namespace, or outside of any, and what is missing.
     pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<Missing>) {
         let mut bindings: Vec<Arc<Binding>> = Vec::new();

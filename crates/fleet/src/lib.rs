@@ -11,6 +11,7 @@
 pub mod adoption;
 pub mod allowance;
 pub mod brake;
+pub mod controllers;
 pub mod happening;
 pub mod health;
 pub mod marks;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::marks;
 
 /// What a cluster makes for itself, or what only counts where it was written.
-const STAY: [(&str, &[&str]); 11] = [
+const STAY: [(&str, &[&str]); 14] = [
     (
         "",
         &[
@@ -31,6 +31,10 @@ const STAY: [(&str, &[&str]); 11] = [
     ("certificates.k8s.io", &[]),
     ("metrics.k8s.io", &[]),
     ("atoll.dev", &[]),
+    // Whoever writes these has a say in everything that happens in a cluster.
+    ("admissionregistration.k8s.io", &[]),
+    ("apiregistration.k8s.io", &[]),
+    ("flowcontrol.apiserver.k8s.io", &[]),
 ];
 
 /// Whether what is of this kind stays where it was written.

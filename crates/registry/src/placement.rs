@@ -4,7 +4,7 @@ mod index;
 
 use std::collections::BTreeSet;
 
-use atoll_fleet::marks::PLACEMENT;
+use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
 use atoll_fleet::{Brake, Placement, placement};
 use atoll_meta::{Status, object};
 use atoll_store::Key;
@@ -21,9 +21,21 @@ pub const SUBRESOURCE: &str = "placement";
 /// What it can be asked for.
 pub const VERBS: [&str; 3] = ["get", "patch", "update"];
 
+/// Secrets with tokens that count in one place only.
+const TOKENS: [&str; 2] = ["bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"];
+
 /// Whether objects of this kind can be placed on clusters.
 pub fn is_placeable(row: &Row) -> bool {
     !placement::stays(&row.group, &row.resource) && row.serves("update")
+}
+
+/// Why this very object is not for clusters, if it is not.
+pub fn is_kept(group: &str, resource: &str, object: &Value) -> Option<&'static str> {
+    if object::namespace(object) == SYSTEM_NAMESPACE {
+        return Some("what Atoll keeps for itself stays in the control plane");
+    }
+    let is_token = (group, resource) == ("", "secrets") && TOKENS.iter().any(|kind| object["type"] == *kind);
+    is_token.then_some("tokens of ServiceAccounts stay where they count; a cluster makes its own")
 }
 
 /// What is written of an object has the placement that is there, whatever it says itself.

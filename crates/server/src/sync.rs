@@ -14,6 +14,7 @@ mod family;
 mod happenings;
 mod heartbeat;
 mod report;
+mod stay;
 mod view;
 
 use std::sync::Arc;

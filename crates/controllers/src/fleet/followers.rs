@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use crate::context::Context;
 
 const AT_ONCE: usize = 16;
+/// How soon something is tried again that was refused.
+const LATER: Duration = Duration::from_secs(5);
 /// How soon what is paused is tried again: nobody tells when it goes on.
 const PAUSED: Duration = Duration::from_secs(2);
 /// Who decided where a follower is.
@@ -160,8 +162,10 @@ impl Controller {
             "spec": { "clusters": clusters, "by": BY },
         });
         match self.context.world().patch(resource, &target, "placement", &patch).await {
-            // It has changed meanwhile, or a cluster is not there any more; its referrers change soon, too.
-            Err(status) if matches!(status.code(), 404 | 409 | 422) => Ok(Next::Again),
+            // It has changed meanwhile.
+            Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
+            // A cluster is not there any more, or it is nothing for clusters.
+            Err(status) if status.code() == 422 => Ok(Next::After(LATER)),
             Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED)),
             placed => placed.map(|_| Next::Done),
         }

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
-use crate::placement::is_placeable;
+use crate::placement::{is_kept, is_placeable};
 use crate::row::Place;
 
 /// Names the cluster that an object shall be on.
@@ -172,6 +172,9 @@ impl Registry {
         let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
         let row = self.find(Some(parts.workspace), group, version, parts.resource);
         let Some(row) = row.filter(|row| is_placeable(row)) else { return Ok(()) };
+        if is_kept(group, parts.resource, &found).is_some() {
+            return Ok(());
+        }
         let takes = |name: &str| self.takes_new(parts.workspace, row.namespaced, name);
         if decide(&found, &Placement::of(&found), &takes).is_none() {
             return Ok(());
@@ -295,25 +298,26 @@ mod tests {
         };
         let (a, b) =
             (Key::object("", "configmaps", "w", "n", "a"), Key::object("", "configmaps", "w", "n", "b"));
+        let only_a = [a.clone()];
         note(&b, Some(json!({ "metadata": { "labels": { "app": "x" } } })));
         assert_eq!(labelled.take().0, []);
         note(&a, Some(json!({ "metadata": { "labels": { CLUSTER: "east" } } })));
-        assert_eq!(labelled.take().0, std::slice::from_ref(&a));
+        assert_eq!(labelled.take().0, only_a);
         // The label is gone, what it did is not; a restart begins here.
         let placed = on(&["east"], &[], BY).text().unwrap();
         note(&a, Some(json!({ "metadata": { "annotations": { "atoll.dev/placement": placed } } })));
-        assert_eq!(labelled.take().0, std::slice::from_ref(&a));
+        assert_eq!(labelled.take().0, only_a);
         let east = Key::object(ATOLL, "clusters", "w", "", "east");
         note(&east, Some(json!({ "metadata": {}, "spec": {} })));
-        assert_eq!(labelled.take().0, std::slice::from_ref(&a), "a cluster has come");
+        assert_eq!(labelled.take().0, only_a, "a cluster has come");
         note(&east, Some(json!({ "metadata": {}, "spec": {}, "status": { "nodes": 3 } })));
         assert_eq!(labelled.take().0, [], "it is as it was");
         note(&east, Some(json!({ "metadata": {}, "spec": { "unschedulable": true } })));
-        assert_eq!(labelled.take().0, std::slice::from_ref(&a));
+        assert_eq!(labelled.take().0, only_a);
         note(&super::super::marker("v"), Some(json!({ "data": { "kcp": "" } })));
-        assert_eq!(labelled.take().0, std::slice::from_ref(&a));
+        assert_eq!(labelled.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));
-        assert_eq!(labelled.take().0, std::slice::from_ref(&a));
+        assert_eq!(labelled.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));
         assert_eq!(labelled.take().0, []);
     }

@@ -25,6 +25,7 @@ pub static OF_OBJECTS: Strategy = Strategy { keeps_status: true, ..Strategy::GEN
 
 const MODES: [&str; 3] = ["none", "pull", "push"];
 const ACCESSES: [&str; 2] = ["manage", "observe"];
+const CONTROLLERS: [&str; 2] = ["allow", "refuse"];
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
 
 /// Whoever says nothing wants to be served from here.
@@ -46,6 +47,10 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
         if !known.iter().any(|value| spec[field] == *value) {
             errors.push(FieldError::not_supported(&path.child(field), spec[field].clone(), known));
         }
+    }
+    let controllers = spec.get("controllers").filter(|word| !word.is_null());
+    if let Some(word) = controllers.filter(|word| !CONTROLLERS.iter().any(|known| **word == **known)) {
+        errors.push(FieldError::not_supported(&path.child("controllers"), word.clone(), &CONTROLLERS));
     }
     if let Some(paused) = spec.get("paused").filter(|paused| !paused.is_null() && !paused.is_boolean()) {
         errors.push(FieldError::invalid(&path.child("paused"), paused.clone(), "must be true or false"));
@@ -110,6 +115,11 @@ mod tests {
             (
                 json!({ "limits": { "cpu": "x" } }),
                 "spec.limits[cpu]: Invalid value: \"x\": must be a quantity",
+            ),
+            (json!({ "controllers": "allow" }), ""),
+            (
+                json!({ "controllers": true }),
+                "spec.controllers: Unsupported value: true: supported values: \"allow\", \"refuse\"",
             ),
             (json!({ "drift": "report" }), ""),
             (

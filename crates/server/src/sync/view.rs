@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::family::Family;
 use super::heartbeat::Heard;
-use super::{brakes, parse, report};
+use super::{brakes, parse, report, stay};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -43,6 +43,7 @@ pub fn answer(
         cluster: cluster.to_string(),
         own: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
+        controllers: false,
         registered: Value::Null,
         paused: BTreeMap::new(),
         ended: HashSet::new(),
@@ -79,6 +80,8 @@ struct View {
     own: Key,
     /// What is different there, or why nobody knows.
     overrides: Result<Overrides, String>,
+    /// Whether controllers may run there.
+    controllers: bool,
     /// The Cluster, as it was last.
     registered: Value,
     /// What is paused there, as it was last said.
@@ -126,7 +129,10 @@ impl View {
             self.flush().await?;
             match tokio::time::timeout(ALIVE, follower.changed()).await {
                 Ok(()) => self.catch_up(&follower, false).await?,
-                Err(_elapsed) => self.say(&Line::Alive).await?,
+                Err(_elapsed) => {
+                    self.say(&Line::Alive).await?;
+                    self.reconsider().await?;
+                }
             }
             // A Cluster that is no longer registered has no view, and one that was registered anew has another.
             if !self.is_registered(&uid) {
@@ -151,10 +157,12 @@ impl View {
             && let Some(cluster) = read(&self.own)
         {
             let overrides = Overrides::of(&cluster);
-            let is_changed =
-                overrides != self.overrides || cluster["spec"]["drift"] != self.registered["spec"]["drift"];
+            let controllers = stay::allows_controllers(&cluster);
+            let is_changed = overrides != self.overrides
+                || controllers != self.controllers
+                || cluster["spec"]["drift"] != self.registered["spec"]["drift"];
             if is_changed {
-                self.overrides = overrides;
+                (self.overrides, self.controllers) = (overrides, controllers);
                 keys.extend(self.told.keys().cloned());
             }
             self.registered = cluster;
@@ -169,6 +177,21 @@ impl View {
             if let Some((workspace, namespace)) = self.ending(&key, object.as_ref(), &read) {
                 self.say(&Line::Ending { workspace, namespace }).await?;
             }
+            if let Some(line) = self.news(&key, object).await {
+                self.add(&line).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks again at what does not go there: rights may have changed, which nobody follows here.
+    async fn reconsider(&mut self) -> Result<(), Ended> {
+        let refused = self.told.iter().filter(|(_, told)| told.hash.is_none());
+        let mut keys: Vec<Key> = refused.map(|(key, _)| key.clone()).collect();
+        keys.sort_unstable();
+        for key in keys {
+            let found = self.server.registry.snapshot().get(&key);
+            let object = found.and_then(|found| parse(&found.json()).ok());
             if let Some(line) = self.news(&key, object).await {
                 self.add(&line).await?;
             }
@@ -254,7 +277,12 @@ impl View {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
                 let overridden = self.overrides.as_ref().map_err(String::clone);
-                if let Err(message) = overridden.and_then(|overrides| overrides.apply(&mut shaped)) {
+                let overridden = overridden.and_then(|overrides| overrides.apply(&mut shaped));
+                let taken = overridden.and_then(|()| {
+                    let objection = stay::objection(&self.server, &parts, &object, &shaped, self.controllers);
+                    objection.map_or(Ok(()), Err)
+                });
+                if let Err(message) = taken {
                     told.hash = None;
                     report::refuse(&self.server, &self.cluster, target, message).await;
                     return None;

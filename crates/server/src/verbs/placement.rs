@@ -8,7 +8,7 @@ use atoll_fleet::placement::Share;
 use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::placement::{SUBRESOURCE, VERBS, is_placeable};
+use atoll_registry::placement::{SUBRESOURCE, VERBS, is_kept, is_placeable};
 use atoll_store::Key;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -74,6 +74,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         let clusters = read(server, row, call, &wanted, current)
             .map_err(|errors| Status::invalid(ATOLL, KIND, place.name, errors))?;
+        if let Some(reason) = is_kept(&row.group, &row.resource, existing).filter(|_| !clusters.is_empty()) {
+            let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
+            return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+        }
         let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
         let decided = current.decided(clusters, by);
         brakes::check(server, row, &call.workspace, place.name, current, &decided)?;

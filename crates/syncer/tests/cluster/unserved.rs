@@ -1,0 +1,79 @@
+//! What a cluster does not serve.
+
+use atoll_fleet::view::{Line, State};
+use atoll_testkit::wait::eventually;
+use serde_json::{Value, json};
+
+use crate::above::Above;
+use crate::{Running, bare, client, map_line, target};
+
+/// A definition of widgets in a version.
+fn definition(version: &str) -> Value {
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let atoll = bare();
+    let below = client(atoll.url(), &atoll.authority());
+    let widget = |name: &str| target("example.com", "widgets", "Widget", name);
+    let line = |name: &str, size: i64| Line::Object {
+        target: widget(name),
+        generation: size,
+        object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
+    };
+    let lines = |first: Line| -> Vec<Line> {
+        let others = (1..40).map(|number| line(&format!("w{number}"), 1));
+        [first, map_line("settings", 1, "one")].into_iter().chain(others).collect()
+    };
+    let above = Above::saying("plane", lines(line("w0", 1)));
+    let running = Running::start(&above, &below, |settings| settings.at_once = 2);
+    above.hears("settings", State::Applied).await;
+    let refused = above.hears("w0", State::Refused).await;
+    assert!(
+        refused
+            .message
+            .starts_with("the cluster does not serve widgets.example.com in version v1: install the Custom"),
+        "{}",
+        refused.message
+    );
+    // Another version is told of.
+    below.create(DEFINITIONS, &definition("v1beta1")).await.unwrap();
+    above.cut(lines(line("w0", 2)));
+    eventually("the other version is named", async || {
+        above.record("w0").is_some_and(|record| record.message.contains("in version v1, but in v1beta1;"))
+    })
+    .await;
+    // As soon as it is served, all of them come.
+    let mut both = definition("v1");
+    both["spec"]["versions"].as_array_mut().unwrap().push(json!({
+        "name": "v1beta1", "served": true, "storage": false,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+    }));
+    let found = below.get(&format!("{DEFINITIONS}/widgets.example.com")).await.unwrap();
+    both["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
+    below.update(&format!("{DEFINITIONS}/widgets.example.com"), &both).await.unwrap();
+    for number in 0..40 {
+        above.hears(&format!("w{number}"), State::Applied).await;
+    }
+    eventually("the latest is there", async || {
+        let made = below.get("/apis/example.com/v1/namespaces/shop/widgets/w0").await.unwrap();
+        made["spec"]["size"] == 2
+    })
+    .await;
+    // What is gone with its definition is gone.
+    below.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.unwrap();
+    above.cut(lines(Line::Remove { target: widget("w0") }));
+    above.hears("w0", State::Gone).await;
+    running.stop().await;
+}
