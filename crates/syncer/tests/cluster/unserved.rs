@@ -1,6 +1,7 @@
 //! What a cluster does not serve.
 
 use atoll_fleet::view::{Line, State};
+use atoll_syncer::Drift;
 use atoll_testkit::wait::eventually;
 use serde_json::{Value, json};
 
@@ -31,6 +32,7 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
         target: widget(name),
         generation: size,
         object: json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"size": size}}),
+        drift: Drift::Correct,
     };
     let lines = |first: Line| -> Vec<Line> {
         let others = (1..40).map(|number| line(&format!("w{number}"), 1));
