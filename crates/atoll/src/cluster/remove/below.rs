@@ -13,6 +13,7 @@ use super::super::join::below::Below;
 use super::super::rights::ACCOUNT;
 use super::Administrator;
 use crate::advice::{Failure, enumerate};
+use crate::client::Problem;
 
 /// What could not be taken away.
 pub enum Leftover {
@@ -65,17 +66,27 @@ pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
     }
 }
 
-/// Deletes what was made there when it joined. What belongs to somebody else stays.
+/// Deletes what was made there when it joined. What belongs to somebody else stays, and so does what the credential cannot
+/// take away: trying again would not help.
 pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
-    let whether = reach(way)?.get(KUBE_SYSTEM).await;
-    if whether.is_err_and(|problem| problem.is("Unauthorized")) {
+    let api = reach(way)?;
+    let left = match api.get(KUBE_SYSTEM).await {
         // It went with the namespace, if an earlier attempt broke off after that; or it has expired.
-        return Ok(Leftover::Some(format!(
-            "The cluster no longer takes the credential, so nobody looked whether namespace {SYSTEM_NAMESPACE} is gone from it. {}",
-            by_hand()
-        )));
-    }
-    let api = open(cluster, way).await?;
+        Err(problem) if problem.is("Unauthorized") => {
+            "The cluster no longer takes the credential, so nobody looked whether what Atoll made there is gone."
+        }
+        _ => match take_away(&open(cluster, way).await?, cluster).await {
+            Err(problem) if problem.is("Forbidden") => {
+                "What Atoll made in the cluster stays there: the credential does not allow more than it did."
+            }
+            Err(problem) => return Err(problem.into()),
+            Ok(leftover) => return Ok(leftover),
+        },
+    };
+    Ok(Leftover::Some(format!("{left} {}", by_hand())))
+}
+
+async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
     let is_ours =
@@ -87,12 +98,8 @@ pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;
-    let mark = namespace["metadata"]["labels"][CONTROL_PLANE].as_str();
-    let kept = match mark {
-        Some(id) => namespaces(&api, id).await,
-        None => None,
-    };
-    if mark.is_some() {
+    if let Some(mark) = namespace["metadata"]["labels"][CONTROL_PLANE].as_str() {
+        let kept = namespaces(api, mark).await;
         // Its ClusterRole and the binding belong to it, and go with it.
         api.delete(&path).await?;
         return Ok(kept.map_or(Leftover::Nothing, Leftover::Some));
