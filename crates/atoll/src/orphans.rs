@@ -3,6 +3,7 @@
 //! That something is missing here never deletes anything: after an old backup was restored, say, what was made since runs
 //! on in the clusters. A person sees it here, and decides.
 
+use atoll_fleet::marks;
 use std::collections::HashSet;
 
 use atoll_fleet::Locator;
@@ -97,6 +98,10 @@ async fn find(reached: &Reached) -> Result<Vec<Orphan>, Failure> {
     let paths = Paths::read(&reached.home.session, reached.home.workspace_id().await?).await?;
     let mut orphans = Vec::new();
     for marked in marked::find(&reached.below, &reached.control_plane, "").await? {
+        // What was expressly let go is nobody's, even if that did not come to its end.
+        if object::annotation(&marked.found, marks::RELEASED).is_some() {
+            continue;
+        }
         let why = match is_namespaces(&marked.resource) {
             true => namespace(reached, &paths, &marked.found).await?,
             false if known.contains(marked.target().uid.as_str()) => None,

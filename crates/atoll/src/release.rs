@@ -123,6 +123,19 @@ impl Letting<'_> {
                 ),
             ));
         }
+        // Taken out of its placement, it would be deleted wherever else it is.
+        if main.below.is_none() {
+            let all = marked::find(&reached.below, &reached.control_plane, "").await?;
+            if let Some(other) = all.iter().find(|other| other.target().uid == main.target.uid) {
+                return Err(Failure::new(
+                    format!("{shown_main} is in {name}, but in another namespace than is said there"),
+                    format!(
+                        "look at the annotation atoll.dev/namespace of namespace {} in the cluster",
+                        object::namespace(&other.found)
+                    ),
+                ));
+            }
+        }
         letting_go::may_unplace(&reached.fleet.api, name, &main.above).await?;
         let mut pairs = vec![main];
         for (resource, follower) in self.followers(resource, object).await? {
@@ -211,7 +224,14 @@ impl Letting<'_> {
                     !leaving.contains(&(kind.clone(), object::name(other).to_string()))
                         && references(other).contains(&reference)
                 });
-                if leaving.contains(&key) || is_needed {
+                if leaving.contains(&key) {
+                    continue;
+                }
+                if is_needed {
+                    output::print(&format!(
+                        "{} {} stays Atoll's, for others need it as well: it goes when they do.\n",
+                        resource.kind, reference.name
+                    ));
                     continue;
                 }
                 let at = path(resource, namespace, &reference.name);
@@ -236,7 +256,9 @@ impl Letting<'_> {
             let Some(resource) = self.resources.iter().find(is_it) else { continue };
             let list = self.reached.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
             for item in list["items"].as_array().into_iter().flatten() {
-                if Placement::of(item).share(&self.reached.name).is_some() {
+                // One that is going needs nothing any more: so sees it whoever places what is referred to.
+                let is_there = Placement::of(item).share(&self.reached.name).is_some();
+                if is_there && !object::is_being_deleted(item) {
                     let mut item = item.clone();
                     object::set_type(&mut item, &resource.api_version(), &resource.kind);
                     referrers.push((resource.name.clone(), item));

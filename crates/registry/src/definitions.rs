@@ -136,8 +136,9 @@ impl Registry {
                     let definition = (object.name() == name).then(|| Definition::of(&object)).flatten();
                     definition.filter(|definition| definition.is_served)
                 };
-                let own = snapshot.list(&everywhere, None).find_map(served);
-                own.or_else(|| self.spoken(None, group, resource))
+                // Nobody's own definition decides how others' clusters are read.
+                let spoken = self.spoken(None, group, resource);
+                spoken.or_else(|| snapshot.list(&everywhere, None).find_map(served))
             }
         }
     }

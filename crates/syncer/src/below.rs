@@ -127,7 +127,8 @@ impl Below {
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
-    async fn rested(&self) {
+    /// Waits until then.
+    pub async fn rested(&self) {
         let until = *self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;

@@ -12,12 +12,10 @@ use serde_json::{Value, json};
 
 use crate::below::{collection, path};
 use crate::core::Core;
-use crate::drift::{complaints, covers, owns, resolve};
-use crate::mark::configuration;
+use crate::drift::{complaints, covers, is_controller, owns, resolve};
+use crate::mark::{Mark, configuration};
 use crate::overlay::{overlay, yield_to};
-use crate::reconcile::{
-    Found, Seen, Step, Wanted, applied_fields, fields_of_controllers, judge, our_fields, step,
-};
+use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, fields_of, judge, our_fields, step};
 use crate::retire::{Retired, retire};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
@@ -40,6 +38,8 @@ pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
     }
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
     core.sighted(&task.target.resource).await;
+    // Waiting comes before deciding: meanwhile something else may be wanted.
+    core.below.rested().await;
     // What was seen meanwhile counts.
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
     let Some(master) = core.control_plane() else { return Ok(Next::Done) };
@@ -260,10 +260,15 @@ impl Work<'_> {
 
     /// For what cannot be applied: the object as it is, with what is wanted in it.
     async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
-        let found = self.core.below.get(place).await?.filter(|found| object::uid(found) == seen.uid);
+        let is_it = |found: &Value| object::uid(found) == seen.uid && !Mark::of(found).is_released;
+        let found = self.core.below.get(place).await?.filter(is_it);
         let Some(mut found) = found else { return self.look().await };
         let (owned, mut wanted) = (our_fields(&found), sent.clone());
-        yield_to(&mut wanted, &found, &fields_of_controllers(&found));
+        let theirs = match self.task.wanted.drift(self.core.settings.drift) {
+            Drift::Correct => fields_of(&found, is_controller),
+            Drift::Report => fields_of(&found, |manager| manager != marks::MANAGER),
+        };
+        yield_to(&mut wanted, &found, &theirs);
         overlay(&mut found, &wanted, &owned);
         let path = format!("{place}?fieldManager={}", marks::MANAGER);
         let answer = self.core.below.replace(&path, &found).await?;

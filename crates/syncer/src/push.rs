@@ -307,6 +307,11 @@ impl Fleet {
             }
             found => found?,
         };
+        // Whoever registers clusters need not have a right to Secrets, and gets none by naming one.
+        if found["metadata"]["labels"][marks::CLUSTER] != *key.name {
+            let detail = format!("Secret {namespace}/{name} has no label {}={}", marks::CLUSTER, key.name);
+            return Ok(Err(missing(&detail)));
+        }
         let read = read(&found).map_err(|problem| {
             let detail = format!("Secret {namespace}/{name}: {problem}");
             Objection::new("CredentialsBroken", &key.name, &detail)

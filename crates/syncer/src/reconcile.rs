@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::digest;
-use crate::drift::{covers, is_controller};
+use crate::drift::covers;
 use crate::mark::Mark;
 use crate::settings::Drift;
 
@@ -177,11 +177,11 @@ pub fn our_fields(found: &Value) -> Value {
     all
 }
 
-/// The same of the cluster's own controllers.
-pub fn fields_of_controllers(found: &Value) -> Value {
+/// The same of some of the others.
+pub fn fields_of(found: &Value, is_theirs: impl Fn(&str) -> bool) -> Value {
     let mut all = Value::Object(Map::new());
     let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let is_one = |entry: &&Value| entry["manager"].as_str().is_some_and(is_controller);
+    let is_one = |entry: &&Value| entry["manager"].as_str().is_some_and(&is_theirs);
     entries.filter(is_one).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
     all
 }

@@ -148,20 +148,25 @@ pub async fn keep(
     adopt: impl Fn(&Token) + Send,
 ) {
     let Ok(mut token) = keeper.current() else { return };
-    let mut kept = token.text.clone();
+    // The one that is known to be where tokens are kept.
+    let mut kept = token.clone();
     let mut due = Due::of(&token, clock.now().seconds, &random);
     adopt(&token);
     loop {
         tokio::time::sleep(due.left(clock.now().seconds).min(LOOK)).await;
         if let Ok(current) = keeper.current()
-            && current.text != kept
+            && current.text != kept.text
         {
             tracing::info!(account = current.path, "somebody has put another token there");
             adopt(&current);
             due = Due::of(&current, clock.now().seconds, &random);
-            kept.clone_from(&current.text);
+            kept.clone_from(&current);
             token = current;
             continue;
+        }
+        // What could not be kept then may be kept now.
+        if kept.text != token.text && keeper.replace(&kept, &token).is_ok() {
+            kept.clone_from(&token);
         }
         if !due.left(clock.now().seconds).is_zero() {
             continue;
@@ -174,9 +179,9 @@ pub async fn keep(
                     expires = time::format(renewed.expires),
                     "renewed a token"
                 );
-                match keeper.replace(&token, &renewed) {
-                    Ok(()) => kept.clone_from(&renewed.text),
-                    // It does for as long as this process lives.
+                match keeper.replace(&kept, &renewed) {
+                    Ok(()) => kept.clone_from(&renewed),
+                    // It does for as long as this process lives, and is tried again.
                     Err(problem) => {
                         tracing::warn!(
                             "the new token is used but cannot be kept: {problem}; the old one expires {expires}"

@@ -65,7 +65,11 @@ struct Contents {
 
 async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
     let mut found = Contents::default();
-    for resource in served(below).await? {
+    let (resources, silent) = served(below).await?;
+    found
+        .kept
+        .extend(silent.iter().map(|group| format!("perhaps something of {group}, which does not answer")));
+    for resource in resources {
         if found.kept.len() > MOST {
             found.kept.truncate(MOST);
             found.kept.push("and more".into());
@@ -83,11 +87,17 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
                         if is_for_others(&resource, item) { &mut found.passing } else { &mut found.kept };
                     list.push(format!("{name}/{}", object::name(item)));
                 }
+                if object::continues(&list) {
+                    found.passing.push(format!("more {name}"));
+                }
             }
             Err(status) if status.code() == 403 => {
                 found.kept.push(format!("perhaps {name}, which cannot be seen"))
             }
             Err(status) if matches!(status.code(), 404 | 405) => {}
+            Err(status) if status.code() >= 500 && !resource.group.is_empty() => {
+                found.kept.push(format!("perhaps {name}, which cannot be asked for"));
+            }
             Err(status) => return Err(status),
         }
     }
@@ -108,9 +118,10 @@ fn goes_with_it(resource: &Resource, item: &Value) -> bool {
         || resource.group.is_empty() && EVERYWHERE.contains(&(&resource.resource, object::name(item)))
 }
 
-/// Every namespaced resource that can be listed, each in one version.
-async fn served(below: &Below) -> Result<Vec<Resource>, Status> {
-    let mut all: Vec<Resource> = Vec::new();
+/// Every namespaced resource that can be listed, each in one version; and groups that are said to be served by others, who
+/// do not answer.
+async fn served(below: &Below) -> Result<(Vec<Resource>, Vec<String>), Status> {
+    let (mut all, mut silent) = (Vec::<Resource>::new(), Vec::new());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let groups = below.get("/apis").await?.unwrap_or_default();
     let mut versions = vec![("/api/v1".to_string(), String::new(), "v1".to_string())];
@@ -121,7 +132,17 @@ async fn served(below: &Below) -> Result<Vec<Resource>, Status> {
         }
     }
     for (path, group, version) in versions {
-        let Some(list) = below.get(&path).await? else { continue };
+        let list = match below.get(&path).await {
+            Ok(Some(list)) => list,
+            Ok(None) => continue,
+            // What metrics tell is in no namespace.
+            Err(_) if group == "metrics.k8s.io" => continue,
+            Err(status) if status.code() >= 500 && !group.is_empty() => {
+                silent.push(group);
+                continue;
+            }
+            Err(status) => return Err(status),
+        };
         for resource in listed(&list, &group, &version) {
             let is_same = |other: &Resource| (&other.group, &other.resource) == (&group, &resource.resource);
             if !all.iter().any(is_same) {
@@ -129,7 +150,7 @@ async fn served(below: &Below) -> Result<Vec<Resource>, Status> {
             }
         }
     }
-    Ok(all)
+    Ok((all, silent))
 }
 
 fn listed(list: &Value, group: &str, version: &str) -> Vec<Resource> {

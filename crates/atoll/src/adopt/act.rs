@@ -1,7 +1,7 @@
 //! Adopting, step by step; whatever fails, what was done before is undone.
 
 use atoll_fleet::adoption::{differences, portable};
-use atoll_fleet::marks::{ADOPTER, MANAGER, NAMESPACE};
+use atoll_fleet::marks::{ADOPTER, MANAGER, NAMESPACE, RELEASED};
 use atoll_fleet::placement::Placement;
 use atoll_fleet::view::{self, Target};
 use atoll_fleet::{Overrides, shape};
@@ -118,8 +118,14 @@ impl<'a> Act<'a> {
         }
         for one in &ready {
             let applied = self.reached.below.apply_as(&one.path, MANAGER, &one.configuration, false).await;
-            applied.map_err(|problem| changed(&one.target, problem))?;
+            let applied = applied.map_err(|problem| changed(&one.target, problem))?;
             self.done.marked.push(one.clone());
+            // Somebody may have begun to let go of it.
+            let released = object::annotation(&applied, RELEASED).is_some();
+            if released {
+                let unsaid = json!({ "metadata": { "annotations": { RELEASED: null } } });
+                self.reached.below.merge(&one.path, &unsaid).await?;
+            }
         }
         for one in ready.iter().filter(|one| !one.follows) {
             let above = &self.reached.fleet.api;

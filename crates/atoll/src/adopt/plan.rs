@@ -304,6 +304,7 @@ impl Maker<'_> {
             let is_done = above.as_ref().is_some_and(|above| {
                 object::annotation(&found, marks::UID) == Some(object::uid(above))
                     && object::label(&found, marks::CONTROL_PLANE).is_some()
+                    && object::annotation(&found, marks::RELEASED).is_none()
                     && Placement::of(above).share(&reached.name).is_some()
             });
             if above.as_ref().is_some_and(object::is_being_deleted) {

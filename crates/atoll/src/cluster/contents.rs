@@ -30,6 +30,9 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
                 let items = list["items"].as_array().into_iter().flatten();
                 let others = items.filter(|item| !is_everywhere(resource, item));
                 found.extend(others.map(|item| format!("{}/{}", resource.qualified(), object::name(item))));
+                if object::continues(&list) {
+                    found.push(format!("more {}", resource.qualified()));
+                }
             }
             Err(problem) if problem.is("Forbidden") => {
                 found.push(format!("perhaps {}, which Atoll may not see", resource.qualified()));

@@ -19,7 +19,7 @@ use std::time::Duration;
 use atoll_informer::{Cache, Clock, Informers, Key, Next, Queue, Resource, World, resources};
 use atoll_meta::{Status, object};
 use atoll_registry::Registry;
-use atoll_registry::dialect::kcp::{GROUP, SPELLINGS, VERSION};
+use atoll_registry::dialect::kcp::{GROUP, NAME, SPELLINGS, VERSION};
 use atoll_registry::dialect::seal;
 use serde_json::{Value, json};
 
@@ -176,7 +176,9 @@ impl Dialect {
     /// The Secret with the kubeconfig, or what is left of it.
     async fn secret(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
         let Some(name) = seal::secret(subject.object) else { return Ok(None) };
-        absent(self.world().get(&resources::SECRETS, &subject.system(name)).await)
+        let found = absent(self.world().get(&resources::SECRETS, &subject.system(name)).await)?;
+        // Whatever else somebody may have named is not touched.
+        Ok(found.filter(|secret| secret["metadata"]["labels"][seal::LABEL] == NAME))
     }
 
     /// Forgets a kubeconfig that has been used, but for what it takes to recognize it.

@@ -141,6 +141,8 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
     bad_label["metadata"]["labels"] = json!({ "no label": "x" });
     let mut not_text = cluster("Cluster", "west", "");
     not_text["spec"]["kubeconfig"] = json!({ "token": tokens[12] });
+    let mut not_text_applied = not_text.clone();
+    not_text_applied["metadata"]["name"] = "east".into();
     let broken = format!("kind: Cluster\nspec:\n  kubeconfig: [\n{}\n", configs[10]);
     let yaml = |kind, text: String| Body::Raw(kind, Bytes::from(text));
     for (answer, code) in [
@@ -157,7 +159,8 @@ async fn however_it_comes_it_is_nowhere_but_in_a_secret() {
                 .await,
             400,
         ),
-        (admin.post(CLUSTERS, not_text).await, 422),
+        (admin.post(CLUSTERS, not_text.clone()).await, 422),
+        (patch(&admin, &format!("{at}?fieldManager=me&force=true"), APPLY, not_text_applied).await, 500),
         (admin.merge(&at, json!({ "metadata": 7, "spec": { "kubeconfig": configs[13] } })).await, 422),
         (
             patch(

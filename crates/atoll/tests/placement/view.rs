@@ -173,6 +173,12 @@ async fn a_cluster_has_no_say_in_what_is_not_placed_on_it() {
         forged["state"] = state.into();
         admin.post(VIEW, report(forged.clone())).await.expect(200);
     }
+    // Nor under the name of one that is.
+    admin.post(DEPLOYMENTS, deployment("own")).await.expect(201);
+    admin.put(&placement_path("own"), on(json!([{ "name": "east" }]))).await.expect(200);
+    forged["name"] = "own".into();
+    forged["state"] = "Applied".into();
+    admin.post(VIEW, report(forged.clone())).await.expect(200);
     let kept = admin.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
     assert_eq!(kept["items"], json!([]));
     let placed = admin.get(&placement_path("web")).await.expect(200);

@@ -139,6 +139,11 @@ async fn rights_and_authorities_that_are_gone_are_told_apart() {
     above.post("/api/v1/namespaces/atoll-system/secrets", secret).await.expect(201);
     let named = json!({ "namespace": "atoll-system", "name": "another" });
     above.merge(EAST, json!({ "spec": { "credentials": { "secret": named } } })).await.expect(200);
+    // Naming a Secret is not enough: it has to be of this cluster.
+    let (message, _) = fails(&above, "CredentialsMissing").await;
+    assert!(message.contains("has no label atoll.dev/cluster=east"), "{message}");
+    let label = json!({ "metadata": { "labels": { "atoll.dev/cluster": "east" } } });
+    above.merge("/api/v1/namespaces/atoll-system/secrets/another", label).await.expect(200);
     let (message, _) = fails(&above, "AnotherCluster").await;
     assert!(message.contains("nothing is written to it"), "{message}");
     assert_eq!(west.admin().get("/api/v1/namespaces/atoll-system").await.status, 404);

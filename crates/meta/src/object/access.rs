@@ -79,6 +79,11 @@ pub fn uid(object: &Value) -> &str {
     metadata_text(object, "uid")
 }
 
+/// Whether more of a list is to be had.
+pub fn continues(list: &Value) -> bool {
+    list["metadata"]["continue"].as_str().is_some_and(|token| !token.is_empty())
+}
+
 /// The revision that the object claims to have.
 pub fn resource_version(object: &Value) -> &str {
     metadata_text(object, "resourceVersion")

@@ -1,10 +1,11 @@
 //! A list. As JSON it is put together in pieces while it is sent: however long it is, little of it is in memory
 //! twice.
 
+mod piece;
 mod run;
 
 use std::borrow::Cow;
-use std::io::{IoSlice, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -15,6 +16,7 @@ use bytes::{Buf, Bytes};
 use flate2::write::GzEncoder;
 use http::{HeaderValue, Response, StatusCode, header};
 
+pub use self::piece::Piece;
 use self::run::{Run, Source};
 use super::table::Table;
 use super::{GZIP_FROM, accepts_gzip, gzip, metadata, protobuf};
@@ -54,12 +56,6 @@ struct Items {
     opening: Vec<u8>,
     /// How much of `opening` is left out.
     left_out: usize,
-}
-
-/// A piece of an answer.
-pub enum Piece {
-    Bytes(Bytes),
-    Run(Box<Run>),
 }
 
 /// What is shown of an item.
@@ -192,59 +188,6 @@ fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
     }
     metadata.push(b'}');
     metadata
-}
-
-impl Piece {
-    pub fn into_bytes(self) -> Bytes {
-        match self {
-            Piece::Bytes(bytes) => bytes,
-            Piece::Run(mut run) => run.copy_to_bytes(run.remaining()),
-        }
-    }
-}
-
-impl From<Bytes> for Piece {
-    fn from(bytes: Bytes) -> Self {
-        Piece::Bytes(bytes)
-    }
-}
-
-impl Buf for Piece {
-    fn remaining(&self) -> usize {
-        match self {
-            Piece::Bytes(bytes) => bytes.remaining(),
-            Piece::Run(run) => run.remaining(),
-        }
-    }
-
-    fn chunk(&self) -> &[u8] {
-        match self {
-            Piece::Bytes(bytes) => bytes.chunk(),
-            Piece::Run(run) => run.chunk(),
-        }
-    }
-
-    fn chunks_vectored<'a>(&'a self, places: &mut [IoSlice<'a>]) -> usize {
-        match self {
-            Piece::Bytes(bytes) => bytes.chunks_vectored(places),
-            Piece::Run(run) => run.chunks_vectored(places),
-        }
-    }
-
-    fn advance(&mut self, count: usize) {
-        match self {
-            Piece::Bytes(bytes) => bytes.advance(count),
-            Piece::Run(run) => run.advance(count),
-        }
-    }
-
-    /// What is whole already needs no copy.
-    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
-        match self {
-            Piece::Bytes(bytes) => bytes.copy_to_bytes(length),
-            Piece::Run(run) => run.copy_to_bytes(length),
-        }
-    }
 }
 
 impl ListBody {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::allowance::{Allowances, Rate};
+use atoll_fleet::marks;
 use atoll_fleet::view::Happening;
 use atoll_meta::{Status, object};
 use atoll_registry::{Place, Row, Unasked, Update};
@@ -73,6 +74,10 @@ pub async fn note(
     let transform = |existing: Option<&Value>| {
         let mut next = shown.clone();
         if let Some(existing) = existing {
+            // A cluster chooses names, and must not choose those of others.
+            if object::annotation(existing, marks::CLUSTER) != Some(cluster) {
+                return Err(Status::already_exists("", "events", &name));
+            }
             next["metadata"] = existing["metadata"].clone();
         }
         Ok(next)

@@ -78,6 +78,11 @@ async fn take(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
     if !server.registry.placements.is_on(cluster, &row.key(&place)) {
         return Ok(());
     }
+    // Nor in what only has the name of what is: somebody else's record would be written.
+    let Ok(found) = server.registry.get(&row, &place) else { return Ok(()) };
+    if object::uid(&super::parse(&found.json())?) != target.uid {
+        return Ok(());
+    }
     let outcome = match record.state {
         State::Gone => let_go(server, cluster, record, &row, &place).await,
         _ => keep(server, cluster, record).await,

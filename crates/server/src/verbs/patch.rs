@@ -209,7 +209,13 @@ impl Patch {
         options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut object = match (self.kind, existing) {
-            (PatchKind::Apply, existing) => return apply::apply(self, form, existing, author, options),
+            (PatchKind::Apply, existing) => {
+                let applied = apply::apply(self, form, existing, author, options);
+                return applied.map_err(|status| match form {
+                    Form::Of(row) => seal::unquoted(row, status),
+                    Form::Scale => status,
+                });
+            }
             (_, existing) => existing.cloned().unwrap_or_default(),
         };
         match self.kind {

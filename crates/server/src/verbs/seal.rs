@@ -95,8 +95,8 @@ pub fn told(row: &Row, object: &Value) -> String {
 /// Why a body cannot be read, without a word of what stands in it.
 pub fn unquoted(row: &Row, status: Status) -> Status {
     // Which fields are unknown, or there twice, is told by their names alone.
-    if !seal::is_sealed(row) || status.code() != 400 || status.message().starts_with("strict decoding error")
-    {
+    let is_by_name = status.message().starts_with("strict decoding error");
+    if !seal::is_sealed(row) || !matches!(status.code(), 400 | 500) || is_by_name {
         return status;
     }
     let (kind, version) = (&row.kind, row.api_version());
@@ -119,11 +119,19 @@ impl Gate<'_> {
         })?;
         let Some(kubeconfig) = given.filter(|_| self.subresource.is_empty()) else { return Ok(()) };
         let known = current.as_deref().and_then(|name| self.secret(name));
-        match known.map_or(Known::Other, |secret| compare(&secret, &kubeconfig)) {
-            Known::Waiting => return Ok(()),
-            Known::Spent if old.is_some_and(is_ready) => return Ok(()),
+        let replaced = current.filter(|_| known.is_some());
+        let is_kept = match known.map_or(Known::Other, |secret| compare(&secret, &kubeconfig)) {
+            Known::Waiting => true,
             // Whoever applies it again to a cluster that is not well wants it to join anew.
-            Known::Spent | Known::Other => {}
+            Known::Spent => old.is_some_and(is_ready),
+            Known::Other => false,
+        };
+        if is_kept {
+            // What an earlier try of this write has made is for nothing.
+            if let Some(sealed) = &mut *self.sealed() {
+                sealed.replaced = Some(sealed.secret.clone());
+            }
+            return Ok(());
         }
         if matches!(self.options, Options::Write { dry_run: true, .. }) {
             return Ok(());
@@ -134,7 +142,7 @@ impl Gate<'_> {
             None => self.keep(new, &kubeconfig).await?,
         };
         seal::point(new, Some(&secret));
-        *self.sealed() = Some(Sealed { secret, replaced: current });
+        *self.sealed() = Some(Sealed { secret, replaced });
         Ok(())
     }
 
@@ -192,7 +200,9 @@ impl Gate<'_> {
 
     fn secret(&self, name: &str) -> Option<Value> {
         let found = self.server.registry.get(&*self.core("secrets").ok()?, &self.at(name)).ok()?;
-        json::parse(&found.json()).map(|parsed| parsed.value).ok()
+        let secret = json::parse(&found.json()).map(|parsed| parsed.value).ok()?;
+        // Whoever can name others' Secrets gets nothing from that.
+        Some(secret).filter(|secret| secret["metadata"]["labels"][seal::LABEL] == kcp::NAME)
     }
 
     fn at<'n>(&'n self, name: &'n str) -> Place<'n> {

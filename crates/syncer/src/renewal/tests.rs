@@ -1,5 +1,5 @@
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
 use atoll_meta::time::Timestamp;
@@ -51,7 +51,8 @@ impl Transport for Giving {
     }
 }
 
-struct Kept(Mutex<String>);
+/// And whether that is impossible for now.
+struct Kept(Mutex<String>, AtomicBool);
 
 impl Keeper for Kept {
     fn current(&self) -> Result<Token, String> {
@@ -61,6 +62,9 @@ impl Keeper for Kept {
     fn replace(&self, old: &Token, new: &Token) -> Result<(), String> {
         let mut kept = self.0.lock().expect("nobody panics with it");
         assert_eq!(*kept, old.text);
+        if self.1.load(Ordering::Relaxed) {
+            return Err("the disk is full".into());
+        }
         *kept = new.text.clone();
         Ok(())
     }
@@ -122,7 +126,7 @@ async fn a_token_never_expires_whatever_the_clock_does() {
         let began = Instant::now();
         let clock = Jumping { began, set: Arc::default() };
         let giving = Arc::new(Giving { began, given: Mutex::default() });
-        let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 2 * HOUR))));
+        let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 2 * HOUR)), false.into()));
         let adopted = Arc::new(Mutex::new(0));
         let (counting, keeping) = (adopted.clone(), kept.clone());
         let keeper = tokio::spawn(keep(
@@ -153,7 +157,7 @@ async fn a_token_never_expires_whatever_the_clock_does() {
 async fn a_token_that_somebody_puts_there_is_taken() {
     let began = Instant::now();
     let giving = Arc::new(Giving { began, given: Mutex::default() });
-    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 10 * DAY))));
+    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + 10 * DAY)), false.into()));
     let adopted = Arc::new(Mutex::new(Vec::new()));
     let taking = adopted.clone();
     let keeper = tokio::spawn(keep(
@@ -169,5 +173,28 @@ async fn a_token_that_somebody_puts_there_is_taken() {
     pass(LOOK * 2).await;
     assert_eq!(*adopted.lock().expect("nobody panics with it"), [NOW + 10 * DAY, given]);
     assert!(giving.given.lock().expect("nobody panics with it").is_empty());
+    keeper.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_cannot_be_kept_is_kept_as_soon_as_it_can() {
+    let began = Instant::now();
+    let giving = Arc::new(Giving { began, given: Mutex::default() });
+    let kept = Arc::new(Kept(Mutex::new(token(NOW, NOW + DAY)), true.into()));
+    let keeper = tokio::spawn(keep(
+        Client::new(giving.clone()),
+        kept.clone(),
+        Arc::new(Jumping { began, set: Arc::default() }),
+        Arc::new(|| 0),
+        |_| (),
+    ));
+    let held = || kept.0.lock().expect("nobody panics with it").clone();
+    let first = held();
+    pass(Duration::from_secs(DAY.unsigned_abs())).await;
+    assert!(!giving.given.lock().expect("nobody panics with it").is_empty(), "it was renewed");
+    assert_eq!(held(), first);
+    kept.1.store(false, Ordering::Relaxed);
+    pass(LOOK * 3).await;
+    assert_ne!(held(), first, "long before the next one is due");
     keeper.abort();
 }
