@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use atoll_fleet::view::{self, Target};
+use atoll_fleet::view::Target;
 use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_meta::object;
 use serde_json::{Value, json};
@@ -181,19 +181,7 @@ impl Letting<'_> {
 
     async fn pair(&self, resource: &Resource, object: &Value, space: Option<&str>) -> Result<Pair, Failure> {
         let (namespace, name) = (object::namespace(object), object::name(object));
-        let target = Target {
-            resource: view::Resource {
-                group: resource.group.clone(),
-                version: resource.version.clone(),
-                resource: resource.name.clone(),
-                kind: resource.kind.clone(),
-                namespaced: resource.namespaced,
-            },
-            workspace: self.reached.workspace.clone(),
-            namespace: namespace.to_string(),
-            name: name.to_string(),
-            uid: uid(object).to_string(),
-        };
+        let target = resource.target(&self.reached.workspace, namespace, name, uid(object));
         let there = path(resource, space.unwrap_or(namespace), name);
         let found = self.reached.below.find(&there).await?;
         let is_ours = |found: &Value| {

@@ -10,7 +10,7 @@ mod followers;
 mod health;
 mod statuses;
 
-use atoll_informer::Resource;
+use atoll_informer::resources;
 
 use crate::catalog::Choice;
 use crate::context::Context;
@@ -25,7 +25,7 @@ pub async fn run(context: Context, choice: &Choice) {
         return;
     }
     let (there, mut joined) = tokio::sync::watch::channel(false);
-    context.informers.of(&clusters()).listen(move |_| {
+    context.informers.of(&resources::CLUSTERS).listen(move |_| {
         there.send_replace(true);
     });
     // The cache lives as long as whoever listens to it.
@@ -42,18 +42,4 @@ pub async fn run(context: Context, choice: &Choice) {
         running(NAMES[1], Box::pin(statuses::run(context.clone()))),
         running(NAMES[2], Box::pin(followers::run(context.clone()))),
     );
-}
-
-fn clusters() -> Resource {
-    own("clusters", "Cluster", false)
-}
-
-fn own(plural: &'static str, kind: &'static str, namespaced: bool) -> Resource {
-    Resource {
-        group: "atoll.dev".into(),
-        version: "v1alpha1".into(),
-        plural: plural.into(),
-        kind: kind.into(),
-        namespaced,
-    }
 }

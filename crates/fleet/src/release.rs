@@ -96,8 +96,8 @@ fn without_marks(fields: &mut Value) {
     }
 }
 
-/// Sets of fields are objects in objects.
-fn unite(into: &mut Value, from: &Value) {
+/// Adds a set of fields, as managers' entries have them, to another: they are objects in objects.
+pub fn unite(into: &mut Value, from: &Value) {
     let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
     for (key, value) in from {
         match into.get_mut(key) {

@@ -10,7 +10,7 @@ use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_fleet::marks;
-use atoll_informer::{Cache, Clock, Informers, Key, Look, Next, Queue, Resource, Sight, follow, resources};
+use atoll_informer::{Cache, Clock, Informers, Key, Look, Next, Queue, Sight, follow, resources};
 use atoll_meta::{Status, object, time};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -44,7 +44,7 @@ pub struct Push {
 
 /// Runs until it is dropped.
 pub async fn push(setup: Push) {
-    let clusters = setup.informers.of(&clusters());
+    let clusters = setup.informers.of(&resources::CLUSTERS);
     let queue = Queue::new();
     let waking = queue.clone();
     clusters.listen(move |change| waking.add(change.key.clone()));
@@ -69,16 +69,6 @@ pub async fn push(setup: Push) {
         async move { fleet.sync(&key).await }
     });
     tokio::join!(secrets, work);
-}
-
-fn clusters() -> Resource {
-    Resource {
-        group: "atoll.dev".into(),
-        version: "v1alpha1".into(),
-        plural: "clusters".into(),
-        kind: "Cluster".into(),
-        namespaced: false,
-    }
 }
 
 struct Fleet {

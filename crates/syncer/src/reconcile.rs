@@ -1,6 +1,7 @@
 //! What is to be done about an object: from what is wanted above and what is there below to the next step. Pure.
 
 use atoll_fleet::marks;
+use atoll_fleet::release::unite;
 use atoll_fleet::view::{Record, State, Target};
 use atoll_meta::object;
 use bytes::Bytes;
@@ -184,17 +185,6 @@ pub fn fields_of(found: &Value, is_theirs: impl Fn(&str) -> bool) -> Value {
     let is_one = |entry: &&Value| entry["manager"].as_str().is_some_and(&is_theirs);
     entries.filter(is_one).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
     all
-}
-
-/// Sets of fields are objects in objects.
-fn unite(into: &mut Value, from: &Value) {
-    let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
-    for (key, value) in from {
-        match into.get_mut(key) {
-            Some(inner) => unite(inner, value),
-            None => drop(into.insert(key.clone(), value.clone())),
-        }
-    }
 }
 
 /// What to do next.

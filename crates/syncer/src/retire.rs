@@ -87,7 +87,7 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
                         if is_for_others(&resource, item) { &mut found.passing } else { &mut found.kept };
                     list.push(format!("{name}/{}", object::name(item)));
                 }
-                if object::continues(&list) {
+                if object::continuation(&list).is_some() {
                     found.passing.push(format!("more {name}"));
                 }
             }

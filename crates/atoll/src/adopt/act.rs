@@ -3,7 +3,7 @@
 use atoll_fleet::adoption::{differences, portable};
 use atoll_fleet::marks::{ADOPTER, MANAGER, NAMESPACE, RELEASED};
 use atoll_fleet::placement::Placement;
-use atoll_fleet::view::{self, Target};
+use atoll_fleet::view::Target;
 use atoll_fleet::{Overrides, shape};
 use atoll_meta::object;
 use atoll_syncer::adoption;
@@ -174,19 +174,8 @@ impl<'a> Act<'a> {
     /// Finds out that adopting it would change nothing in the cluster.
     async fn ready(&self, item: &Item, above: &Value) -> Result<Ready, Failure> {
         let (reached, resource) = (self.reached, &item.resource);
-        let target = Target {
-            resource: view::Resource {
-                group: resource.group.clone(),
-                version: resource.version.clone(),
-                resource: resource.name.clone(),
-                kind: resource.kind.clone(),
-                namespaced: resource.namespaced,
-            },
-            workspace: reached.workspace.clone(),
-            namespace: object::namespace(&item.found).to_string(),
-            name: item.name().to_string(),
-            uid: uid(above).to_string(),
-        };
+        let namespace = object::namespace(&item.found);
+        let target = resource.target(&reached.workspace, namespace, item.name(), uid(above));
         let mut above = above.clone();
         object::set_type(&mut above, &resource.api_version(), &resource.kind);
         let share = Placement::of(&above).share(&reached.name).and_then(|share| share.replicas);

@@ -215,7 +215,7 @@ impl Maker<'_> {
             for found in list["items"].as_array().into_iter().flatten() {
                 self.add(resource, found.clone(), Why::Asked, false).await?;
             }
-            match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+            match object::continuation(&list) {
                 Some(token) => next = format!("&continue={}", encoded(token)),
                 None => return Ok(()),
             }

@@ -30,7 +30,7 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
                 let items = list["items"].as_array().into_iter().flatten();
                 let others = items.filter(|item| !is_everywhere(resource, item));
                 found.extend(others.map(|item| format!("{}/{}", resource.qualified(), object::name(item))));
-                if object::continues(&list) {
+                if object::continuation(&list).is_some() {
                     found.push(format!("more {}", resource.qualified()));
                 }
             }

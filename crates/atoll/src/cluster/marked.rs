@@ -92,7 +92,7 @@ async fn gather(
         };
         let items = list["items"].as_array().into_iter().flatten();
         all.extend(items.map(|found| Marked { resource: resource.clone(), found: found.clone() }));
-        match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+        match object::continuation(&list) {
             Some(token) => next = format!("&continue={}", encoded(token)),
             None => return Ok(()),
         }

@@ -62,16 +62,6 @@ fn spellings() -> [Resource; 2] {
     })
 }
 
-fn own() -> Resource {
-    Resource {
-        group: "atoll.dev".into(),
-        version: "v1alpha1".into(),
-        plural: "clusters".into(),
-        kind: "Cluster".into(),
-        namespaced: false,
-    }
-}
-
 /// Runs until it is dropped.
 pub async fn run(setup: Setup) {
     let queue = Queue::new();
@@ -81,7 +71,7 @@ pub async fn run(setup: Setup) {
         cache.listen(move |change| waking.add(spelt(&resource.plural, &change.key)));
         cache
     });
-    let own = setup.informers.of(&own());
+    let own = setup.informers.of(&resources::CLUSTERS);
     let waking = queue.clone();
     own.listen(move |change| {
         if object::annotation(change.object(), MADE_FROM).is_some() {

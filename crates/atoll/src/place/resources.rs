@@ -1,6 +1,7 @@
 //! What a server has, and what people call it: by plural, singular, kind or short name, as kubectl takes them.
 
 use atoll_fleet::placement::stays;
+use atoll_fleet::view::{self, Target};
 use serde_json::Value;
 
 use crate::advice::nearest;
@@ -25,6 +26,21 @@ pub struct Resource {
     pub verbs: Vec<String>,
     /// Whether its objects can be placed on clusters.
     pub placeable: bool,
+}
+
+impl Resource {
+    /// What whoever syncs calls an object of it.
+    pub fn target(&self, workspace: &str, namespace: &str, name: &str, uid: &str) -> Target {
+        let resource = view::Resource {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            resource: self.name.clone(),
+            kind: self.kind.clone(),
+            namespaced: self.namespaced,
+        };
+        let [workspace, namespace, name, uid] = [workspace, namespace, name, uid].map(str::to_string);
+        Target { resource, workspace, namespace, name, uid }
+    }
 }
 
 /// The resources in a document, preferred versions first.

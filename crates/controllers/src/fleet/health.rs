@@ -22,7 +22,6 @@ use tokio::time::Instant;
 use self::beats::{Beats, Heard};
 use self::damping::Damping;
 use self::judge::Fault;
-use super::clusters;
 use crate::context::Context;
 use crate::{conditions, wake};
 
@@ -32,7 +31,7 @@ const COMPONENT: &str = "atoll-cluster-health";
 const BLINK: u32 = 8;
 
 pub async fn run(context: Context) {
-    let clusters = context.informers.of(&clusters());
+    let clusters = context.informers.of(&resources::CLUSTERS);
     let queue = Queue::new();
     wake::itself(&clusters, &queue);
     let health = Arc::new(Health {

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::sum::{following, sum};
 use atoll_fleet::view::Record;
-use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource};
+use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
-use super::own;
 use crate::context::Context;
 
 const AT_ONCE: usize = 16;
@@ -20,7 +19,7 @@ fn by_uid(record: &Value) -> Vec<String> {
 }
 
 pub async fn run(context: Context) {
-    let records = context.informers.of(&own("objectstatuses", "ObjectStatus", true));
+    let records = context.informers.of(&resources::OBJECT_STATUSES);
     let index = records.index(by_uid);
     let queue = Queue::new();
     let waking = queue.clone();

@@ -79,9 +79,9 @@ pub fn uid(object: &Value) -> &str {
     metadata_text(object, "uid")
 }
 
-/// Whether more of a list is to be had.
-pub fn continues(list: &Value) -> bool {
-    list["metadata"]["continue"].as_str().is_some_and(|token| !token.is_empty())
+/// The token with which the rest of a list is to be had, if there is more.
+pub fn continuation(list: &Value) -> Option<&str> {
+    list["metadata"]["continue"].as_str().filter(|token| !token.is_empty())
 }
 
 /// The revision that the object claims to have.

@@ -42,7 +42,7 @@ pub async fn strip(below: &Api, uids: &HashSet<String>) -> Result<(), Failure> {
                     _ => {}
                 }
             }
-            match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+            match object::continuation(&list) {
                 Some(token) => next = format!("&continue={}", encoded(token)),
                 None => break,
             }

@@ -144,7 +144,7 @@ async fn strip_all(
                 Err(problem) => return Err(problem.into()),
             }
         }
-        match list["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+        match object::continuation(&list) {
             Some(token) => next = format!("&continue={}", crate::workspace::session::encoded(token)),
             None => return Ok(count),
         }

@@ -36,7 +36,7 @@ fn health(clock: &Anything) -> Health {
     let context = Context::new(world, Arc::new(clock.clone()), Acts::OnPodGrain);
     Health {
         recorder: context.events.recorder(COMPONENT),
-        clusters: context.informers.of(&clusters()),
+        clusters: context.informers.of(&resources::CLUSTERS),
         beats: Beats::default(),
         standings: Mutex::default(),
         context,
