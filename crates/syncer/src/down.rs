@@ -407,7 +407,8 @@ impl Work<'_> {
             }
             Retired::Kept(contents) | Retired::Passing(contents) => tracing::warn!(
                 cluster = %self.core.settings.cluster, namespace = %name,
-                "the namespace stays in the cluster although the one above is gone, for there is something in it: {}",
+                "the namespace stays in the cluster although the one above is gone, for there is something in it: {}; \
+                 once that is gone: atoll orphans prune",
                 contents.join(", ")
             ),
         }

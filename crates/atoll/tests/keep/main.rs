@@ -10,6 +10,7 @@ mod cluster;
 mod drifting;
 mod ending;
 mod orphaned;
+mod pages;
 mod pausing;
 #[path = "../upstream/programs.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]

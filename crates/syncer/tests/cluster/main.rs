@@ -6,6 +6,7 @@
 mod above;
 mod faults;
 mod kinds;
+mod retiring;
 mod unserved;
 
 use std::path::Path;
