@@ -32,6 +32,51 @@ async fn is_nobodys(below: &Access, path: &str) -> Value {
     found
 }
 
+/// Where ReplicaSets are, and whether they carry what was copied from our Deployments.
+async fn revisions(below: &Access) -> Vec<(String, bool)> {
+    let list = below.get(&format!("{APPS}/replicasets")).await.expect(200);
+    let sets = list["items"].as_array().unwrap().iter();
+    sets.map(|set| {
+        let path = format!("{APPS}/replicasets/{}", set["metadata"]["name"].as_str().unwrap());
+        (path, set["metadata"]["annotations"]["atoll.dev/uid"].is_string())
+    })
+    .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_removed_cluster_keeps_has_no_trace() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    // One namespace was there before; `default` is everywhere.
+    for access in [&above, &below] {
+        create(access, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
+    }
+    world.says("adopt namespace/shop --cluster east");
+    create(&above, &format!("{APPS}/deployments"), deployment("web", &[])).await;
+    world.says("place deploy/web -n shop --on east");
+    let web = format!("{APPS}/deployments/web");
+    becomes("it runs", &above, &web, |found| found["status"]["availableReplicas"] == 1).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    create(&above, maps, object("v1", "ConfigMap", "a", json!({}))).await;
+    world.says("place cm/a --on east");
+    becomes("it arrives", &below, &format!("{maps}/a"), |_| true).await;
+    let sets = revisions(&below).await;
+    assert!(sets.len() == 1 && sets[0].1, "{sets:?}");
+    let pods = below.get(&format!("{CORE}/pods")).await.expect(200);
+
+    world.says("cluster remove east --keep-workloads --yes");
+    is_nobodys(&below, &web).await;
+    assert_eq!(revisions(&below).await, [(sets[0].0.clone(), false)]);
+    let set = below.get(&sets[0].0).await.expect(200);
+    assert!(!set["metadata"].to_string().contains("atoll.dev"), "{set}");
+    for space in ["shop", "default"] {
+        let found = below.get(&format!("/api/v1/namespaces/{space}")).await.expect(200);
+        assert!(!found["metadata"].to_string().contains("atoll.dev"), "{found}");
+    }
+    let pods_after = below.get(&format!("{CORE}/pods")).await.expect(200);
+    assert_eq!(pods_after["items"][0]["metadata"]["uid"], pods["items"][0]["metadata"]["uid"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_let_go_runs_on_without_a_trace() {
     let world = World::start();
@@ -48,6 +93,7 @@ async fn what_is_let_go_runs_on_without_a_trace() {
         becomes("it runs", &above, &path, |found| found["status"]["availableReplicas"] == 1).await;
     }
     let (web, store) = (format!("{APPS}/deployments/web"), format!("{APPS}/deployments/store"));
+    let sets = revisions(&below).await;
     let before = below.get(&web).await.expect(200);
     let pods = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
 
@@ -63,6 +109,13 @@ async fn what_is_let_go_runs_on_without_a_trace() {
     is_nobodys(&below, &format!("{CORE}/configmaps/own")).await;
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     assert_eq!(after["spec"], before["spec"]);
+    // Nor does anything say so that was made of it; and it is what was there before.
+    for (path, is_ours) in &sets {
+        let is_its = path.contains("/web-");
+        let set = below.get(path).await.expect(200);
+        assert!(is_ours, "that was copied to {path}");
+        assert_eq!(set["metadata"]["annotations"].to_string().contains("atoll.dev"), !is_its, "{set}");
+    }
     let pods_after = below.get(&format!("{CORE}/pods?labelSelector=app%3Dweb")).await.expect(200);
     assert_eq!(pods_after["items"][0]["metadata"]["uid"], pods["items"][0]["metadata"]["uid"]);
     for path in [&web, &format!("{CORE}/configmaps/own")] {
