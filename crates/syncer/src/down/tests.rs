@@ -133,9 +133,10 @@ async fn what_is_decided_holds_when_its_turn_comes() {
         }
         core.heed(first.clone());
         let turn = budget.clone().acquire_owned().await.expect("never closed");
-        let working = tokio::spawn(work(core.clone(), key.clone()));
-        // Time stands still while anybody can go on: by then it waits.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut working = tokio::spawn(work(core.clone(), key.clone()));
+        // Time stands still while anybody can go on.
+        let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+        assert!(waiting.is_err(), "it waits");
         assert_eq!(cluster.writes(), Vec::<String>::new(), "it is not its turn");
         if let Some(then) = &then {
             core.heed(then.clone());
@@ -162,8 +163,9 @@ async fn a_cluster_that_rests_takes_no_turns() {
     let Setting { core, cluster, budget, key } = setting(wanted("a"));
     let until = Instant::now() + Duration::from_secs(5);
     core.below.rest_until(until);
-    let working = tokio::spawn(work(core.clone(), key.clone()));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut working = tokio::spawn(work(core.clone(), key.clone()));
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err(), "it waits");
     assert_eq!((budget.available_permits(), cluster.writes().len()), (1, 0));
     working.await.expect("no panic").expect("no failure");
     assert!(Instant::now() >= until);
