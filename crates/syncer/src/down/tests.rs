@@ -159,6 +159,24 @@ async fn what_is_decided_holds_between_two_requests() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_keeps_a_turn_for_a_cluster_that_is_not_known_to_be_the_right_one() {
+    let Setting { core, cluster, budget, key } = setting(wanted("a"));
+    let turn = budget.clone().acquire_owned().await.expect("never closed");
+    let mut working = tokio::spawn(work(core.clone(), key.clone()));
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err(), "it waits for its turn");
+    // Somebody else claims it by now, say.
+    core.trust.close();
+    drop(turn);
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err(), "it waits until that is known");
+    assert_eq!((budget.available_permits(), cluster.writes().len()), (1, 0));
+    core.trust.open(Instant::now() + Duration::from_secs(3600));
+    working.await.expect("no panic").expect("no failure");
+    assert_eq!(cluster.writes().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_that_rests_takes_no_turns() {
     let Setting { core, cluster, budget, key } = setting(wanted("a"));
     let until = Instant::now() + Duration::from_secs(5);
