@@ -78,6 +78,26 @@ async fn what_a_removed_cluster_keeps_has_no_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn namespaces_of_a_removed_cluster_stand_for_nothing() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    create(&below, "/api/v1/namespaces", object("v1", "Namespace", "legacy", json!({}))).await;
+    world.says("adopt namespace/legacy --into shop --cluster east");
+    for (namespace, there) in [("shop", "legacy"), ("default", "default")] {
+        let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+        create(&above, &maps, object("v1", "ConfigMap", "a", json!({}))).await;
+        world.says(&format!("place cm/a -n {namespace} --on east"));
+        becomes("it arrives", &below, &format!("/api/v1/namespaces/{there}/configmaps/a"), |_| true).await;
+    }
+    world.says("cluster remove east --yes");
+    for space in ["legacy", "default"] {
+        let found = below.get(&format!("/api/v1/namespaces/{space}")).await.expect(200);
+        assert!(!found["metadata"].to_string().contains("atoll.dev"), "{found}");
+        assert_eq!(below.get(&format!("/api/v1/namespaces/{space}/configmaps/a")).await.status, 404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_let_go_runs_on_without_a_trace() {
     let world = World::start();
     let (above, below) = (world.admin(), world.east.admin());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use atoll_meta::object;
 use atoll_watch::{Event, Scope, Watcher};
+use memchr::memmem;
 
 use super::parse;
 use crate::Server;
@@ -46,6 +47,8 @@ impl Namespaces {
 
 fn ended(event: &Event) -> Option<(String, String)> {
     let seen = event.object.as_ref().or(event.previous.as_ref())?;
+    // Most are not, and every view looks at all of them.
+    memmem::find(&seen.whole(), b"deletionTimestamp")?;
     let namespace = parse(&seen.json()).ok()?;
     let parts = event.key.parts()?;
     object::is_being_deleted(&namespace).then(|| (parts.workspace.to_string(), parts.name.to_string()))
