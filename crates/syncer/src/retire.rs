@@ -19,13 +19,21 @@ pub enum Retired {
     Gone,
     /// It is not ours to delete.
     NotOurs,
+    /// Something else is wanted by now.
+    NotNow,
     /// Something is in it, or may be.
     Kept(Vec<String>),
     /// What is in it was made for others and goes by itself, if those are gone.
     Passing(Vec<String>),
 }
 
-pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Retired, Status> {
+/// Deletes a namespace if it is ours and empty, and that is still wanted when all of it was looked at.
+pub async fn retire(
+    below: &Below,
+    locator: &Locator,
+    name: &str,
+    is_still: impl Fn() -> bool,
+) -> Result<Retired, Status> {
     let path = format!("{NAMESPACES}/{name}");
     let Some(found) = below.get(&path).await? else { return Ok(Retired::Gone) };
     if object::is_being_deleted(&found) {
@@ -40,6 +48,9 @@ pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Reti
     }
     if !passing.is_empty() {
         return Ok(Retired::Passing(passing));
+    }
+    if !is_still() {
+        return Ok(Retired::NotNow);
     }
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
