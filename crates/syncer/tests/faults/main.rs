@@ -17,10 +17,12 @@
 mod agreement;
 mod day;
 mod found;
+mod kinds;
 mod log;
 mod plane;
 mod random;
 mod run;
+mod spots;
 mod time;
 mod wire;
 

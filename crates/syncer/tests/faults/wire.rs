@@ -187,7 +187,12 @@ impl Wire {
                 log.note(plane, request, response.status(), before, is_late);
                 Ok(response)
             }
-            _ => transport.send(request.clone()).await,
+            log => {
+                if let Some(log) = log {
+                    log.looked(plane, request.uri().path());
+                }
+                transport.send(request.clone()).await
+            }
         }
     }
 
