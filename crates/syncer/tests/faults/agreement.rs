@@ -64,7 +64,10 @@ pub async fn disagreements(above: &Plane, below: &Plane, excuses: &Excuses<'_>) 
         let (state, message) = state(above, spot, want).await;
         if let Some(conflict) = conflict(spot, want, there, &place, excuses) {
             wrong.extend(conflict);
-            wrong.extend((state != "Conflict").then(|| format!("{path}: no word of a conflict, but {state}: {message}")));
+            wrong.extend(
+                (state != "Conflict")
+                    .then(|| format!("{path}: no word of a conflict, but {state}: {message}")),
+            );
             continue;
         }
         claimed.insert(place);
@@ -77,8 +80,15 @@ pub async fn disagreements(above: &Plane, below: &Plane, excuses: &Excuses<'_>) 
                 take_out(&mut shaped, spot.kind.field);
             }
         }
-        wrong.extend(differences(&shaped, there).into_iter().map(|what| format!("{path}: {what}; above it says {message:?}")));
-        wrong.extend((state != "Applied").then(|| format!("{path} is applied, and above it says {state:?}: {message}")));
+        wrong.extend(
+            differences(&shaped, there)
+                .into_iter()
+                .map(|what| format!("{path}: {what}; above it says {message:?}")),
+        );
+        wrong.extend(
+            (state != "Applied")
+                .then(|| format!("{path} is applied, and above it says {state:?}: {message}")),
+        );
     }
     for (path, there) in &down.objects {
         let (plane, uid) = whose(there);
@@ -91,7 +101,13 @@ pub async fn disagreements(above: &Plane, below: &Plane, excuses: &Excuses<'_>) 
 }
 
 /// Whether what is there is not for an object: what is wrong about that, if it should be.
-fn conflict(spot: &Spot, want: &Value, there: &Value, place: &str, excuses: &Excuses<'_>) -> Option<Option<String>> {
+fn conflict(
+    spot: &Spot,
+    want: &Value,
+    there: &Value,
+    place: &str,
+    excuses: &Excuses<'_>,
+) -> Option<Option<String>> {
     let (plane, mark) = whose(there);
     let uid = object::uid(want);
     if (plane.as_str(), mark.as_str()) == (excuses.control_plane, uid) {
@@ -146,11 +162,8 @@ fn rooms(up: &Above, down: &Below, excuses: &Excuses<'_>) -> Vec<String> {
         wrong.extend(is_ending.then(|| format!("{} has not ended", room.path())));
     }
     for (room, namespaces) in &down.rooms {
-        let names: Vec<&str> = namespaces
-            .iter()
-            .map(object::name)
-            .filter(|name| !excuses.late.contains(*name))
-            .collect();
+        let names: Vec<&str> =
+            namespaces.iter().map(object::name).filter(|name| !excuses.late.contains(*name)).collect();
         if names.len() > 1 {
             wrong.push(format!("{} is in {names:?}", room.path()));
         }
@@ -160,7 +173,8 @@ fn rooms(up: &Above, down: &Below, excuses: &Excuses<'_>) -> Vec<String> {
         for name in names {
             let inside = format!("/namespaces/{name}/");
             if !down.objects.keys().any(|path| path.contains(&inside)) {
-                wrong.push(format!("{} has ended, and {name} is still below with nothing in it", room.path()));
+                wrong
+                    .push(format!("{} has ended, and {name} is still below with nothing in it", room.path()));
             }
         }
     }

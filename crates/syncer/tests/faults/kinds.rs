@@ -99,7 +99,8 @@ impl Kind {
                 let mut spec = workload(name, number);
                 spec["serviceName"] = name.into();
                 if number.is_multiple_of(4) {
-                    spec["volumeClaimTemplates"] = json!([{ "metadata": { "name": "disk" }, "spec": claim() }]);
+                    spec["volumeClaimTemplates"] =
+                        json!([{ "metadata": { "name": "disk" }, "spec": claim() }]);
                 }
                 json!({ "spec": spec })
             }
@@ -229,13 +230,16 @@ fn ports(number: u64) -> Value {
     let port = 80 + number % 7;
     match number.is_multiple_of(2) {
         true => json!([{ "name": "web", "port": port }]),
-        false => json!([{ "name": "web", "port": port }, { "name": "more", "port": 8080, "protocol": "UDP" }]),
+        false => {
+            json!([{ "name": "web", "port": port }, { "name": "more", "port": 8080, "protocol": "UDP" }])
+        }
     }
 }
 
 fn rules(number: u64) -> Value {
     let service = json!({ "name": NAMES[(number % 3) as usize], "port": { "number": 80 } });
-    let path = json!({ "path": format!("/{number}"), "pathType": "Prefix", "backend": { "service": service } });
+    let path =
+        json!({ "path": format!("/{number}"), "pathType": "Prefix", "backend": { "service": service } });
     json!([{ "host": "shop.example", "http": { "paths": [path] } }])
 }
 

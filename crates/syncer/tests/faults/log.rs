@@ -61,6 +61,13 @@ impl Written {
             || self.path == "/api/v1/namespaces" && self.sent.0.is_empty()
     }
 
+    /// What it is one of.
+    pub fn resource(&self) -> &str {
+        let mut parts = self.path.split('/').rev();
+        let last = parts.next().unwrap_or_default();
+        if self.method == "POST" { last } else { parts.next().unwrap_or_default() }
+    }
+
     pub fn is_lease(&self) -> bool {
         self.path.contains("/leases")
     }
@@ -75,7 +82,9 @@ impl Log {
             Method::POST => before.is_misplaced = is_misplaced(plane, path, request.body()).await,
             Method::DELETE => {
                 before.was = plane.client.get(path).await.ok();
-                if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/").filter(|name| !name.contains('/')) {
+                if let Some(namespace) =
+                    path.strip_prefix("/api/v1/namespaces/").filter(|name| !name.contains('/'))
+                {
                     before.inside = unmarked(plane, namespace).await;
                 }
             }
@@ -84,7 +93,14 @@ impl Log {
         before
     }
 
-    pub fn note(&self, plane: &Plane, request: &Request<Bytes>, code: StatusCode, before: Before, is_late: bool) {
+    pub fn note(
+        &self,
+        plane: &Plane,
+        request: &Request<Bytes>,
+        code: StatusCode,
+        before: Before,
+        is_late: bool,
+    ) {
         let sent: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         let written = Written {
             at: plane.clock.0.elapsed(),

@@ -144,7 +144,8 @@ impl Above {
         let is_there = |object: &Value| {
             Above::decided(object).is_some_and(|placement| placement.share(CLUSTER).is_some())
         };
-        let mut next: Vec<Spot> = self.objects.iter().filter(|(_, object)| is_there(object)).map(|(spot, _)| *spot).collect();
+        let mut next: Vec<Spot> =
+            self.objects.iter().filter(|(_, object)| is_there(object)).map(|(spot, _)| *spot).collect();
         let mut wanted = BTreeSet::new();
         while let Some(spot) = next.pop() {
             if !self.stays(&spot) || !wanted.insert(spot) {
@@ -203,7 +204,8 @@ impl Below {
 
     /// Where an object from above is, or would be.
     pub fn path(&self, spot: &Spot) -> Option<String> {
-        let mut paths = self.rooms.get(&spot.room)?.iter().map(|namespace| spot.below(object::name(namespace)));
+        let mut paths =
+            self.rooms.get(&spot.room)?.iter().map(|namespace| spot.below(object::name(namespace)));
         let first = paths.next()?;
         // Two may stand for the same one after somebody was late.
         let other = paths.find(|path| self.objects.contains_key(path));

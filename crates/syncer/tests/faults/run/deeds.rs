@@ -22,7 +22,8 @@ impl Run {
     /// One of those that there are, if there is any such.
     async fn known(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Spot> {
         let objects = Above::of(&self.above).await.objects;
-        let known: Vec<Spot> = objects.iter().filter(|(_, object)| is_it(object)).map(|(spot, _)| *spot).collect();
+        let known: Vec<Spot> =
+            objects.iter().filter(|(_, object)| is_it(object)).map(|(spot, _)| *spot).collect();
         (!known.is_empty()).then(|| *self.random.pick(&known))
     }
 
@@ -40,7 +41,8 @@ impl Run {
     }
 
     pub async fn place(&mut self, spot: &Spot, clusters: Value) {
-        let is_leaving = !clusters.as_array().is_some_and(|all| all.iter().any(|share| share["name"] == CLUSTER));
+        let is_leaving =
+            !clusters.as_array().is_some_and(|all| all.iter().any(|share| share["name"] == CLUSTER));
         let patch = json!({ "spec": { "clusters": clusters, "by": "hand" } });
         let path = format!("{}/placement", spot.path());
         self.asking(Some(spot).filter(|_| is_leaving), async |run| {
@@ -119,7 +121,9 @@ impl Run {
 
     pub async fn end_of(&mut self, room: Room) {
         let (now, before) = (self.now(), Above::of(&self.above).await);
-        let is_in = |(spot, object): (&Spot, &Value)| spot.room == room && Placement::of(object).share(CLUSTER).is_some();
+        let is_in = |(spot, object): (&Spot, &Value)| {
+            spot.room == room && Placement::of(object).share(CLUSTER).is_some()
+        };
         // Who has nothing in the cluster is not heard of there.
         match before.objects.iter().any(is_in) {
             true => self.forgotten.remove(&room),

@@ -96,10 +96,7 @@ impl Run {
             let path = map.path();
             client.create(&map.collection(), &map.kind.content("a", 3)).await.expect("an object");
             let patch = json!({ "spec": { "clusters": [{ "name": CLUSTER }] } });
-            client
-                .patch(&format!("{path}/placement"), PatchType::Merge, &patch)
-                .await
-                .expect("a placement");
+            client.patch(&format!("{path}/placement"), PatchType::Merge, &patch).await.expect("a placement");
             self.pass(Duration::from_secs(60)).await;
             client.delete(&path).await.expect("a deletion");
             self.pass(Duration::from_secs(60)).await;
