@@ -1,6 +1,9 @@
 //! Namespaces that Atoll made go when the one above that they stand for was seen to go: after all that was ours in them, and
 //! only if nothing else is there.
 
+use std::time::Duration;
+
+use atoll_client::unreached::Cause;
 use atoll_fleet::view::Resource;
 use atoll_fleet::{Locator, marks};
 use atoll_meta::{Status, object};
@@ -13,6 +16,9 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 const MOST: usize = 5;
 /// Objects in one answer.
 const PAGE: usize = 500;
+/// How often it is asked for what is refused, and how long in between.
+const TIMES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// What became of a namespace.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,13 +27,21 @@ pub enum Retired {
     Gone,
     /// It is not ours to delete.
     NotOurs,
+    /// Something else is wanted by now.
+    NotNow,
     /// Something is in it, or may be.
     Kept(Vec<String>),
-    /// What is in it was made for others and goes by itself, if those are gone; or it cannot be told just now.
+    /// What is in it was made for others and goes by itself, if those are gone.
     Passing(Vec<String>),
 }
 
-pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Retired, Status> {
+/// Deletes a namespace if it is ours and empty, and that is still wanted when all of it was looked at.
+pub async fn retire(
+    below: &Below,
+    locator: &Locator,
+    name: &str,
+    is_still: impl Fn() -> bool,
+) -> Result<Retired, Status> {
     let path = format!("{NAMESPACES}/{name}");
     let Some(found) = below.get(&path).await? else { return Ok(Retired::Gone) };
     if object::is_being_deleted(&found) {
@@ -42,6 +56,9 @@ pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Reti
     }
     if !passing.is_empty() {
         return Ok(Retired::Passing(passing));
+    }
+    if !is_still() {
+        return Ok(Retired::NotNow);
     }
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
@@ -78,17 +95,12 @@ const BUILT_IN: [&str; 18] = [
     "storagemigration.k8s.io",
 ];
 
-/// Whether it may last that nobody answers for a group: that is not waited for without end.
-fn is_elsewhere(group: &str, status: &Status) -> bool {
-    status.code() >= 500 && group.contains('.') && !BUILT_IN.contains(&group)
-}
-
 /// What is in a namespace.
 #[derive(Default)]
 struct Contents {
-    /// By itself, or perhaps: what cannot be seen may be there.
+    /// By itself, or perhaps: what may not be seen may be there.
     kept: Vec<String>,
-    /// For others, or perhaps.
+    /// For others, or perhaps: who does not answer may do so later.
     passing: Vec<String>,
 }
 
@@ -129,7 +141,7 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
         // As soon as something is in the way, the rest is not needed.
         while found.kept.len() <= MOST {
             let path = format!("{}?limit={PAGE}{next}", collection(&resource, namespace));
-            match below.list_metadata(&path).await {
+            match insist(|| below.list_metadata(&path)).await {
                 Ok(list) => {
                     found.add(&resource, &list["items"], &name);
                     match object::continuation(&list) {
@@ -142,7 +154,7 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
                     break;
                 }
                 Err(status) if matches!(status.code(), 404 | 405) => break,
-                Err(status) if is_elsewhere(&resource.group, &status) => {
+                Err(status) if is_silence(&status, &resource.group) => {
                     found.passing.push(format!("perhaps {name}, which cannot be asked for"));
                     break;
                 }
@@ -151,6 +163,29 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
         }
     }
     Ok(found.shortened())
+}
+
+/// Who says no may do so in passing: only who says it again and again means it.
+async fn insist<T, F>(ask: impl Fn() -> F) -> Result<T, Status>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    for _ in 1..TIMES {
+        match ask().await {
+            Err(status) if status.code() == 403 || status.code() >= 500 && Cause::of(&status).is_none() => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+    ask().await
+}
+
+/// Whether somebody does not answer to whom the cluster has left a group; that the cluster itself was not reached, or cannot
+/// serve what is its own, is something else.
+fn is_silence(status: &Status, group: &str) -> bool {
+    let is_elsewhere = group.contains('.') && !BUILT_IN.contains(&group);
+    status.code() >= 500 && is_elsewhere && matches!(Cause::of(status), None | Some(Cause::TimedOut))
 }
 
 /// Whether it belongs to something else: it goes with that, a little later.
@@ -181,12 +216,12 @@ async fn served(below: &Below) -> Result<(Vec<Resource>, Vec<String>), Status> {
         }
     }
     for (path, group, version) in versions {
-        let list = match below.get(&path).await {
+        let list = match insist(|| below.get(&path)).await {
             Ok(Some(list)) => list,
             Ok(None) => continue,
             // What metrics tell is in no namespace.
             Err(_) if group.ends_with("metrics.k8s.io") => continue,
-            Err(status) if is_elsewhere(&group, &status) => {
+            Err(status) if is_silence(&status, &group) => {
                 if !silent.contains(&group) {
                     silent.push(group);
                 }

@@ -113,7 +113,7 @@ async fn what_is_refused_for_a_while_is_tried_again() {
         above.say(&Line::Object { target: target.clone(), generation: 1, object, drift: Drift::Correct });
         above.hears(&name, State::Applied).await;
         let refusal =
-            Refusal { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 2 };
+            Refusal { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 4 };
         *refusing.refusal.lock().unwrap() = Some(refusal.clone());
         above.say(&Line::Ending { workspace: target.workspace.clone(), namespace: namespace.clone() });
         above.say(&Line::Remove { target: target.clone() });
