@@ -227,7 +227,8 @@ impl Core {
     pub fn tell_kept(&self, namespace: &str, contents: &[String]) {
         tracing::warn!(
             cluster = %self.settings.cluster, namespace,
-            "the namespace stays in the cluster although the one above is gone, for there is something in it: {}",
+            "the namespace stays in the cluster although the one above is gone, for there is something in it: {}; once that \
+             is gone: atoll orphans prune",
             contents.join(", ")
         );
     }

@@ -11,6 +11,7 @@ mod drifting;
 mod ending;
 mod observing;
 mod orphaned;
+mod pages;
 mod pausing;
 #[path = "../upstream/programs.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]

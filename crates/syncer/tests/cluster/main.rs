@@ -7,6 +7,7 @@ mod above;
 mod busy;
 mod faults;
 mod kinds;
+mod retiring;
 mod unserved;
 
 use std::path::Path;

@@ -15,8 +15,8 @@ use crate::spots::{Above, CLUSTER, ELSEWHERE, NAMESPACES, Room, SPACES, Spot};
 impl Run {
     pub(super) fn spot(&mut self) -> Spot {
         let space = if self.random.chance(60) { &SPACES[0] } else { &SPACES[1] };
-        let room = Room { space, namespace: *self.random.pick(&NAMESPACES) };
-        Spot { room, kind: self.random.pick(&KINDS), name: *self.random.pick(&NAMES) }
+        let room = Room { space, namespace: self.random.pick(&NAMESPACES) };
+        Spot { room, kind: self.random.pick(&KINDS), name: self.random.pick(&NAMES) }
     }
 
     /// One of those that there are, if there is any such.
