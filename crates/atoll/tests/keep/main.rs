@@ -9,6 +9,7 @@ mod adopting;
 mod cluster;
 mod drifting;
 mod ending;
+mod observing;
 mod orphaned;
 mod pausing;
 #[path = "../upstream/programs.rs"]
