@@ -21,6 +21,22 @@ pub enum Cause {
 }
 
 impl Cause {
+    const ALL: [Cause; 8] = [
+        Cause::NameNotResolved,
+        Cause::ConnectionRefused,
+        Cause::TimedOut,
+        Cause::CertificateExpired,
+        Cause::CertificateNotYetValid,
+        Cause::CertificateUntrusted,
+        Cause::CertificateForAnotherName,
+        Cause::Unreachable,
+    ];
+
+    /// Why there was no answer, if this is said in the place of one.
+    pub fn of(status: &Status) -> Option<Cause> {
+        Cause::ALL.into_iter().find(|cause| status.has_cause(cause.name()))
+    }
+
     /// As a [`Status`] has it among its causes.
     pub fn name(self) -> &'static str {
         match self {
@@ -74,5 +90,9 @@ mod tests {
         assert_eq!((found.code(), found.message()), (503, "a:1: connection refused"));
         assert!(found.has_cause("ConnectionRefused"));
         assert!(status(&"it broke".into()).has_cause("Unreachable"));
+        for cause in Cause::ALL {
+            assert_eq!(Cause::of(&no_answer(cause, "")), Some(cause));
+        }
+        assert_eq!(Cause::of(&Status::service_unavailable("")), None);
     }
 }

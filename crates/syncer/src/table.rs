@@ -33,6 +33,8 @@ struct Entry {
     target: Arc<Target>,
     wanted: Wanted,
     seen: Option<Seen>,
+    /// What was let go and refers to it, as it was last seen: should it have to be made again, that still counts.
+    keep: String,
     /// What is wrong, or at least worth a word.
     trouble: Option<(State, String)>,
     /// A hash of what was told above last.
@@ -49,6 +51,7 @@ pub struct Task {
     pub target: Arc<Target>,
     pub wanted: Wanted,
     pub seen: Option<Seen>,
+    pub keep: String,
 }
 
 /// What follows from something that was seen.
@@ -121,9 +124,16 @@ impl Table {
             }
             None => {
                 let target = Arc::new(target);
-                let corrections = (0, None);
-                let entry =
-                    Entry { target, wanted, seen: None, trouble: None, told: None, round, corrections };
+                let entry = Entry {
+                    target,
+                    wanted,
+                    seen: None,
+                    keep: String::new(),
+                    trouble: None,
+                    told: None,
+                    round,
+                    corrections: (0, None),
+                };
                 state.entries.insert(key.clone(), entry);
             }
         }
@@ -148,17 +158,21 @@ impl Table {
     }
 
     /// Whether anything is known of a namespace above.
-    pub fn has_namespace(&self, target: &Target) -> bool {
-        let is_in = |entry: &Entry| {
-            entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
-        };
+    pub fn has_namespace(&self, workspace: &str, namespace: &str) -> bool {
+        let is_in =
+            |entry: &Entry| entry.target.workspace == workspace && entry.target.namespace == namespace;
         self.state().entries.values().any(is_in)
     }
 
     pub fn task(&self, key: &Key) -> Option<Task> {
         let state = self.state();
         let entry = state.entries.get(key)?;
-        Some(Task { target: entry.target.clone(), wanted: entry.wanted.clone(), seen: entry.seen.clone() })
+        Some(Task {
+            target: entry.target.clone(),
+            wanted: entry.wanted.clone(),
+            seen: entry.seen.clone(),
+            keep: entry.keep.clone(),
+        })
     }
 
     /// Ids of the workspaces that something is wanted for.
@@ -212,6 +226,7 @@ impl Table {
         let is_told = now.drifted && entry.wanted.drift(Drift::Correct) == Drift::Report;
         let is_more = is_told && same.is_some_and(|same| now.differs(same));
         let is_work = is_new_drift || is_more || is_news && !entry.wanted.is(&now);
+        entry.keep.clone_from(&now.keep);
         entry.seen = Some(now);
         if is_work { Follows::Work } else { Follows::News }
     }

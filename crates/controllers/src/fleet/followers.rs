@@ -142,6 +142,19 @@ impl Controller {
         found.filter(|object| *Key::of(object).workspace == *workspace).collect()
     }
 
+    /// Everything in a namespace that may refer to something, as it is now.
+    async fn around(&self, workspace: &str, namespace: &str) -> Result<Vec<Value>, Status> {
+        let mut all = Vec::new();
+        for (resource, _) in &REFERRERS {
+            let resource = resource();
+            for mut found in self.context.world().list(&resource, workspace, namespace, false).await? {
+                object::set_type(&mut found, &resource.api_version(), &resource.kind);
+                all.push(found);
+            }
+        }
+        Ok(all)
+    }
+
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
         let mut parts = key.name.splitn(3, '/');
         let (Some(plural), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
@@ -153,9 +166,18 @@ impl Controller {
             Err(status) if status.reason() == "NotFound" => return Ok(Next::Done),
             found => found?,
         };
-        let Some(clusters) = wanted(&found, &self.referrers_of(&key.workspace, &key.name)) else {
+        let Some(mut clusters) = wanted(&found, &self.referrers_of(&key.workspace, &key.name)) else {
             return Ok(Next::Done);
         };
+        // What is taken away may be gone for good, and caches are not all as of the same time: who refers to it is asked anew.
+        let before = Placement::of(&found).clusters;
+        if before.iter().any(|share| !clusters.contains(&share.name)) {
+            let around = self.around(&key.workspace, namespace).await?;
+            clusters = needed(&key.name, &around);
+            if clusters.len() == before.len() && before.iter().all(|share| clusters.contains(&share.name)) {
+                return Ok(Next::Done);
+            }
+        }
         let clusters: Vec<Value> = clusters.into_iter().map(|name| json!({ "name": name })).collect();
         let patch = json!({
             "metadata": { "uid": object::uid(&found), "resourceVersion": object::resource_version(&found) },
@@ -178,14 +200,40 @@ fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<BTreeSet<String>
     if !current.clusters.is_empty() && current.by != BY {
         return None;
     }
-    let clusters: BTreeSet<String> = referrers
-        .iter()
-        .filter(|referrer| !object::is_being_deleted(referrer))
-        .flat_map(|referrer| Placement::of(referrer).clusters)
-        .map(|share| share.name)
-        .collect();
+    let staying = referrers.iter().filter(|referrer| !object::is_being_deleted(referrer));
+    let clusters: BTreeSet<String> = staying.flat_map(|referrer| clusters(referrer)).collect();
     let before: BTreeSet<String> = current.clusters.into_iter().map(|share| share.name).collect();
     (clusters != before && !object::is_being_deleted(follower)).then_some(clusters)
+}
+
+fn clusters(object: &Value) -> impl Iterator<Item = String> {
+    Placement::of(object).clusters.into_iter().map(|share| share.name)
+}
+
+/// Where what a word names is needed: where those are that refer to it and, if one of them is only there because of others,
+/// where those are, whether it has followed them already or not.
+fn needed(word: &str, around: &[Value]) -> BTreeSet<String> {
+    let namespace = around.first().map(object::namespace).unwrap_or_default();
+    let refers = |object: &&Value| {
+        let found = references(object).into_iter();
+        !object::is_being_deleted(object)
+            && found
+                .map(|reference| self::word(reference.resource, namespace, &reference.name))
+                .any(|own| own == word)
+    };
+    let mut all = BTreeSet::new();
+    for referrer in around.iter().filter(refers) {
+        let placement = Placement::of(referrer);
+        let is_follower = placement.clusters.is_empty() || placement.by == BY;
+        match is_follower && object::kind(referrer) == "ServiceAccount" {
+            // Secrets refer to nothing, so this ends.
+            true => {
+                all.extend(needed(&self::word("serviceaccounts", namespace, object::name(referrer)), around))
+            }
+            false => all.extend(clusters(referrer)),
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -213,6 +261,40 @@ mod tests {
         ] {
             let referrers: Vec<Arc<Value>> = referrers.into_iter().map(Arc::new).collect();
             assert_eq!(wanted(&follower, &referrers), expected, "{follower} {referrers:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_away_is_needed_by_nobody() {
+        let on = |kind: &str, name: &str, spec: Value, placement: Value| {
+            let annotations = match placement.is_null() {
+                true => json!({}),
+                false => json!({ "atoll.dev/placement": placement.to_string() }),
+            };
+            let mut object = json!({ "kind": kind, "metadata": { "name": name, "namespace": "n", "annotations": annotations } });
+            match kind {
+                "ServiceAccount" => object["imagePullSecrets"] = spec,
+                _ => object["spec"]["template"]["spec"] = spec,
+            }
+            object
+        };
+        let east = json!({ "clusters": [{ "name": "east" }], "by": "hand" });
+        let west = json!({ "clusters": [{ "name": "west" }], "by": "hand" });
+        let (pulls, robot) = (json!([{ "name": "s" }]), json!({ "serviceAccountName": "robot" }));
+        let web = on("Deployment", "web", robot, east.clone());
+        let mut going = web.clone();
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        for (around, expected) in [
+            (vec![], vec![]),
+            (vec![on("Deployment", "a", json!({ "imagePullSecrets": pulls }), east.clone())], vec!["east"]),
+            // Who has not followed yet will.
+            (vec![web.clone(), on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec!["east"]),
+            (vec![going, on("ServiceAccount", "robot", pulls.clone(), Value::Null)], vec![]),
+            // Who was put elsewhere by hand does not follow.
+            (vec![web, on("ServiceAccount", "robot", pulls, west)], vec!["west"]),
+        ] {
+            let found = needed("secrets/n/s", &around);
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{around:?}");
         }
     }
 

@@ -6,10 +6,11 @@ use atoll_client::PatchType;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
-use crate::agreement::{CLUSTER, collection};
+use crate::kinds::KINDS;
 use crate::log::Written;
 use crate::plane::Plane;
-use crate::run::{Run, content};
+use crate::run::Run;
+use crate::spots::{Below, CLUSTER, Room, Spot};
 use crate::time;
 use crate::wire::Weather;
 
@@ -31,11 +32,13 @@ pub async fn away(how: Return) -> Vec<Written> {
     let mut run = Run::new(1).await;
     run.interval = Duration::from_secs(60);
     run.start();
-    for name in ["a", "b", "c"] {
-        for resource in ["configmaps", "deployments"] {
-            let collection = collection(resource, "shop");
-            run.above.client.create(&collection, &content(resource, name, 7)).await.expect("an object");
-            run.place(&format!("{collection}/{name}"), json!([{ "name": CLUSTER }])).await;
+    for room in Room::all() {
+        for kind in &KINDS {
+            let spot = Spot { room, kind, name: "a" };
+            run.make(&spot, 30, None).await;
+            if !kind.follows() {
+                run.place(&spot, json!([{ "name": CLUSTER }])).await;
+            }
         }
     }
     run.settle().await.expect("above and below agree");
@@ -46,13 +49,17 @@ pub async fn away(how: Return) -> Vec<Written> {
     if how != Return::Unchanged {
         run.kill();
     }
+    let web = Spot::of("deployments", "shop", "a");
+    let below = Below::of(&run.below, &run.facts.control_plane).await.path(&web).expect("it is there");
     for hour in 0..24 {
-        go_on(&run.below, hour).await;
+        go_on(&run.below, &below, hour).await;
         time::pass(HOUR).await;
     }
     if how == Return::FromBackup {
         run.above = Plane::restored("above", run.above.clock, &copy, copy.revision).await;
         run.up.lead(&run.above);
+        run.beside.lead(&run.above);
+        run.govern();
     }
     if how != Return::Unchanged {
         run.start();
@@ -60,8 +67,7 @@ pub async fn away(how: Return) -> Vec<Written> {
     run.up.set(Weather::Calm);
     time::pass(HOUR).await;
 
-    let web = format!("{}/a", collection("deployments", "shop"));
-    let uid = object::uid(&run.above.client.get(&web).await.expect("it is still there")).to_string();
+    let uid = object::uid(&run.above.client.get(&web.path()).await.expect("it is still there")).to_string();
     let record = format!("/apis/atoll.dev/v1alpha1/namespaces/shop/objectstatuses/{uid}.{CLUSTER}");
     let record = run.above.client.get(&record).await.expect("a record");
     assert_eq!(
@@ -76,7 +82,7 @@ pub async fn away(how: Return) -> Vec<Written> {
 }
 
 /// What goes on in a cluster.
-async fn go_on(below: &Plane, hour: i64) {
+async fn go_on(below: &Plane, web: &str, hour: i64) {
     let client = &below.client;
     let node = json!({ "metadata": { "name": format!("node-{hour}") } });
     client.create("/api/v1/nodes", &node).await.expect("a node");
@@ -87,7 +93,7 @@ async fn go_on(below: &Plane, hour: i64) {
     client.create("/api/v1/namespaces/default/pods", &pod).await.expect("a pod");
     let status: Value =
         json!({ "status": { "replicas": 24, "readyReplicas": hour, "observedGeneration": 1 } });
-    let path = format!("{}/a/status?fieldManager=kube-controller-manager", collection("deployments", "shop"));
+    let path = format!("{web}/status?fieldManager=kube-controller-manager");
     client.patch(&path, PatchType::Merge, &status).await.expect("a status");
     if hour % 6 == 0 {
         below.expire();

@@ -3,18 +3,19 @@
 use atoll_client::PatchType;
 use serde_json::json;
 
-use crate::agreement::{CLUSTER, collection};
-use crate::run::{Run, content};
-use crate::{play, simulated};
+use crate::run::Run;
+use crate::simulated;
+use crate::spots::{CLUSTER, Room, SPACES, Spot};
+use crate::wire::Weather;
 
 /// A run with one object in the cluster.
 async fn settled() -> (Run, String) {
     let mut run = Run::new(0).await;
     run.start();
-    let maps = collection("configmaps", "shop");
-    run.above.client.create(&maps, &content("configmaps", "a", 1)).await.expect("an object");
-    let path = format!("{maps}/a");
-    run.place(&path, json!([{ "name": CLUSTER }])).await;
+    let map = Spot::of("configmaps", "shop", "a");
+    run.make(&map, 1, None).await;
+    run.place(&map, json!([{ "name": CLUSTER }])).await;
+    let path = map.path();
     run.settle().await.expect("above and below agree");
     (run, path)
 }
@@ -53,8 +54,66 @@ fn what_arrives_late_does_not_stay() {
     });
 }
 
-/// Seed 14: one that was removed was claimed again by a syncer that had not heard of it, so nobody could join it.
+/// One that was removed was claimed again by a syncer that still took itself for its own, so nobody could join it.
 #[test]
 fn a_cluster_that_was_removed_is_not_claimed_again() {
-    assert_eq!(play(14).0, Ok(()));
+    simulated(async {
+        let (mut run, _) = settled().await;
+        run.leave_and_join().await.expect("it leaves and joins");
+    });
+}
+
+/// Somebody said no in passing, whenever it was looked whether anything is left in a namespace, and it stayed for good.
+#[test]
+fn a_namespace_goes_although_somebody_says_no_in_passing() {
+    for (path, code) in [
+        ("/api/v1/namespaces/shop/endpoints", 403),
+        ("/apis/batch/v1/namespaces/shop/jobs", 403),
+        ("/apis/batch/v1/namespaces/shop/jobs", 500),
+        ("/apis/batch/v1", 503),
+        ("/apis/batch/v1", 500),
+    ] {
+        simulated(async {
+            let (mut run, _) = settled().await;
+            run.down.refuse(path, code, 2);
+            run.end_of(Room { space: &SPACES[0], namespace: "shop" }).await;
+            run.settle().await.unwrap_or_else(|wrong| panic!("{path} {code}: {wrong}"));
+        });
+    }
+}
+
+/// A reference moved from one object to another while the controllers were cut off. They heard of the one before they heard of
+/// the other, and what was referred to all the time was deleted and made anew.
+#[test]
+fn what_is_referred_to_all_the_time_stays() {
+    for (from, to) in [
+        ("deployments", "statefulsets"),
+        ("statefulsets", "deployments"),
+        ("jobs", "deployments"),
+        ("deployments", "jobs"),
+        ("statefulsets", "jobs"),
+        ("jobs", "statefulsets"),
+    ] {
+        simulated(async {
+            let mut run = Run::new(0).await;
+            run.start();
+            let (from, to) = (Spot::of(from, "shop", "a"), Spot::of(to, "shop", "b"));
+            let claim = Spot::of("persistentvolumeclaims", "shop", "a");
+            // This number refers to the claim, among others.
+            for spot in [claim, from, to] {
+                run.make(&spot, 30, None).await;
+            }
+            run.place(&from, json!([{ "name": CLUSTER }])).await;
+            run.settle().await.expect("above and below agree");
+            run.beside.set(Weather::Out);
+            // One is heard of long before the other.
+            run.beside.refuse(&format!("/clusters/*{}", to.kind.list()), 503, 5);
+            run.place(&to, json!([{ "name": CLUSTER }])).await;
+            crate::time::pass(run.interval).await;
+            run.place(&from, json!([])).await;
+            run.beside.set(Weather::Calm);
+            crate::time::pass(run.interval * 10).await;
+            run.settle().await.unwrap_or_else(|wrong| panic!("from {from:?} to {to:?}: {wrong}"));
+        });
+    }
 }

@@ -3,12 +3,18 @@
 use std::net::SocketAddr;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use atoll_authz::Policies;
 use atoll_client::Client;
+use atoll_controllers::Setup;
+use atoll_controllers::catalog::Choice;
+use atoll_controllers::context::{Acts, Context, Signers};
+use atoll_controllers::settings::Settings;
+use atoll_informer::{Informers, Tree, World};
 use atoll_meta::time::Timestamp;
-use atoll_registry::bootstrap::{self, Birth};
+use atoll_registry::bootstrap::{self, Birth, ROOT};
+use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Placements;
 use atoll_registry::{Catalog, Decoder, Network, Profile, Registry};
 use atoll_server::connect::kubelets::Kubelets;
@@ -20,7 +26,10 @@ use atoll_store::{Condition, Entry, Key, Range, Revision, Store, Write};
 use atoll_watch::{Cache, Observer, layer};
 use bytes::Bytes;
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+use crate::spots::SPACES;
 
 /// When tests begin.
 const BIRTH: i64 = 1_700_000_000;
@@ -78,7 +87,15 @@ pub struct Plane {
     /// Of an administrator whom nothing disturbs.
     pub client: Client,
     pub clock: Clock,
+    /// What runs beside it, and ends with it.
+    beside: Mutex<JoinSet<()>>,
 }
+
+/// Controllers of a control plane that these tests are about: namespaces end, claims are let go of, and what placed objects
+/// refer to follows them.
+const ABOVE: &str = "namespace,pvc-protection,placementfollower,workspace";
+/// And those of a cluster.
+const BELOW: &str = "namespace,pvc-protection";
 
 /// Everything a server has stored, and up to which revision.
 pub struct Copy {
@@ -94,6 +111,17 @@ impl Plane {
         let identity = json!({ "metadata": { "name": "self", "uid": format!("identity-of-{name}") } });
         store.raise(layer::REVISION).await.expect("an empty store");
         write(&store, Key::object(group, resource, "", "", "self"), identity.to_string().into()).await;
+        for space in &SPACES[1..] {
+            // As if it had been created, but for the id, which would be another one every time.
+            let name = space.prefix.rsplit(':').next().unwrap_or_default();
+            let workspace = json!({
+                "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace",
+                "metadata": { "name": name, "uid": format!("workspace-{name}"), "finalizers": ["atoll.dev/contents"] },
+                "spec": {}, "status": { "id": space.id, "phase": "Ready" },
+            });
+            let key = Key::object(ATOLL, "workspaces", ROOT, "", name);
+            write(&store, key, atoll_meta::json::encode_object(&workspace).into()).await;
+        }
         Plane::open(name, clock, store).await
     }
 
@@ -147,7 +175,36 @@ impl Plane {
         );
         let server = Arc::new(server);
         let client = Client::new(Arc::new(Local::new(&server, "system:administrator")));
-        Arc::new(Plane { name, server, client, clock })
+        Arc::new(Plane { name, server, client, clock, beside: Mutex::default() })
+    }
+
+    /// Runs the controllers of a control plane over `client`.
+    pub fn govern(&self, client: Client) {
+        let (tree, clock) = (Arc::new(Tree::default()), Arc::new(self.clock));
+        let informers = Informers::new(World::all(client.clone(), tree.clone()));
+        let setup = Setup {
+            client,
+            tree,
+            informers,
+            signers: Signers::default(),
+            clock,
+            acts: Acts::OnPodGrain,
+            choice: ABOVE.parse().expect("controllers"),
+            settings: Settings::default(),
+        };
+        self.beside().spawn(atoll_controllers::run(setup));
+    }
+
+    /// Runs those of a cluster.
+    pub fn live(&self) {
+        let world = World::one(Client::new(Arc::new(self.transport("system:controllers"))));
+        let context = Context::new(world, Arc::new(self.clock), Acts::Everywhere);
+        let choice: Choice = BELOW.parse().expect("controllers");
+        self.beside().spawn(async move { atoll_controllers::run_chosen(context, &choice).await });
+    }
+
+    fn beside(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same server for somebody who is not the administrator.

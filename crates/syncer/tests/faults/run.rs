@@ -1,5 +1,6 @@
 //! One run: a control plane, a cluster, a syncer between them, and all that a seed lets happen.
 
+mod deeds;
 mod mishaps;
 
 use std::collections::BTreeSet;
@@ -7,23 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use atoll_client::PatchType;
 use atoll_meta::object;
 use atoll_syncer::Settings;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::agreement::{self, CLUSTER, NAMESPACES, RESOURCES, collection};
+use crate::agreement::{self, Excuses};
 use crate::log::{Facts, Log, Written, wrongs};
 use crate::plane::{Clock, Copy, Plane};
 use crate::random::Random;
+use crate::spots::{Above, CLUSTER, ELSEWHERE, Room, Spot};
 use crate::time;
 use crate::wire::{Weather, Wire};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 pub const CLAIM: &str = "/api/v1/namespaces/atoll-system/configmaps/atoll-claim";
-const NAMES: [&str; 3] = ["a", "b", "c"];
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long after the last fault above and below may still differ.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -45,6 +45,8 @@ pub struct Run {
     pub other: Arc<Plane>,
     pub up: Wire,
     pub down: Wire,
+    /// Between the control plane and its controllers.
+    pub beside: Wire,
     pub log: Arc<Log>,
     pub facts: Facts,
     /// Between heartbeats.
@@ -54,8 +56,8 @@ pub struct Run {
     copies: Vec<Copy>,
     /// Uids of objects that a restored control plane may not know, or whose making arrived too late.
     unknown: BTreeSet<String>,
-    /// Paths below of what others made before us.
-    foreign: BTreeSet<String>,
+    /// Namespaces that ended above while nothing of them was in the cluster, or that a restored control plane may not know.
+    forgotten: BTreeSet<Room>,
 }
 
 impl Run {
@@ -64,19 +66,23 @@ impl Run {
         let above = Plane::new("above", Clock::new(clock.0)).await;
         let below = Plane::new("below", Clock::new(clock.0)).await;
         let other = Plane::new("other", clock).await;
-        for namespace in NAMESPACES {
-            above.client.create("/api/v1/namespaces", &named(namespace)).await.expect("a namespace");
+        for Room { space, namespace } in Room::all() {
+            let namespaces = format!("{}/api/v1/namespaces", space.prefix);
+            above.client.create(&namespaces, &named(namespace)).await.expect("a namespace");
         }
-        for cluster in [CLUSTER, "west"] {
+        for cluster in [CLUSTER, ELSEWHERE] {
             above.client.create(CLUSTERS, &registered(cluster)).await.expect("a cluster");
         }
         let system = above.client.get("/api/v1/namespaces/kube-system").await.expect("a namespace");
         let control_plane = object::uid(&system).to_string();
         let facts = Facts { control_plane, grace: INTERVAL * 3, ..Facts::default() };
         let log = Arc::new(Log::default());
-        Run {
+        let beside = Wire::new(seed, "beside", &above, None);
+        below.live();
+        let run = Run {
             up: Wire::new(seed, "above", &above, None),
             down: Wire::new(seed, "below", &below, Some(log.clone())),
+            beside,
             random: Random::new(seed),
             seed,
             clock,
@@ -90,8 +96,15 @@ impl Run {
             started: 0,
             copies: Vec::new(),
             unknown: BTreeSet::new(),
-            foreign: BTreeSet::new(),
-        }
+            forgotten: BTreeSet::new(),
+        };
+        run.govern();
+        run
+    }
+
+    /// The control plane gets controllers, which reach it as the weather lets them.
+    pub fn govern(&self) {
+        self.above.govern(self.beside.client(&Arc::new(AtomicBool::new(true))));
     }
 
     pub fn start(&mut self) {
@@ -129,26 +142,26 @@ impl Run {
 
     /// One thing that happens.
     pub async fn happen(&mut self) {
+        self.let_go_elsewhere().await;
         match self.random.below(100) {
-            0..30 => self.create().await,
-            30..48 => self.change().await,
-            48..58 => self.leave().await,
-            58..68 => self.delete().await,
-            68..74 => self.meddle().await,
-            74..79 => {
+            0..26 => self.create().await,
+            26..44 => self.change().await,
+            44..53 => self.leave().await,
+            53..61 => self.delete().await,
+            61..64 => self.end().await,
+            64..71 => self.meddle().await,
+            71..76 => {
                 self.kill();
                 self.pass(Duration::from_secs(5)).await;
                 self.start();
             }
-            79..82 => self.copies.push(self.above.copy().await),
-            82..85 => self.restore().await,
-            85..87 => self.empty().await,
-            87..90 => self.wrong_cluster().await,
-            90..92 => self.claimed().await,
-            92..96 => match self.random.chance(50) {
-                true => self.up.cut(),
-                false => self.down.cut(),
-            },
+            76..79 => self.copies.push(self.above.copy().await),
+            79..82 => self.restore().await,
+            82..84 => self.empty().await,
+            84..87 => self.wrong_cluster().await,
+            87..89 => self.claimed().await,
+            89..91 => self.pause().await,
+            91..96 => self.random.pick(&[&self.up, &self.down, &self.beside]).cut(),
             _ => match self.random.chance(50) {
                 true => self.above.expire(),
                 false => self.below.expire(),
@@ -189,81 +202,18 @@ impl Run {
     pub fn weather(&mut self) {
         let up = *self.random.pick(&[Weather::Calm, Weather::Storm, Weather::Storm, Weather::Out]);
         let down = *self.random.pick(&[Weather::Calm, Weather::Storm, Weather::Storm, Weather::Out]);
+        let beside = *self.random.pick(&[Weather::Calm, Weather::Calm, Weather::Storm, Weather::Out]);
         self.up.set(up);
         self.down.set(down);
-    }
-
-    fn spot(&mut self) -> (&'static str, &'static str, &'static str) {
-        let resource = self.random.pick(&RESOURCES).0;
-        (resource, *self.random.pick(&NAMESPACES), *self.random.pick(&NAMES))
-    }
-
-    pub async fn place(&mut self, path: &str, clusters: Value) {
-        let patch = json!({ "spec": { "clusters": clusters } });
-        // One that is going cannot be placed.
-        let _ = self.above.client.patch(&format!("{path}/placement"), PatchType::Merge, &patch).await;
-    }
-
-    async fn create(&mut self) {
-        let (resource, namespace, name) = self.spot();
-        let collection = collection(resource, namespace);
-        let path = format!("{collection}/{name}");
-        let number = self.random.below(1000);
-        // One that is there already is placed again.
-        let _ = self.above.client.create(&collection, &content(resource, name, number)).await;
-        let share = match resource {
-            "deployments" if self.random.chance(50) => json!({ "name": CLUSTER, "replicas": number % 7 }),
-            _ => json!({ "name": CLUSTER }),
-        };
-        self.place(&path, json!([share])).await;
-    }
-
-    async fn change(&mut self) {
-        let (resource, namespace, name) = self.spot();
-        let path = format!("{}/{name}", collection(resource, namespace));
-        let number = self.random.below(1000);
-        let patch = match resource {
-            "deployments" if self.random.chance(50) => json!({ "spec": { "replicas": number % 9 } }),
-            "deployments" => {
-                json!({ "spec": { "template": { "metadata": { "labels": { "n": number.to_string() } } } } })
-            }
-            _ if self.random.chance(30) => json!({ "data": { "key": null, "more": number.to_string() } }),
-            _ => json!({ "data": { "key": number.to_string() } }),
-        };
-        let _ = self.above.client.patch(&path, PatchType::Merge, &patch).await;
-    }
-
-    /// It is taken away, or moves to a cluster that is not part of this.
-    async fn leave(&mut self) {
-        let (resource, namespace, name) = self.spot();
-        let path = format!("{}/{name}", collection(resource, namespace));
-        self.ask(&path).await;
-        let clusters = if self.random.chance(50) { json!([]) } else { json!([{ "name": "west" }]) };
-        self.place(&path, clusters).await;
-    }
-
-    async fn delete(&mut self) {
-        let (resource, namespace, name) = self.spot();
-        let path = format!("{}/{name}", collection(resource, namespace));
-        self.ask(&path).await;
-        let _ = self.above.client.delete(&path).await;
-    }
-
-    /// Notes that an object is to go.
-    async fn ask(&mut self, path: &str) {
-        if let Ok(found) = self.above.client.get(path).await {
-            let now = self.now();
-            self.facts.asked.entry(object::uid(&found).to_string()).or_insert(now);
-        }
+        self.beside.set(beside);
     }
 
     /// The cluster is emptied and removed, with faults; then it joins again.
     pub async fn leave_and_join(&mut self) -> Result<(), String> {
-        let paths: Vec<String> = agreement::objects(&self.above).await.into_keys().collect();
+        let spots: Vec<Spot> = Above::of(&self.above).await.objects.into_keys().collect();
         self.weather();
-        for path in &paths {
-            self.ask(path).await;
-            self.place(path, json!([])).await;
+        for spot in &spots {
+            self.place(spot, json!([])).await;
             self.pass(Duration::from_secs(2)).await;
         }
         self.settle().await?;
@@ -282,8 +232,8 @@ impl Run {
             .await
             .map_err(|status| status.to_string())?;
         self.weather();
-        for path in &paths {
-            self.place(path, json!([{ "name": CLUSTER }])).await;
+        for spot in &spots {
+            self.place(spot, json!([{ "name": CLUSTER }])).await;
             self.pass(Duration::from_secs(2)).await;
         }
         self.settle().await
@@ -293,11 +243,13 @@ impl Run {
     pub async fn settle(&mut self) -> Result<(), String> {
         self.up.set(Weather::Calm);
         self.down.set(Weather::Calm);
+        self.beside.set(Weather::Calm);
         if self.syncer.is_none() {
             self.start();
         }
         let end = Instant::now() + PATIENCE;
         loop {
+            self.let_go_elsewhere().await;
             let wrong = self.wrong().await;
             if wrong.is_empty() {
                 break;
@@ -332,9 +284,22 @@ impl Run {
         // What is made after its maker has given up is nobody's fault, and for people to find.
         let mut unknown = self.unknown.clone();
         let late = |written: &Written| written.is_late && written.method == "POST";
-        unknown.extend(self.log.all().into_iter().filter(late).map(|written| written.sent.1));
-        let (control_plane, foreign) = (&self.facts.control_plane, &self.foreign);
-        agreement::disagreements(&self.above, &self.below, control_plane, &unknown, foreign).await
+        let (mut late_namespaces, all) = (BTreeSet::new(), self.log.all());
+        for written in all.into_iter().filter(late) {
+            if written.path == "/api/v1/namespaces" {
+                late_namespaces.insert(written.name);
+            }
+            unknown.insert(written.sent.1);
+        }
+        let Facts { control_plane, foreign, .. } = &self.facts;
+        let excuses = Excuses {
+            control_plane,
+            unknown: &unknown,
+            foreign,
+            forgotten: &self.forgotten,
+            late: &late_namespaces,
+        };
+        agreement::disagreements(&self.above, &self.below, &excuses).await
     }
 }
 
@@ -350,20 +315,4 @@ fn named(name: &str) -> Value {
 
 pub fn registered(name: &str) -> Value {
     json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name }, "spec": { "mode": "none" } })
-}
-
-pub fn content(resource: &str, name: &str, number: u64) -> Value {
-    match resource {
-        "deployments" => json!({
-            "metadata": { "name": name },
-            "spec": {
-                "replicas": number % 5, "selector": { "matchLabels": { "app": name } },
-                "template": {
-                    "metadata": { "labels": { "app": name } },
-                    "spec": { "containers": [{ "name": "web", "image": format!("web:{number}") }] },
-                },
-            },
-        }),
-        _ => json!({ "metadata": { "name": name }, "data": { "key": number.to_string() } }),
-    }
 }

@@ -55,6 +55,8 @@ struct State {
     weather: Weather,
     /// How often the same was asked for.
     counts: HashMap<String, u64>,
+    /// Paths that are refused, each once, and how.
+    refusals: Vec<(String, u16)>,
 }
 
 /// What befalls one request.
@@ -89,7 +91,12 @@ enum End {
 
 impl Wire {
     pub fn new(seed: u64, side: &'static str, plane: &Arc<Plane>, log: Option<Arc<Log>>) -> Wire {
-        let state = State { plane: plane.clone(), weather: Weather::Calm, counts: HashMap::new() };
+        let state = State {
+            plane: plane.clone(),
+            weather: Weather::Calm,
+            counts: HashMap::new(),
+            refusals: Vec::new(),
+        };
         let shared =
             Shared { seed, side, state: Mutex::new(state), cuts: AtomicU64::new(0), cut: Notify::new(), log };
         Wire { shared: Arc::new(shared), life: Arc::new(AtomicBool::new(true)) }
@@ -118,6 +125,11 @@ impl Wire {
         self.cut();
     }
 
+    /// Whoever gets through with a request for this is refused so many times.
+    pub fn refuse(&self, path: &str, code: u16, times: usize) {
+        self.state().refusals.extend(std::iter::repeat_n((path.to_string(), code), times));
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,6 +142,11 @@ impl Wire {
         *count += 1;
         let mut random = Random::of(self.shared.seed, &name, *count);
         let is_stream = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let is_out = state.weather == Weather::Out;
+        let refusal = state.refusals.iter().position(|(path, _)| !is_out && path == request.uri().path());
+        if let Some((_, code)) = refusal.map(|index| state.refusals.remove(index)) {
+            return Fate { instead: Some(code), ..Fate::default() };
+        }
         match state.weather {
             Weather::Calm => Fate::default(),
             Weather::Out => Fate { refused: true, ..Fate::default() },
@@ -187,7 +204,12 @@ impl Wire {
                 log.note(plane, request, response.status(), before, is_late);
                 Ok(response)
             }
-            _ => transport.send(request.clone()).await,
+            log => {
+                if let Some(log) = log {
+                    log.looked(plane, request.uri().path());
+                }
+                transport.send(request.clone()).await
+            }
         }
     }
 

@@ -4,36 +4,58 @@ use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_meta::object;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{CLAIM, CLUSTERS, Run, content, named, registered};
-use crate::agreement::{self, CLUSTER, collection};
+use super::{CLAIM, CLUSTERS, Run, named, registered};
+use crate::kinds::Kind;
+use crate::log::whose;
 use crate::plane::Plane;
+use crate::spots::{Above, Below, CLUSTER, Room, Spot};
 use crate::wire::Weather;
+
+/// A view that broke is noticed by then and asked for again; nobody waits longer than this for an answer either.
+const HEARD: Duration = Duration::from_secs(60);
 
 impl Run {
     /// Somebody in the cluster does something.
     pub(super) async fn meddle(&mut self) {
-        let (resource, namespace, name) = self.spot();
-        let collection = collection(resource, namespace);
-        let path = format!("{collection}/{name}");
         let client = self.below.client.clone();
-        match self.random.below(3) {
-            0 => {
-                // Somebody else is first.
-                let made = client.create(&collection, &content(resource, name, 7)).await;
-                self.foreign.extend(made.is_ok().then_some(path));
+        let below = Below::of(&self.below, &self.facts.control_plane).await;
+        if self.random.chance(10) {
+            let namespaces: Vec<&Value> = below.rooms.values().flatten().collect();
+            if !namespaces.is_empty() {
+                let name = object::name(self.random.pick(&namespaces));
+                // With everything in it, whosever that is.
+                let inside = format!("/namespaces/{name}/");
+                self.facts.foreign.retain(|path, _| !path.contains(&inside));
+                let _ = client.delete(&format!("/api/v1/namespaces/{name}")).await;
             }
-            1 if !self.foreign.contains(&path) => {
-                let patch = match resource {
-                    "deployments" => json!({ "spec": { "replicas": 1 } }),
-                    _ => json!({ "data": { "key": "mine" } }),
-                };
+            return;
+        }
+        if self.random.chance(33) {
+            // Somebody else is first.
+            let spot = self.spot();
+            let Some(path) = below.path(&spot) else { return };
+            let collection = path.rsplit_once('/').map(|(collection, _)| collection).unwrap_or_default();
+            let made = client.create(collection, &spot.kind.content(spot.name, 7)).await;
+            let now = self.now();
+            self.facts.foreign.extend(made.is_ok().then_some((path, now)));
+            return;
+        }
+        let ours = below.objects.iter().filter(|(_, object)| !whose(object).0.is_empty());
+        let ours: Vec<&String> = ours.map(|(path, _)| path).collect();
+        if ours.is_empty() {
+            return;
+        }
+        let path = *self.random.pick(&ours);
+        match self.random.chance(50) {
+            true => {
+                let resource = path.rsplit('/').nth(1).unwrap_or_default();
+                let patch = Kind::named(resource).meddled();
                 let path = format!("{path}?fieldManager=kubectl-edit");
                 let _ = client.patch(&path, PatchType::Merge, &patch).await;
             }
-            _ if !self.foreign.contains(&path) => drop(client.delete(&path).await),
-            _ => {}
+            false => drop(client.delete(&format!("{path}?propagationPolicy=Background")).await),
         }
     }
 
@@ -43,16 +65,18 @@ impl Run {
             return;
         }
         let last = self.above.copy().await;
-        for known in agreement::objects(&self.above).await.values() {
+        for known in Above::of(&self.above).await.objects.values() {
             self.unknown.insert(object::uid(known).to_string());
         }
-        for known in agreement::objects(&self.below).await.values() {
-            self.unknown.insert(crate::log::whose(known).1);
-        }
+        let below = Below::of(&self.below, &self.facts.control_plane).await;
+        self.unknown.extend(below.objects.values().map(|known| whose(known).1));
+        self.forgotten.extend(Room::all());
         let index = self.random.below(self.copies.len() as u64) as usize;
         let copy = &self.copies[index];
         self.above = Plane::restored("above", self.above.clock, copy, last.revision).await;
         self.up.lead(&self.above);
+        self.beside.lead(&self.above);
+        self.govern();
     }
 
     /// A control plane that knows nothing, and one that has something else under the same names.
@@ -68,15 +92,13 @@ impl Run {
             let client = &empty.client;
             client.create(CLUSTERS, &registered(CLUSTER)).await.expect("a cluster");
             client.create("/api/v1/namespaces", &named("shop")).await.expect("a namespace");
-            let maps = collection("configmaps", "shop");
-            client.create(&maps, &content("configmaps", "a", 3)).await.expect("an object");
+            let map = Spot::of("configmaps", "shop", "a");
+            let path = map.path();
+            client.create(&map.collection(), &map.kind.content("a", 3)).await.expect("an object");
             let patch = json!({ "spec": { "clusters": [{ "name": CLUSTER }] } });
-            client
-                .patch(&format!("{maps}/a/placement"), PatchType::Merge, &patch)
-                .await
-                .expect("a placement");
+            client.patch(&format!("{path}/placement"), PatchType::Merge, &patch).await.expect("a placement");
             self.pass(Duration::from_secs(60)).await;
-            client.delete(&format!("{maps}/a")).await.expect("a deletion");
+            client.delete(&path).await.expect("a deletion");
             self.pass(Duration::from_secs(60)).await;
         }
         self.up.lead(&self.above);
@@ -127,5 +149,21 @@ impl Run {
         self.go_on(5, Duration::from_secs(40)).await;
         self.facts.claimed.push((from, self.now()));
         client.patch(CLAIM, PatchType::Merge, &json!({ "data": claim["data"] })).await.expect("a claim");
+    }
+
+    /// Nothing is to be made or deleted in the cluster for a while.
+    pub(super) async fn pause(&mut self) {
+        let path = format!("{CLUSTERS}/{CLUSTER}");
+        let brake = |paused: bool| json!({ "spec": { "paused": paused } });
+        self.up.set(Weather::Calm);
+        if self.above.client.patch(&path, PatchType::Merge, &brake(true)).await.is_err() {
+            return;
+        }
+        // Until everybody has heard, and what was under way has arrived or is late.
+        crate::time::pass(HEARD).await;
+        let from = self.now();
+        self.go_on(6, Duration::from_secs(30)).await;
+        self.facts.paused.push((from, self.now()));
+        self.above.client.patch(&path, PatchType::Merge, &brake(false)).await.expect("a cluster");
     }
 }
