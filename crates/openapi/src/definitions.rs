@@ -11,8 +11,9 @@ use crate::schemas::{self, COMPONENTS, reference};
 use crate::{Api, Kind};
 
 /// Definitions that are no struct of the facts.
-const SPECIAL: [&str; 12] = [
+const SPECIAL: [&str; 13] = [
     "meta/v1.Time",
+    "meta/v1.Duration",
     "meta/v1.MicroTime",
     "meta/v1.FieldsV1",
     "meta/v1.Patch",
@@ -53,7 +54,10 @@ impl<'a> Definitions<'a> {
         }
         for own in &api.kinds {
             sources.insert(custom_definition(&own.group, &own.version, &own.kind), Source::Own(own));
-            sources.insert(custom_definition(&own.group, &own.version, &own.list_kind), Source::OwnList(own));
+            if !own.list_kind.is_empty() {
+                let list = custom_definition(&own.group, &own.version, &own.list_kind);
+                sources.insert(list, Source::OwnList(own));
+            }
         }
         let mut kinds: HashMap<TypeId, Vec<_>> = HashMap::new();
         for (group, version, kind, id) in types.kinds() {
@@ -131,8 +135,10 @@ impl<'a> Definitions<'a> {
                 if own.lesser.is_some() {
                     describe(&mut schema, descriptions);
                 }
-                let kind = group_version_kind((&own.group, &own.version, &own.kind));
-                schema["x-kubernetes-group-version-kind"] = json!([kind]);
+                if !own.list_kind.is_empty() {
+                    let kind = group_version_kind((&own.group, &own.version, &own.kind));
+                    schema["x-kubernetes-group-version-kind"] = json!([kind]);
+                }
                 schema
             }
             Source::OwnList(own) => list_of(own, descriptions),

@@ -15,11 +15,18 @@ const PART: char = '\u{1f}';
 const ANY_KIND: &str = "io.k8s.api.core.v1.Namespace";
 
 /// What `k8s-openapi` has in a form of its own, as (definition, property, description).
-const OTHERS: [(&str, &str, &str); 1] = [(
-    "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
-    "object",
-    "The object after its change, or before its deletion; a Status if something went wrong.",
-)];
+const OTHERS: [(&str, &str, &str); 2] = [
+    (
+        "io.k8s.apimachinery.pkg.apis.meta.v1.Duration",
+        "",
+        "A length of time, written as numbers with units: 1m30s, 250ms.",
+    ),
+    (
+        "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
+        "object",
+        "The object after its change, or before its deletion; a Status if something went wrong.",
+    ),
+];
 
 /// Descriptions by definition and, within one, by property; the definition's own has the empty name.
 pub struct Descriptions {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Documents are written on demand and piece by piece, from the same facts that requests are decoded with; whoever
-//! serves them keeps what becomes of them. Kinds without facts (Atoll's own, and custom ones) bring their schema with them.
+//! serves them keeps what becomes of them. Kinds without facts (Atoll's own, what is measured, and custom ones) bring their schema with them.
 
 mod atoll;
 mod custom;
@@ -16,6 +16,7 @@ mod definitions;
 mod descriptions;
 mod downgrade;
 mod gnostic;
+mod metrics;
 mod names;
 mod operations;
 mod parameters;
@@ -26,6 +27,7 @@ mod v3;
 
 pub use atoll::kinds as atoll_kinds;
 pub use custom::{Published, kind as custom_kind};
+pub use metrics::kinds as metrics_kinds;
 
 use std::io::{self, Write};
 
@@ -69,6 +71,7 @@ pub struct Kind {
     pub group: String,
     pub version: String,
     pub kind: String,
+    /// Empty for what is only a part of others.
     pub list_kind: String,
     /// Its schema as version 3 of OpenAPI writes it, references to built-in definitions included.
     pub schema: Value,

@@ -21,6 +21,10 @@ pub fn definition(key: &str) -> String {
 
 /// The definition's name of a kind that is not built in: the group's labels the other way round, then version and kind.
 pub fn custom_definition(group: &str, version: &str, kind: &str) -> String {
+    // Where others have it from, it has the name of a Go package.
+    if group == crate::metrics::GROUP {
+        return format!("io.k8s.metrics.pkg.apis.metrics.{version}.{kind}");
+    }
     let mut name = String::new();
     for label in group.rsplit('.') {
         name.push_str(label);
@@ -86,6 +90,8 @@ mod tests {
             assert_eq!(definition(key), expected);
         }
         assert_eq!(custom_definition("stable.example.com", "v1", "CronTab"), "com.example.stable.v1.CronTab");
+        let measured = "io.k8s.metrics.pkg.apis.metrics.v1beta1.PodMetrics";
+        assert_eq!(custom_definition("metrics.k8s.io", "v1beta1", "PodMetrics"), measured);
     }
 
     #[test]

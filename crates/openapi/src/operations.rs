@@ -6,7 +6,7 @@ use atoll_schema::Types;
 
 use crate::names::{self, capitalised, custom_definition, definition, group_in_operation};
 use crate::parameters::{self as parameter, Options, Parameter};
-use crate::{Api, Resource, Subresource};
+use crate::{Api, Resource, Subresource, metrics};
 use media::{ANYTHING, BUILT_IN, CUSTOM, Media, TEXT};
 
 /// One method at one path.
@@ -375,7 +375,9 @@ impl Writer<'_> {
     }
 
     fn media(&self, kind: (&str, &str, &str)) -> &'static Media {
-        if self.api.kind(kind.0, kind.1, kind.2).is_some() { &CUSTOM } else { &BUILT_IN }
+        // What is measured can be had as protobuf, like what is built in.
+        let own = self.api.kind(kind.0, kind.1, kind.2).filter(|own| own.group != metrics::GROUP);
+        if own.is_some() { &CUSTOM } else { &BUILT_IN }
     }
 
     /// The name of a kind's definition, be the kind built in or not.

@@ -229,6 +229,7 @@ fn referred(types: &Types, kind: TypeRef) -> Option<String> {
 pub fn special(key: &str) -> Option<Value> {
     let schema = match key {
         "meta/v1.Time" | "meta/v1.MicroTime" => json!({ "type": "string", "format": "date-time" }),
+        "meta/v1.Duration" => json!({ "type": "string" }),
         "util/intstr.IntOrString" => {
             json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] })
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use atoll_extension::publish;
 use atoll_meta::{Status, time};
 use atoll_openapi::{Api, Published, Resource, Subresource};
-use atoll_registry::catalog::ATOLL;
+use atoll_registry::catalog::{ATOLL, METRICS};
 use atoll_registry::definitions::Definition;
 use atoll_registry::{Row, SharedRow};
 use aws_lc_rs::digest;
@@ -98,10 +98,17 @@ impl Shelf {
     }
 }
 
-/// Atoll's kinds, where it has any.
+/// Atoll's kinds and those that are measured, where there are any.
 fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
-    let has_own = rows.iter().any(|row| row.group == ATOLL);
-    if has_own { atoll_openapi::atoll_kinds() } else { Vec::new() }
+    let serves = |group: &str| rows.iter().any(|row| row.group == group);
+    let mut kinds = Vec::new();
+    if serves(ATOLL) {
+        kinds.extend(atoll_openapi::atoll_kinds());
+    }
+    if serves(METRICS) {
+        kinds.extend(atoll_openapi::metrics_kinds());
+    }
+    kinds
 }
 
 /// The kinds of a definition.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_registry::catalog::{self, METRICS};
+use atoll_registry::catalog;
 use atoll_registry::{Catalog, SharedRow};
 
 use crate::weather::{Conditions, GroupVersion};
@@ -77,11 +77,9 @@ impl Shelf {
             !hidden.iter().any(|(group, version)| *group == row.group && *version == row.version)
         };
         let rows: Vec<SharedRow> = rows.iter().filter(shown).cloned().collect();
-        // Of what is measured the server itself has no description, as others have it from elsewhere.
-        let documented = rows.iter().filter(|row| row.group != METRICS).cloned().collect();
         Shelf {
             discovery: discovery::Shelf::new(rows.clone(), hidden),
-            openapi: openapi::Shelf::new(documented, hidden),
+            openapi: openapi::Shelf::new(rows.clone(), hidden),
             rows,
         }
     }

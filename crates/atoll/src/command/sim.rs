@@ -122,6 +122,10 @@ impl NodeOptions {
 #[derive(Subcommand)]
 pub enum SimCommand {
     /// Add simulated nodes to any cluster or workspace
+    ///
+    /// What goes wrong with them is said with atoll sim fault at the same cluster: slow, lossy, partition --nodes, crash-loop, full-node,
+    /// dead-node, dead-cluster (all these nodes stop) and clock-skew. The server is another's: it cannot be cut off from its clients
+    /// (partition --clients), nor miss an API (missing-api).
     Nodes {
         #[command(flatten)]
         nodes: NodeOptions,
@@ -177,7 +181,7 @@ pub enum FaultCommand {
 
 #[derive(Subcommand)]
 pub enum FaultKind {
-    /// Answers and events of watches are late
+    /// Answers and events of watches are late; where only nodes are simulated, those that nodes get
     Slow {
         /// By how much, as in 200ms
         #[arg(long, value_name = "DURATION")]
@@ -188,7 +192,7 @@ pub enum FaultKind {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Connections break
+    /// Connections break; where only nodes are simulated, those of nodes
     Lossy {
         /// Which part of connections, answers and events, from 0 to 1
         #[arg(long, value_name = "RATE")]
@@ -201,7 +205,8 @@ pub enum FaultKind {
         /// Between these nodes and the cluster
         #[arg(long, value_delimiter = ',', value_name = "NAMES", conflicts_with = "clients")]
         nodes: Vec<String>,
-        /// Between the cluster and those outside; this is what happens unless nodes are named
+        /// Between the cluster and those outside; this is what happens unless nodes are named. Not where only nodes are simulated: their
+        /// server is another's
         #[arg(long)]
         clients: bool,
         #[command(flatten)]
@@ -227,12 +232,12 @@ pub enum FaultKind {
         #[command(flatten)]
         connection: Connection,
     },
-    /// The cluster stops
+    /// The cluster stops; where only nodes are simulated, all of these
     DeadCluster {
         #[command(flatten)]
         connection: Connection,
     },
-    /// A version of an API is not served
+    /// A version of an API is not served. Not where only nodes are simulated: their server is another's
     MissingApi {
         /// As in batch/v1
         #[arg(value_name = "GROUP/VERSION")]
@@ -240,7 +245,7 @@ pub enum FaultKind {
         #[command(flatten)]
         connection: Connection,
     },
-    /// The cluster's clock is wrong
+    /// The cluster's clock is wrong; where only nodes are simulated, theirs
     ClockSkew {
         /// By how much, as in +5m or -90s
         #[arg(value_name = "DURATION", allow_hyphen_values = true)]

@@ -1,10 +1,14 @@
 //! Simulated nodes of a server that is no simulated cluster: their kubelets answer, and things go wrong with them as well.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::json;
+use atoll_meta::time;
+use serde_json::{Value, json};
 
 use crate::running::{Running, fault};
+use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::{fail, kubectl, succeed};
@@ -61,4 +65,140 @@ async fn kubelets_answer_and_suffer_wherever_their_server_is() {
     let refused = fail(line.env("KUBECONFIG", &kubeconfig));
     assert!(refused.contains("only a whole simulated cluster can suffer that"), "{refused}");
     running.stop();
+}
+
+/// A server that knows nothing of simulations, with simulated nodes.
+struct Elsewhere {
+    // Before the server: whoever asks ends first.
+    _nodes: Running,
+    server: Atoll,
+    kubeconfig: PathBuf,
+}
+
+impl Elsewhere {
+    /// Once the nodes `lab-node-1` and so on are ready, and read what goes wrong.
+    async fn start(count: usize) -> Elsewhere {
+        let server = Atoll::start();
+        let kubeconfig = server.admin_kubeconfig();
+        let number = count.to_string();
+        let line = ["sim", "nodes", "--name", "lab", "--nodes", &number, "--kubeconfig"];
+        let line = [&line[..], &[kubeconfig.to_str().unwrap()]].concat();
+        let nodes = Running::start(&line, "nodes at https://").unwrap();
+        let elsewhere = Elsewhere { _nodes: nodes, server, kubeconfig };
+        for node in 1..=count {
+            eventually("the node is ready", async || elsewhere.condition(node, "Ready").await == "True")
+                .await;
+        }
+        let admin = elsewhere.admin();
+        eventually("nodes read what goes wrong", async || {
+            admin.get("/api/v1/namespaces/kube-system/configmaps/atoll-sim-faults").await.status == 200
+        })
+        .await;
+        elsewhere
+    }
+
+    fn admin(&self) -> Access {
+        self.server.admin()
+    }
+
+    fn fault(&self, words: &str) -> String {
+        fault(&self.kubeconfig, words)
+    }
+
+    async fn condition(&self, node: usize, kind: &str) -> String {
+        let answer = self.admin().get(&format!("/api/v1/nodes/lab-node-{node}")).await;
+        let all = answer.json()["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = all.iter().find(|condition| condition["type"] == kind);
+        found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_string()
+    }
+
+    /// A Pod on the first node.
+    async fn run(&self, name: &str, image: &str) {
+        let container =
+            json!({ "name": "main", "image": image, "command": ["sh", "-c", "echo hello; sleep infinity"] });
+        let spec = json!({ "nodeName": "lab-node-1", "containers": [container] });
+        self.admin().post(PODS, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
+    }
+
+    async fn status(&self, pod: &str) -> Value {
+        self.admin().get(&format!("{PODS}/{pod}")).await.expect(200)["status"].take()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_server_gives_up_nodes_that_are_dead_or_cut_off() {
+    let elsewhere = Elsewhere::start(3).await;
+    elsewhere.fault("add dead-node lab-node-1");
+    elsewhere.fault("add partition --nodes lab-node-2");
+    for node in [1, 2] {
+        eventually("it is given up", async || elsewhere.condition(node, "Ready").await == "Unknown").await;
+    }
+    eventually("the third is well", async || elsewhere.condition(3, "Ready").await == "True").await;
+    elsewhere.fault("clear");
+    for node in [1, 2] {
+        eventually("it is back", async || elsewhere.condition(node, "Ready").await == "True").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_server_gives_up_nodes_whose_words_get_lost() {
+    let elsewhere = Elsewhere::start(1).await;
+    elsewhere.fault("add lossy --rate 1");
+    eventually("it is given up", async || elsewhere.condition(1, "Ready").await == "Unknown").await;
+    elsewhere.run("patient", "web:1").await;
+    elsewhere.fault("clear");
+    eventually("it is back", async || elsewhere.condition(1, "Ready").await == "True").await;
+    eventually("its pod runs", async || elsewhere.status("patient").await["phase"] == "Running").await;
+    // Some loss is only a nuisance.
+    elsewhere.fault("add lossy --rate 0.3");
+    elsewhere.run("unlucky", "web:1").await;
+    eventually("that pod runs as well", async || elsewhere.status("unlucky").await["phase"] == "Running")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_elsewhere_are_slow_crash_and_have_wrong_clocks() {
+    let elsewhere = Elsewhere::start(2).await;
+    let latency = Duration::from_secs(3);
+    elsewhere.fault("add slow --latency 3s");
+    // Whoever suffers this has heard of that.
+    elsewhere.fault("add full-node lab-node-2");
+    eventually("it is full", async || elsewhere.condition(2, "DiskPressure").await == "True").await;
+    let begin = Instant::now();
+    elsewhere.run("late", "web:1").await;
+    eventually("it runs", async || elsewhere.status("late").await["phase"] == "Running").await;
+    // The node hears of it late, and is heard late.
+    assert!(begin.elapsed() >= 2 * latency, "{:?}", begin.elapsed());
+    elsewhere.fault("clear");
+    eventually("there is room", async || elsewhere.condition(2, "DiskPressure").await == "False").await;
+
+    elsewhere.fault("add crash-loop --image bad:*");
+    elsewhere.run("bad", "bad:1").await;
+    eventually("it is started again", async || {
+        elsewhere.status("bad").await["containerStatuses"][0]["restartCount"].as_u64() > Some(0)
+    })
+    .await;
+    elsewhere.fault("clear");
+    eventually("it runs", async || elsewhere.status("bad").await["containerStatuses"][0]["ready"] == true)
+        .await;
+
+    let admin = elsewhere.admin();
+    let is_ahead = async || {
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/lab-node-1";
+        let lease = admin.get(lease).await.expect(200);
+        let renewed = time::parse(lease["spec"]["renewTime"].as_str().unwrap()).unwrap().seconds;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        renewed > now.cast_signed() + 1800
+    };
+    elsewhere.fault("add clock-skew +1h");
+    eventually("its clock is ahead", is_ahead).await;
+    elsewhere.fault("clear");
+    eventually("its clock is right", async || !is_ahead().await).await;
+
+    let log = format!("{PODS}/late/log");
+    assert_eq!(admin.get(&log).await.text(), "hello\n");
+    elsewhere.fault("add dead-cluster");
+    eventually("nobody answers", async || admin.get(&log).await.status != 200).await;
+    elsewhere.fault("clear");
+    eventually("somebody answers again", async || admin.get(&log).await.status == 200).await;
 }

@@ -89,6 +89,42 @@ async fn pods_and_nodes_use_what_they_are_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_used_is_described() {
+    let cluster = Cluster::start(&["--nodes=0", "--controllers=false"]);
+    let admin = cluster.admin();
+    let package = "io.k8s.metrics.pkg.apis.metrics.v1beta1";
+    let index = admin.get("/openapi/v3").await.expect(200);
+    let address = index["paths"]["apis/metrics.k8s.io/v1beta1"]["serverRelativeURL"].as_str().unwrap();
+    let document = admin.get(address).await.expect(200);
+    let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
+    let root = "/apis/metrics.k8s.io/v1beta1";
+    let expected = [
+        "/",
+        "/namespaces/{namespace}/pods",
+        "/namespaces/{namespace}/pods/{name}",
+        "/nodes",
+        "/nodes/{name}",
+        "/pods",
+    ];
+    assert_eq!(paths, expected.map(|path| format!("{root}{path}")).iter().collect::<Vec<_>>());
+    for definitions in
+        [&document["components"]["schemas"], &admin.get("/openapi/v2").await.expect(200)["definitions"]]
+    {
+        let of = |kind: &str| &definitions[format!("{package}.{kind}")];
+        assert_eq!(of("PodMetrics")["required"], json!(["timestamp", "window", "containers"]));
+        assert_eq!(of("NodeMetrics")["required"], json!(["timestamp", "window", "usage"]));
+        assert_eq!(of("ContainerMetrics")["required"], json!(["name", "usage"]));
+        assert_eq!(of("PodMetricsList")["required"], json!(["items"]));
+        let kind = json!([{ "group": "metrics.k8s.io", "kind": "PodMetrics", "version": "v1beta1" }]);
+        assert_eq!(of("PodMetrics")["x-kubernetes-group-version-kind"], kind);
+        assert_eq!(of("ContainerMetrics").get("x-kubernetes-group-version-kind"), None);
+    }
+    let silent = Cluster::start(&["--nodes=0", "--controllers=false", "--metrics-api=false"]);
+    let index = silent.admin().get("/openapi/v3").await.expect(200);
+    assert_eq!(index["paths"].get("apis/metrics.k8s.io/v1beta1"), None, "where nobody measures");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kubectl_shows_what_is_used() {
     let Some(programs) = kubectl() else { return };
     let cluster = Cluster::start(&["--nodes=1", "--node-cpu=2", "--node-memory=1Gi"]);
@@ -111,6 +147,15 @@ async fn kubectl_shows_what_is_used() {
     let of_nodes = ["NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%)", "sim-node-1 500m 25% 256Mi 25%"];
     assert_eq!(kubectl("top nodes"), of_nodes);
     assert_eq!(kubectl("get podmetrics"), ["NAME CPU MEMORY WINDOW", "web 500m 256Mi 1s"]);
+    let explained = kubectl("explain podmetrics");
+    for line in
+        ["GROUP: metrics.k8s.io", "KIND: PodMetrics", "VERSION: v1beta1", "window <string> -required-"]
+    {
+        assert!(explained.iter().any(|known| known == line), "{line}: {explained:#?}");
+    }
+    let explained = kubectl("explain podmetrics.containers.usage --output=plaintext-openapiv2");
+    assert!(explained.iter().any(|line| line == "FIELD: usage <map[string]string>"), "{explained:#?}");
+    assert!(kubectl("explain nodemetrics.usage").iter().any(|line| line.starts_with("FIELD: usage <map")));
     let groups = kubectl("api-resources --api-group=metrics.k8s.io -o name");
     assert_eq!(groups, ["nodes.metrics.k8s.io", "pods.metrics.k8s.io"]);
     eventually("it is announced", async || {

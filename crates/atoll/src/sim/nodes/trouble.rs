@@ -1,7 +1,10 @@
 //! What nodes suffer on their way to a server that knows nothing of it, and what their clocks say.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use atoll_client::https::Https;
@@ -11,6 +14,10 @@ use atoll_meta::time::Timestamp;
 use atoll_sim::Faults;
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// A way that is late and loses things, when it is said to.
 pub struct Troubled {
@@ -27,16 +34,80 @@ impl Troubled {
 impl Transport for Troubled {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
-            let faults = self.faults.now();
-            let delay = faults.latency() + faults.jitter().mul_f64(chance());
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let delay = delay(&self.faults);
             if delay > Duration::ZERO {
                 tokio::time::sleep(delay).await;
             }
-            if chance() < faults.loss() {
-                return Err("the connection was lost, as it was told to be".into());
+            if is_lost(&self.faults) {
+                return Err(LOST.into());
             }
-            self.way.send(request).await
+            let response = self.way.send(request).await?;
+            // What is lost now has been done all the same.
+            if is_lost(&self.faults) {
+                return Err(LOST.into());
+            }
+            Ok(response.map(|body| if is_watch { carried(body, self.faults.clone()) } else { body }))
         })
+    }
+}
+
+const LOST: &str = "the connection was lost, as it was told to be";
+/// How many pieces of an answer may be under way at once.
+const UNDER_WAY: usize = 256;
+
+fn delay(faults: &Faults) -> Duration {
+    let faults = faults.now();
+    faults.latency() + faults.jitter().mul_f64(chance())
+}
+
+fn is_lost(faults: &Faults) -> bool {
+    chance() < faults.now().loss()
+}
+
+/// An answer that goes on, on its way.
+fn carried(body: ResponseBody, faults: Arc<Faults>) -> ResponseBody {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(carry(body, faults, sender));
+    Arriving(receiver).boxed_unsync()
+}
+
+/// Events take their time each, and not after each other. With the first that gets lost, so do all others.
+async fn carry(mut body: ResponseBody, faults: Arc<Faults>, to: mpsc::Sender<Result<Bytes, BoxError>>) {
+    let mut queue = VecDeque::new();
+    let mut is_open = true;
+    while is_open || !queue.is_empty() {
+        let due = queue.front().map_or_else(Instant::now, |(due, _)| *due);
+        tokio::select! {
+            frame = body.frame(), if is_open && queue.len() < UNDER_WAY => match frame {
+                Some(piece) => queue.push_back((Instant::now() + delay(&faults), piece)),
+                None => is_open = false,
+            },
+            () = tokio::time::sleep_until(due), if !queue.is_empty() => {
+                let Some((_, piece)) = queue.pop_front() else { continue };
+                let piece = if is_lost(&faults) { Err(LOST.into()) } else { piece };
+                let (is_last, piece) = (piece.is_err(), piece.map(|frame| frame.into_data().unwrap_or_default()));
+                if to.send(piece).await.is_err() || is_last {
+                    return;
+                }
+            }
+            () = to.closed() => return,
+        }
+    }
+}
+
+/// What arrives of an answer.
+struct Arriving(mpsc::Receiver<Result<Bytes, BoxError>>);
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }
 
