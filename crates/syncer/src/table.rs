@@ -41,6 +41,8 @@ struct Entry {
     round: u64,
     /// How often others' changes were corrected lately, and when last.
     corrections: (u32, Option<Instant>),
+    /// The revision above since which it is to go, if it is.
+    since: u64,
 }
 
 /// What there is to do about one object.
@@ -49,6 +51,8 @@ pub struct Task {
     pub target: Arc<Target>,
     pub wanted: Wanted,
     pub seen: Option<Seen>,
+    /// The revision above since which it is to go, if it is.
+    pub since: u64,
 }
 
 /// What follows from something that was seen.
@@ -122,12 +126,27 @@ impl Table {
             None => {
                 let target = Arc::new(target);
                 let corrections = (0, None);
-                let entry =
-                    Entry { target, wanted, seen: None, trouble: None, told: None, round, corrections };
+                let entry = Entry {
+                    target,
+                    wanted,
+                    seen: None,
+                    trouble: None,
+                    told: None,
+                    round,
+                    corrections,
+                    since: 0,
+                };
                 state.entries.insert(key.clone(), entry);
             }
         }
         key
+    }
+
+    /// Since when, above, an object is to go.
+    pub fn leaves(&self, key: &Key, since: u64) {
+        if let Some(entry) = self.state().entries.get_mut(key) {
+            entry.since = since;
+        }
     }
 
     pub fn forget(&self, target: &Target) {
@@ -158,7 +177,12 @@ impl Table {
     pub fn task(&self, key: &Key) -> Option<Task> {
         let state = self.state();
         let entry = state.entries.get(key)?;
-        Some(Task { target: entry.target.clone(), wanted: entry.wanted.clone(), seen: entry.seen.clone() })
+        Some(Task {
+            target: entry.target.clone(),
+            wanted: entry.wanted.clone(),
+            seen: entry.seen.clone(),
+            since: entry.since,
+        })
     }
 
     /// Ids of the workspaces that something is wanted for.
