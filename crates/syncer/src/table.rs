@@ -235,7 +235,9 @@ impl Table {
         // What is only told is told anew whenever it may be something else.
         let is_told = now.drifted && entry.wanted.drift(Drift::Correct) == Drift::Report;
         let is_more = is_told && same.is_some_and(|same| now.differs(same));
-        let is_work = is_new_drift || is_more || is_news && !entry.wanted.is(&now);
+        // What was said of why it is not there is over.
+        let is_relief = before.is_none() && entry.trouble.is_some();
+        let is_work = is_new_drift || is_more || is_relief || is_news && !entry.wanted.is(&now);
         entry.seen = Some(now);
         if is_work { Follows::Work } else { Follows::News }
     }

@@ -122,9 +122,10 @@ impl Run {
     pub async fn end_of(&mut self, room: Room) {
         let (now, before) = (self.now(), Above::of(&self.above).await);
         let is_in = |(spot, object): (&Spot, &Value)| {
-            spot.room == room && Placement::of(object).share(CLUSTER).is_some()
+            let is_placed = Placement::of(object).share(CLUSTER).is_some();
+            spot.room == room && is_placed && !object::is_being_deleted(object)
         };
-        // Who has nothing in the cluster is not heard of there.
+        // Who has nothing in the cluster is not heard of there. What is going already may be gone before anybody hears of this.
         match before.objects.iter().any(is_in) {
             true => self.forgotten.remove(&room),
             false => self.forgotten.insert(room),
