@@ -63,18 +63,14 @@ fn said(reached: &Reached, plan: &Plan) -> String {
     }
     let _ = writeln!(text, "Adopting from {cluster} into {workspace}:");
     if let Some(space) = &plan.space {
-        match (space.is_here, space.is_located) {
-            (_, true) if space.is_here => {}
-            (true, _) => {
-                let _ = writeln!(text, "  Namespace {}: the one in {cluster} will stand for it", space.name);
-            }
-            (false, _) => {
-                let _ = writeln!(
-                    text,
-                    "  Namespace {}: made here; the one in {cluster} will stand for it",
-                    space.name
-                );
-            }
+        let which = match space.name == space.above {
+            true => "the one".to_string(),
+            false => format!("namespace {}", space.name),
+        };
+        let made = if space.is_here { "" } else { "made here; " };
+        if !(space.is_here && space.is_located) {
+            let _ =
+                writeln!(text, "  Namespace {}: {made}{which} in {cluster} will stand for it", space.above);
         }
     }
     for item in &plan.items {
@@ -90,7 +86,13 @@ fn manner(item: &Item, cluster: &str) -> String {
     };
     match (item.is_done, &item.above) {
         (true, _) => "is already Atoll's".to_string(),
-        (false, None) => format!("created here, placed on {cluster}, marked there{because}"),
-        (false, Some(_)) => format!("is here already; placed on {cluster}, marked there{because}"),
+        (false, None) => {
+            let alias = item.alias().map(|alias| format!(" as {alias}")).unwrap_or_default();
+            format!("created here{alias}, placed on {cluster}, marked there{because}")
+        }
+        (false, Some(_)) => {
+            let alias = item.alias().map(|alias| format!(" as {alias}")).unwrap_or_default();
+            format!("is here already{alias}; placed on {cluster}, marked there{because}")
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::https;
+use atoll_client::unreached::Cause;
 use atoll_meta::{Status, json};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
@@ -39,6 +41,7 @@ pub enum Problem {
     /// It has nothing to do with what was asked for.
     Elsewhere(Failure),
     /// It is not there, or its certificate is another one's.
+    Unreached(Cause, Failure),
     Failed(Failure),
 }
 
@@ -51,9 +54,15 @@ impl Problem {
 
 /// How long a server may take to open a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
+/// How long it may take to answer; servers themselves give up after this.
+const ANSWERING: Duration = Duration::from_secs(60);
 
 impl Client {
     pub fn new(context: &Context) -> Result<Self, String> {
+        // What stands before that may be a password, and addresses are told to people.
+        if context.server.contains('@') {
+            return Err("the address of the server has a user in it; put credentials under users".into());
+        }
         let uri: Uri = context.server.parse().map_err(|error| format!("{:?}: {error}", context.server))?;
         let authority = uri.authority().ok_or_else(|| format!("{:?} has no host", context.server))?;
         Ok(Client {
@@ -92,16 +101,32 @@ impl Client {
         [accept, content_type]: [&str; 2],
         body: Option<&Value>,
     ) -> Result<Value, Problem> {
-        let body = body.map(json::to_vec).unwrap_or_default();
-        let response = self.exchange(method, path, accept, content_type, Bytes::from(body)).await?;
-        let status = response.status();
-        let collected = response.into_body().collect().await;
-        let bytes = collected.map_err(|error| Problem::from(error.to_string()))?.to_bytes();
+        let body = Bytes::from(body.map(json::to_vec).unwrap_or_default());
+        let exchanged = async {
+            let response = self.exchange(method, path, accept, content_type, body).await?;
+            let status = response.status();
+            let collected = response.into_body().collect().await;
+            let bytes = collected.map_err(|error| self.broken(&error))?.to_bytes();
+            Ok::<_, Problem>((status, bytes))
+        };
+        let (status, bytes) = match tokio::time::timeout(ANSWERING, exchanged).await {
+            Ok(exchanged) => exchanged?,
+            Err(_) => return Err(self.silent()),
+        };
         let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
         match status.is_success() {
             true => Ok(value),
             false => Err(self.refusal(path, status, &value)),
         }
+    }
+
+    fn broken(&self, error: &hyper::Error) -> Problem {
+        let problem = unreachable(&self.origin, &format!("the connection broke: {error}"));
+        Problem::Unreached(Cause::Unreachable, problem)
+    }
+
+    fn silent(&self) -> Problem {
+        Problem::Unreached(Cause::TimedOut, unreachable(&self.origin, "it does not answer"))
     }
 
     /// What an answer that is no success says.
@@ -138,7 +163,10 @@ impl Client {
     ) -> Result<Response<Incoming>, Problem> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = connect(&self.origin, self.tls.clone()).await.map_err(Problem::Failed)?;
+        let stream = match tokio::time::timeout(CONNECTING, connect(&self.origin, self.tls.clone())).await {
+            Ok(stream) => stream?,
+            Err(_) => return Err(self.silent()),
+        };
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         tokio::spawn(connection);
@@ -152,36 +180,38 @@ impl Client {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        let answer = sender.send_request(request).await;
-        answer.map_err(|error| {
-            Problem::Failed(unreachable(&self.origin, &format!("the connection broke: {error}")))
-        })
+        sender.send_request(request).await.map_err(|error| self.broken(&error))
     }
 }
 
 /// A connection to the server at `origin`.
-async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Failure> {
+async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Problem> {
     let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
     let port = uri.port_u16().unwrap_or(443);
     let name = ServerName::try_from(host.clone()).map_err(|error| error.to_string())?;
-    let opened = async {
-        let stream = TcpStream::connect((host.as_str(), port)).await?;
-        stream.set_nodelay(true)?;
-        TlsConnector::from(tls).connect(name, stream).await
-    };
-    match tokio::time::timeout(CONNECTING, opened).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-            Some(rustls::Error::InvalidCertificate(_)) => Failure::new(
+    let failed = |cause: Cause, error: std::io::Error| {
+        let is_certificate = matches!(
+            cause,
+            Cause::CertificateExpired
+                | Cause::CertificateNotYetValid
+                | Cause::CertificateUntrusted
+                | Cause::CertificateForAnotherName
+        );
+        let failure = match is_certificate {
+            true => Failure::new(
                 format!("{origin} is not the server of this kubeconfig: {error}"),
                 "if its data directory was made anew, use the admin.kubeconfig in there; else choose another \
                  context with --context",
             ),
-            _ => unreachable(origin, &error.to_string()),
-        }),
-        Err(_) => Err(unreachable(origin, "it does not answer")),
-    }
+            false => unreachable(origin, &error.to_string()),
+        };
+        Problem::Unreached(cause, failure)
+    };
+    let stream = https::open(&host, port).await.map_err(|(cause, error)| failed(cause, error))?;
+    stream.set_nodelay(true).map_err(|error| failed(Cause::Unreachable, error))?;
+    let secured = TlsConnector::from(tls).connect(name, stream).await;
+    secured.map_err(|error| failed(https::cause(&error), error))
 }
 
 fn unreachable(origin: &str, problem: &str) -> Failure {
@@ -231,7 +261,9 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
         match problem {
             Problem::Refused(status) => Failure::refused(&status),
-            Problem::Elsewhere(failure) | Problem::Failed(failure) => failure,
+            Problem::Elsewhere(failure) | Problem::Unreached(_, failure) | Problem::Failed(failure) => {
+                failure
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod ask;
 pub mod claim;
 pub mod contents;
 pub mod credential;
+pub mod derived;
 mod describe;
 pub mod fleet;
 pub mod join;
@@ -20,6 +21,7 @@ pub mod placed;
 pub mod reach;
 pub mod remove;
 pub mod rights;
+mod running;
 mod steps;
 
 use atoll_meta::object;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
 use crate::cluster::fleet::Fleet;
+use crate::cluster::letting_go;
 use crate::cluster::marked::{self, Marked, is_namespaces};
 use crate::cluster::placed::{self, Paths};
 use crate::cluster::reach::Reached;
@@ -59,6 +60,19 @@ struct Orphan {
 }
 
 impl Orphan {
+    /// What was let go and refers to it, if anything: then it is let go as well.
+    fn keep(&self) -> Option<&str> {
+        object::annotation(&self.marked.found, marks::KEEP)
+    }
+
+    /// Why it is one, and why it would not be deleted, if so.
+    fn why(&self) -> String {
+        match self.keep() {
+            Some(keep) => format!("{}; kept there, for {keep} refers to it", self.why.words()),
+            None => self.why.words().to_string(),
+        }
+    }
+
     fn shown(&self) -> String {
         crate::adopt::shown(&self.marked.resource.kind, &self.marked.found)
     }
@@ -183,7 +197,7 @@ fn cells(cluster: &str, orphan: &Orphan, now: i64) -> Vec<String> {
         object::namespace(found).to_string(),
         object::name(found).to_string(),
         age(found, now),
-        orphan.why.words().to_string(),
+        orphan.why(),
         target.workspace,
         target.uid,
     ]
@@ -194,12 +208,12 @@ fn document(reached: &Reached, orphan: &Orphan) -> Value {
     json!({
         "cluster": reached.name, "apiVersion": orphan.marked.resource.api_version(),
         "kind": orphan.marked.resource.kind, "namespace": object::namespace(found), "name": object::name(found),
-        "created": found["metadata"]["creationTimestamp"], "why": orphan.why.words(),
+        "created": found["metadata"]["creationTimestamp"], "why": orphan.why(),
         "workspace": target.workspace, "uid": target.uid,
     })
 }
 
-fn now() -> i64 {
+pub fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs().cast_signed())
 }
@@ -219,7 +233,9 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         }
         for orphan in orphans.iter().filter(is_gone) {
             let age = age(&orphan.marked.found, now());
-            text.push_str(&format!("  {}: {} ({age} old)\n", reached.name, orphan.shown()));
+            let kept = orphan.keep().map(|keep| format!("; it is only let go, for {keep} refers to it"));
+            let kept = kept.unwrap_or_default();
+            text.push_str(&format!("  {}: {} ({age} old){kept}\n", reached.name, orphan.shown()));
         }
     }
     if all.iter().any(|(_, orphans)| orphans.iter().any(|orphan| orphan.why == Why::NotPlaced)) {
@@ -234,12 +250,18 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
     }
     let what = format!("These are deleted in their clusters, with all that they hold:\n{}", text.trim_end());
     ask::confirm(&what, "Delete them?", yes)?;
-    let (mut deleted, mut left) = (0, Vec::new());
+    let (mut deleted, mut released, mut left) = (0, 0, Vec::new());
     for (reached, orphans) in &all {
         // Namespaces last: by then they may be empty.
         let (spaces, objects): (Vec<&Orphan>, Vec<&Orphan>) =
             orphans.iter().filter(is_gone).partition(|orphan| is_namespaces(&orphan.marked.resource));
         for orphan in objects.into_iter().chain(spaces) {
+            if orphan.keep().is_some() {
+                let path = orphan.marked.path();
+                letting_go::strip(&reached.below, &path, object::uid(&orphan.marked.found)).await?;
+                released += 1;
+                continue;
+            }
             match delete(reached, orphan).await? {
                 None => deleted += 1,
                 Some(why) => left.push(format!("{}: {} stays: {why}", reached.name, orphan.shown())),
@@ -247,6 +269,9 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         }
     }
     output::print(&format!("Deleted: {deleted}.\n"));
+    if released > 0 {
+        output::print(&format!("Let go: {released}.\n"));
+    }
     match left.is_empty() {
         true => Ok(()),
         false => Err(Failure::new(

@@ -1,16 +1,20 @@
 //! `atoll release`: what runs in a cluster runs on there, and nothing says that it was ever Atoll's.
 
-use std::collections::BTreeSet;
+mod followers;
+
+use std::collections::HashSet;
 
 use atoll_fleet::view::Target;
-use atoll_fleet::{Locator, Placement, marks, references};
+use atoll_fleet::{Locator, Placement, marks};
 use atoll_meta::object;
 use serde_json::{Value, json};
 
+use self::followers::Followers;
 use crate::adopt::shown;
 use crate::advice::{Failure, invocation};
+use crate::cluster::derived;
 use crate::cluster::fleet::{Fleet, uid};
-use crate::cluster::letting_go::{self, REFERRERS};
+use crate::cluster::letting_go;
 use crate::cluster::marked;
 use crate::cluster::placed;
 use crate::cluster::reach::Reached;
@@ -21,6 +25,7 @@ use crate::workspace::session::encoded;
 use crate::{output, process};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
+
 pub fn run(options: ReleaseOptions) -> Result<(), String> {
     process::ask(async { release(&options).await.map_err(String::from) })
 }
@@ -114,6 +119,10 @@ impl Letting<'_> {
         let shown_main = shown(&resource.kind, object);
         let is_placed = Placement::of(object).names().any(|cluster| cluster == name);
         if !is_placed && main.below.is_none() {
+            // An earlier attempt may not have come to its end.
+            if let Some(space) = &space {
+                derived::strip(&reached.below, space, &HashSet::from([main.target.uid]), &[]).await?;
+            }
             return Err(Failure::new(
                 format!("{shown_main} is not on {name}"),
                 format!(
@@ -138,12 +147,24 @@ impl Letting<'_> {
         }
         letting_go::may_unplace(&reached.fleet.api, name, &main.above).await?;
         let mut pairs = vec![main];
-        for (resource, follower) in self.followers(resource, object).await? {
+        let followers = Followers::find(reached, self.resources, resource, object).await?;
+        for (resource, follower) in &followers.go {
             output::print(&format!(
                 "{} is let go as well: only {shown_main} refers to it.\n",
-                shown(&resource.kind, &follower)
+                shown(&resource.kind, follower)
             ));
-            pairs.push(self.pair(&resource, &follower, space.as_deref()).await?);
+            pairs.push(self.pair(resource, follower, space.as_deref()).await?);
+        }
+        let referrer = format!("{}/{}", resource.qualified(), object::name(object));
+        for (kept, follower) in &followers.stay {
+            let pair = self.pair(kept, follower, space.as_deref()).await?;
+            if let Some((path, uid)) = &pair.below {
+                letting_go::hold(&reached.below, path, uid, &referrer).await?;
+            }
+            output::print(&format!(
+                "{} stays Atoll's, for it is needed there besides; when it goes, it is let go in {name} and not deleted.\n",
+                shown(&kept.kind, follower)
+            ));
         }
         for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
             letting_go::disown(&reached.below, path, uid).await?;
@@ -153,6 +174,11 @@ impl Letting<'_> {
         }
         for (path, uid) in pairs.iter().filter_map(|pair| pair.below.as_ref()) {
             letting_go::strip(&reached.below, path, uid).await?;
+        }
+        if let (Some((path, _)), Some(space)) = (&pairs[0].below, &space) {
+            let uids = pairs.iter().map(|pair| pair.target.uid.clone()).collect();
+            let deployments = derived::is_deployments(resource).then(|| path.clone());
+            derived::strip(&reached.below, space, &uids, deployments.as_slice()).await?;
         }
         match pairs[0].below.is_some() {
             true => output::print(&format!("{shown_main} runs on in {name}, and is no longer Atoll's.\n")),
@@ -190,70 +216,6 @@ impl Letting<'_> {
         };
         let below = found.filter(is_ours).map(|found| (there, uid(&found).to_string()));
         Ok(Pair { above: path(resource, namespace, name), target, below })
-    }
-
-    /// What is on the cluster only because the object refers to it, and would be taken away with it.
-    async fn followers(
-        &self,
-        resource: &Resource,
-        object: &Value,
-    ) -> Result<Vec<(Resource, Value)>, Failure> {
-        let (namespace, name) = (object::namespace(object), &self.reached.name);
-        let mut leaving = BTreeSet::from([(resource.name.clone(), object::name(object).to_string())]);
-        let mut followers: Vec<(Resource, Value)> = Vec::new();
-        let others = self.referrers(namespace).await?;
-        let mut open = vec![object.clone()];
-        while let Some(object) = open.pop() {
-            for reference in references(&object) {
-                let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
-                let Some(resource) = self.resources.iter().find(is_it) else { continue };
-                let key = (resource.name.clone(), reference.name.clone());
-                let is_needed = others.iter().any(|(kind, other)| {
-                    !leaving.contains(&(kind.clone(), object::name(other).to_string()))
-                        && references(other).contains(&reference)
-                });
-                if leaving.contains(&key) {
-                    continue;
-                }
-                if is_needed {
-                    output::print(&format!(
-                        "{} {} stays Atoll's, for others need it as well: it goes when they do.\n",
-                        resource.kind, reference.name
-                    ));
-                    continue;
-                }
-                let at = path(resource, namespace, &reference.name);
-                let Some(mut found) = self.reached.fleet.api.find(&at).await? else { continue };
-                let placement = Placement::of(&found);
-                if placement.by == "reference" && placement.share(name).is_some() {
-                    object::set_type(&mut found, &resource.api_version(), &resource.kind);
-                    leaving.insert(key);
-                    open.push(found.clone());
-                    followers.push((resource.clone(), found));
-                }
-            }
-        }
-        Ok(followers)
-    }
-
-    /// Everything in a namespace that is on the cluster and refers to others.
-    async fn referrers(&self, namespace: &str) -> Result<Vec<(String, Value)>, Failure> {
-        let mut referrers = Vec::new();
-        for (group, plural) in REFERRERS.iter().filter(|_| !namespace.is_empty()) {
-            let is_it = |it: &&Resource| it.group == *group && it.name == *plural;
-            let Some(resource) = self.resources.iter().find(is_it) else { continue };
-            let list = self.reached.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
-            for item in list["items"].as_array().into_iter().flatten() {
-                // One that is going needs nothing any more: so sees it whoever places what is referred to.
-                let is_there = Placement::of(item).share(&self.reached.name).is_some();
-                if is_there && !object::is_being_deleted(item) {
-                    let mut item = item.clone();
-                    object::set_type(&mut item, &resource.api_version(), &resource.kind);
-                    referrers.push((resource.name.clone(), item));
-                }
-            }
-        }
-        Ok(referrers)
     }
 
     /// A namespace of the cluster that has nothing more of ours no longer says that it stands for one.

@@ -21,6 +21,8 @@ use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 
 /// How soon it is noticed that nobody is there any longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// How long a name server may take.
+const RESOLVING: Duration = Duration::from_secs(4);
 /// How much may be under way on one connection.
 const WINDOW: u32 = 8 << 20;
 
@@ -99,7 +101,7 @@ impl Https {
         let stream = self.connect().await?;
         stream.set_nodelay(true)?;
         let secured = self.tls.connect(ServerName::try_from(self.host.clone())?, stream).await;
-        let stream = secured.map_err(|error| self.unreached(untrusted(&error), &error))?;
+        let stream = secured.map_err(|error| self.unreached(cause(&error), &error))?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .keep_alive_interval(KEEP_ALIVE)
@@ -116,27 +118,30 @@ impl Https {
 
 impl Https {
     async fn connect(&self) -> Result<TcpStream, Unreached> {
-        let found = tokio::net::lookup_host((self.host.as_str(), self.port)).await;
-        let addresses = found.map_err(|error| self.unreached(Cause::NameNotResolved, &error))?;
-        let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = error,
-            }
-        }
-        let cause = match last.kind() {
-            ErrorKind::NotFound => Cause::NameNotResolved,
-            ErrorKind::ConnectionRefused => Cause::ConnectionRefused,
-            ErrorKind::TimedOut => Cause::TimedOut,
-            _ => Cause::Unreachable,
-        };
-        Err(self.unreached(cause, &last))
+        open(&self.host, self.port).await.map_err(|(cause, error)| self.unreached(cause, &error))
     }
 
     fn unreached(&self, cause: Cause, error: &std::io::Error) -> Unreached {
         Unreached { cause, what: format!("{}:{}: {error}", self.host, self.port) }
     }
+}
+
+/// A connection to the first address of a host that takes one.
+pub async fn open(host: &str, port: u16) -> Result<TcpStream, (Cause, std::io::Error)> {
+    let unresolved = |error| (Cause::NameNotResolved, error);
+    // A name server that does not answer is as bad as one that does not know, and takes longer than others wait.
+    let found = tokio::time::timeout(RESOLVING, tokio::net::lookup_host((host, port))).await;
+    let found = found.map_err(|_| {
+        unresolved(std::io::Error::new(ErrorKind::TimedOut, "the name server does not answer in time"))
+    })?;
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in found.map_err(unresolved)? {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err((cause(&last), last))
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, String> {
@@ -146,11 +151,18 @@ fn bearer(token: &str) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// What is wrong with who answered.
-fn untrusted(error: &std::io::Error) -> Cause {
+/// Why there is no connection, or why whoever answered is not trusted.
+pub fn cause(error: &std::io::Error) -> Cause {
     use rustls::CertificateError;
     let reason = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let Some(rustls::Error::InvalidCertificate(wrong)) = reason else { return Cause::Unreachable };
+    let Some(rustls::Error::InvalidCertificate(wrong)) = reason else {
+        return match error.kind() {
+            ErrorKind::NotFound => Cause::NameNotResolved,
+            ErrorKind::ConnectionRefused => Cause::ConnectionRefused,
+            ErrorKind::TimedOut => Cause::TimedOut,
+            _ => Cause::Unreachable,
+        };
+    };
     match wrong {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => Cause::CertificateExpired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
@@ -242,15 +254,14 @@ mod tests {
     #[test]
     fn certificates_are_wrong_in_different_ways() {
         use rustls::CertificateError;
-        let of = |error: CertificateError| {
-            untrusted(&std::io::Error::other(rustls::Error::InvalidCertificate(error)))
-        };
+        let of =
+            |error: CertificateError| cause(&std::io::Error::other(rustls::Error::InvalidCertificate(error)));
         assert_eq!(of(CertificateError::Expired), Cause::CertificateExpired);
         assert_eq!(of(CertificateError::NotValidYet), Cause::CertificateNotYetValid);
         assert_eq!(of(CertificateError::UnknownIssuer), Cause::CertificateUntrusted);
         assert_eq!(of(CertificateError::BadSignature), Cause::CertificateUntrusted);
         assert_eq!(of(CertificateError::NotValidForName), Cause::CertificateForAnotherName);
-        assert_eq!(untrusted(&std::io::Error::other("else")), Cause::Unreachable);
+        assert_eq!(cause(&std::io::Error::other("else")), Cause::Unreachable);
     }
 
     #[test]

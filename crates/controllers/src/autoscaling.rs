@@ -11,6 +11,7 @@ mod metrics;
 mod proposal;
 mod usage;
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +25,7 @@ use crate::{conditions, scale};
 use behaviour::{History, Wish};
 use metrics::Metrics;
 use proposal::Failure;
-use usage::{Situation, Start, Tolerance, amount};
+use usage::{Situation, Start, Tolerance, fraction};
 
 /// Autoscalers that are worked on together.
 const AT_ONCE: usize = 5;
@@ -199,9 +200,11 @@ impl Controller {
                         return Err(problem);
                     }
                 };
-                let reason = match wanted > current {
-                    true => format!("{metric} above target"),
-                    false => "All metrics below target".into(),
+                let reason = match wanted.cmp(&current) {
+                    Ordering::Greater => format!("{metric} above target"),
+                    Ordering::Less => "All metrics below target".into(),
+                    // What was recommended before counts.
+                    Ordering::Equal => String::new(),
                 };
                 (self.settle(round, &spec, Wish { current, desired: wanted, least, most }), reason)
             }
@@ -240,17 +243,22 @@ impl Controller {
         let reference = &round.autoscaler["spec"]["scaleTargetRef"];
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let (kind, api_version) = (text("kind"), text("apiVersion"));
-        let found = scale::resource_of(world, &round.key.workspace, api_version, kind).await;
-        let (resource, _) = found.map_err(|problem| match object::split_api_version(api_version) {
-            // Any version would do.
-            Some((group, _)) if problem.starts_with("no matches for kind") => {
-                format!("no matches for kind \"{kind}\" in group \"{group}\"")
-            }
-            _ => problem,
-        })?;
+        let Some((group, _)) = object::split_api_version(api_version) else {
+            return Err(format!("unexpected GroupVersion string: {api_version}"));
+        };
+        let resource = scale::resource_of_kind(world, &round.key.workspace, group, kind).await?;
         let target = round.key.beside(text("name"));
         match scale::read(world, &resource, &target).await {
-            Ok(scale) => Ok((resource, target, scale)),
+            Ok(mut scale) => {
+                let said = scale["status"]["selector"].as_str().unwrap_or_default();
+                scale["status"]["selector"] = scale::plain_selector(said)
+                    .map_err(|problem| {
+                        let what = "received an object from a /scale endpoint which was not convertible to autoscaling Scale";
+                        format!("{what}: failed to parse target selector: {problem}")
+                    })?
+                    .into();
+                Ok((resource, target, scale))
+            }
             Err(status) => Err(status.message().to_string()),
         }
     }
@@ -272,8 +280,7 @@ impl Controller {
         self.is_unambiguous(round, said, selector, &pods)?;
         let settings = &self.context.settings;
         let tolerance = |rules: &Value| {
-            let said = amount(&rules["tolerance"]).and_then(|millis| i32::try_from(millis).ok());
-            said.map_or(settings.horizontal_pod_autoscaler_tolerance, |millis| f64::from(millis) / 1000.0)
+            fraction(&rules["tolerance"]).unwrap_or(settings.horizontal_pod_autoscaler_tolerance)
         };
         let rules = &spec["behavior"];
         let situation = Situation {

@@ -1,8 +1,9 @@
 //! How many pods something is to have, whatever kind it is: through its scale.
 
 use atoll_informer::{Key, Resource, World, resources};
-use atoll_meta::{Status, object};
-use serde_json::Value;
+use atoll_meta::selector::LabelOperator;
+use atoll_meta::{LabelSelector, Status, object};
+use serde_json::{Map, Value, json};
 
 /// Kinds that are known without asking.
 static KNOWN: [&Resource; 4] = [
@@ -26,19 +27,60 @@ pub async fn resource_of(
     if let Some(known) = KNOWN.iter().find(is_it) {
         return Ok(((*known).clone(), true));
     }
+    let missing = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
+    find(world, workspace, api_version, kind).await?.ok_or_else(missing)
+}
+
+/// The same by a group alone: in the version that the server prefers, or another one.
+pub async fn resource_of_kind(
+    world: &World,
+    workspace: &str,
+    group: &str,
+    kind: &str,
+) -> Result<Resource, String> {
+    if let Some(known) = KNOWN.iter().find(|known| known.group == group && known.kind == kind) {
+        return Ok((*known).clone());
+    }
+    let missing = || format!("no matches for kind \"{kind}\" in group \"{group}\"");
+    if group.is_empty() {
+        return find(world, workspace, "v1", kind).await?.map(|(resource, _)| resource).ok_or_else(missing);
+    }
+    let root = world.root(workspace).map_err(|status| status.message().to_string())?;
+    let served = match world.client().get(&format!("{root}/apis/{group}")).await {
+        Ok(served) => served,
+        Err(status) if status.code() == 404 => return Err(missing()),
+        Err(status) => return Err(status.message().to_string()),
+    };
+    let others = served["versions"].as_array().into_iter().flatten();
+    for version in std::iter::once(&served["preferredVersion"]).chain(others) {
+        let api_version = version["groupVersion"].as_str().unwrap_or_default();
+        if let Some((resource, _)) = find(world, workspace, api_version, kind).await? {
+            return Ok(resource);
+        }
+    }
+    Err(missing())
+}
+
+/// Asks the server.
+async fn find(
+    world: &World,
+    workspace: &str,
+    api_version: &str,
+    kind: &str,
+) -> Result<Option<(Resource, bool)>, String> {
+    let Some((group, version)) = object::split_api_version(api_version) else { return Ok(None) };
     let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{api_version}") };
     let root = world.root(workspace).map_err(|status| status.message().to_string())?;
-    let missing = || format!("no matches for kind \"{kind}\" in version \"{api_version}\"");
     let list = match world.client().get(&format!("{root}{base}")).await {
         Ok(list) => list,
-        Err(status) if status.code() == 404 => return Err(missing()),
+        Err(status) if status.code() == 404 => return Ok(None),
         Err(status) => return Err(status.message().to_string()),
     };
     let entries = || list["resources"].as_array().into_iter().flatten();
     let own = |entry: &&Value| {
         entry["kind"] == kind && entry["name"].as_str().is_some_and(|name| !name.contains('/'))
     };
-    let entry = entries().find(own).ok_or_else(missing)?;
+    let Some(entry) = entries().find(own) else { return Ok(None) };
     let plural = entry["name"].as_str().unwrap_or_default().to_string();
     let scale = format!("{plural}/scale");
     let has_scale = entries().any(|entry| entry["name"] == *scale && entry["kind"] == "Scale");
@@ -49,7 +91,7 @@ pub async fn resource_of(
         kind: kind.to_string().into(),
         namespaced: entry["namespaced"] == true,
     };
-    Ok((resource, has_scale))
+    Ok(Some((resource, has_scale)))
 }
 
 /// `deployments.apps`.
@@ -60,10 +102,63 @@ pub fn group_resource(resource: &Resource) -> String {
     }
 }
 
+/// A selector of a scale, the way it is written after it has been an object with labels and expressions.
+pub fn plain_selector(text: &str) -> Result<String, String> {
+    let parsed = LabelSelector::parse(text)
+        .map_err(|problem| format!("couldn't parse the selector string \"{text}\": {problem}"))?;
+    let (mut labels, mut expressions) = (Map::new(), Vec::new());
+    for requirement in parsed.requirements() {
+        let operator = match requirement.operator() {
+            LabelOperator::Equals | LabelOperator::DoubleEquals => {
+                let value = requirement.values().first().cloned().unwrap_or_default();
+                labels.insert(requirement.key().into(), value.into());
+                continue;
+            }
+            LabelOperator::In => "In",
+            LabelOperator::NotIn => "NotIn",
+            LabelOperator::Exists => "Exists",
+            LabelOperator::DoesNotExist => "DoesNotExist",
+            LabelOperator::GreaterThan => return Err("\"gt\" isn't supported in label selectors".into()),
+            LabelOperator::LessThan => return Err("\"lt\" isn't supported in label selectors".into()),
+            LabelOperator::NotEquals => return Err("\"!=\" is not a valid label selector operator".into()),
+        };
+        expressions.push(json!({
+            "key": requirement.key(), "operator": operator, "values": requirement.values(),
+        }));
+    }
+    let object = json!({ "matchLabels": labels, "matchExpressions": expressions });
+    LabelSelector::from_object(&object).map(|selector| selector.to_string())
+}
+
 pub async fn read(world: &World, resource: &Resource, key: &Key) -> Result<Value, Status> {
     world.client().get(&format!("{}/scale", world.path(resource, key)?)).await
 }
 
 pub async fn write(world: &World, resource: &Resource, key: &Key, scale: &Value) -> Result<Value, Status> {
     world.client().update(&format!("{}/scale", world.path(resource, key)?), scale).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_written_one_way() {
+        for (text, expected) in [
+            ("", Ok("")),
+            ("b==1, a = 2", Ok("a=2,b=1")),
+            ("a in (y,x),!b", Ok("a in (x,y),!b")),
+            ("a!=1", Err("\"!=\" is not a valid label selector operator")),
+            ("a>1", Err("\"gt\" isn't supported in label selectors")),
+            (
+                "=,",
+                Err(
+                    "couldn't parse the selector string \"=,\": found '=', expected: !, identifier, or 'end of string'",
+                ),
+            ),
+        ] {
+            let found = plain_selector(text);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+    }
 }

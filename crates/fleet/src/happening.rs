@@ -53,12 +53,21 @@ const ABOUT: [(&str, Form); 4] = [
     ("name", Form::Text(253)),
     ("uid", Form::Text(128)),
 ];
+/// What clusters make of others by themselves, and whose events are told as events of these: version, kind, plural.
+pub const MADE: [(&str, &str, &str); 3] =
+    [("v1", "Pod", "pods"), ("apps/v1", "ReplicaSet", "replicasets"), ("batch/v1", "Job", "jobs")];
 /// As long as a message may be.
 const MESSAGE: usize = 1024;
 /// As long as the first part of a name may be.
 const NAME: usize = 200;
 /// Where events are that are about something in no namespace.
 const NOWHERE: &str = "default";
+
+/// How what a cluster has made of something is called, in the plural, if it is of a kind that is made so.
+pub fn made(api_version: &str, kind: &str) -> Option<&'static str> {
+    let row = MADE.iter().find(|(version, name, _)| (*version, *name) == (api_version, kind));
+    row.map(|(_, _, plural)| *plural)
+}
 
 impl Happening {
     /// Where the Event is above.
@@ -230,6 +239,15 @@ mod tests {
         let shown = happening.shown("east");
         assert_eq!(shown["metadata"]["namespace"], "default");
         assert_eq!(shown["involvedObject"].get("namespace"), None);
+    }
+
+    #[test]
+    fn only_what_clusters_make_by_themselves_is_told_of_as_something_else() {
+        assert_eq!(made("v1", "Pod"), Some("pods"));
+        assert_eq!(made("batch/v1", "Job"), Some("jobs"));
+        for (version, kind) in [("apps/v1", "Deployment"), ("v1", "Secret"), ("v1", "Job"), ("", "")] {
+            assert_eq!(made(version, kind), None, "{version} {kind}");
+        }
     }
 
     #[test]

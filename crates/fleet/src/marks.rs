@@ -16,10 +16,15 @@ pub const APPLIED: &str = "atoll.dev/applied";
 pub const ADOPTED: &str = "atoll.dev/adopted";
 /// It is being let go: whatever else it says, it is nobody's.
 pub const RELEASED: &str = "atoll.dev/released";
+/// Something that was let go refers to it, such as `deployments.apps/web`: it is never deleted, but let go as well.
+pub const KEEP: &str = "atoll.dev/keep";
 /// Above: what becomes of changes that others make in clusters.
 pub const DRIFT: &str = "atoll.dev/drift";
 /// On a namespace: the one above that it stands for, as JSON.
 pub const NAMESPACE: &str = "atoll.dev/namespace";
+/// Label of a namespace that stands for one of another name, with the name that it would have if it had been made for that: so it
+/// is found.
+pub const STANDS_FOR: &str = "atoll.dev/stands-for";
 /// Above: where an object shall be, as JSON.
 pub const PLACEMENT: &str = "atoll.dev/placement";
 /// What all of ours begin with.

@@ -83,6 +83,17 @@ pub fn document(path: String, id: String, tag: String, description: &str, key: &
     }
 }
 
+/// What is read as it is, by programs that know its form.
+pub fn text(
+    path: String,
+    id: String,
+    tag: String,
+    description: &str,
+    produces: &'static [&'static str],
+) -> Operation {
+    Operation { consumes: &[], produces, shown: Shown::Text, ..document(path, id, tag, description, "") }
+}
+
 /// Writes the operations of one resource.
 struct Writer<'a> {
     api: &'a Api,

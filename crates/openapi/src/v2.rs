@@ -138,7 +138,9 @@ fn path_item(operations: &[Operation], shared: &mut Shared) -> Value {
 fn of_operation(operation: &Operation, common: &[Parameter], shared: &mut Shared) -> Value {
     let mut shown = Object::new();
     shown.insert("description".into(), operation.description.as_str().into());
-    shown.insert("consumes".into(), json!(operation.consumes));
+    if !operation.consumes.is_empty() {
+        shown.insert("consumes".into(), json!(operation.consumes));
+    }
     shown.insert("produces".into(), json!(operation.produces));
     shown.insert("schemes".into(), json!(["https"]));
     shown.insert("tags".into(), json!([operation.tag]));

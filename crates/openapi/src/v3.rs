@@ -180,6 +180,7 @@ fn of_parameter(parameter: &Parameter) -> Value {
 /// The documents that there are, by their path in the index.
 pub fn paths(author: &Author<'_>) -> Vec<String> {
     let mut paths = vec!["version".to_owned()];
+    paths.extend(TOKEN_DOCUMENTS.map(|(path, ..)| path.to_owned()));
     for (group, version) in author.api.group_versions() {
         for path in [names::root(group, ""), names::root(group, version)] {
             paths.push(path.trim_start_matches('/').to_owned());
@@ -196,11 +197,36 @@ pub fn paths(author: &Author<'_>) -> Vec<String> {
 /// The operations of a document, and the group version whose own they are.
 pub type Contents<'a> = (Vec<Operation>, Option<(&'a str, &'a str)>);
 
+/// Where others learn how to verify the tokens of ServiceAccounts: path, name and tag of the operation, what it answers with.
+const TOKEN_DOCUMENTS: [(&str, &str, &str, &str, &[&str]); 2] = [
+    (
+        ".well-known/openid-configuration",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "WellKnown",
+        "say who signs the tokens of ServiceAccounts and where the keys are",
+        &["application/json"],
+    ),
+    (
+        "openid/v1/jwks",
+        "getServiceAccountIssuerOpenIDKeyset",
+        "openid",
+        "get the keys that verify the tokens of ServiceAccounts",
+        &["application/jwk-set+json"],
+    ),
+];
+
 /// What the document at a path of the index holds.
 pub fn operations_of<'a>(author: &Author<'a>, path: &str) -> Option<Contents<'a>> {
     let document = |id: String, tag: String, description: &str, key: &str| {
         Some((vec![operations::document(format!("/{path}/"), id, tag, description, key)], None))
     };
+    if let Some(&(path, id, tag, description, produces)) =
+        TOKEN_DOCUMENTS.iter().find(|(known, ..)| *known == path)
+    {
+        let operation =
+            operations::text(format!("/{path}/"), id.to_owned(), tag.to_owned(), description, produces);
+        return Some((vec![operation], None));
+    }
     match path {
         "version" => {
             let (mut operations, _) = document(

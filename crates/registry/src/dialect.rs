@@ -6,6 +6,7 @@
 //!   label workloads.kcp.dev/cluster ─► labels: a placement
 //! ```
 
+mod evict;
 pub mod kcp;
 pub mod labels;
 pub mod seal;

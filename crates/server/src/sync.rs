@@ -13,6 +13,7 @@ pub mod brakes;
 mod family;
 mod happenings;
 mod heartbeat;
+mod namespaces;
 mod report;
 mod stay;
 mod view;

@@ -8,7 +8,7 @@ use atoll_client::{Client, PatchType};
 use atoll_fleet::view::Resource;
 use atoll_meta::Status;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::trust::Trust;
@@ -21,9 +21,27 @@ const LONGEST_REST: u32 = 60;
 pub struct Below {
     pub client: Client,
     budget: Option<Arc<Semaphore>>,
-    /// When it may be asked again.
-    rest: Mutex<Option<Instant>>,
+    /// When it may be asked again, whoever asks.
+    rest: Arc<Mutex<Option<Instant>>>,
     trust: Arc<Trust>,
+    asking: Asking,
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    /// Its turn, and the cluster's rest.
+    Patiently,
+    /// Nothing: whoever asks has waited before it decided what to ask for. While the cluster rests it is refused.
+    AtOnce,
+    /// The cluster's rest, but nobody's turn: who looks whether the cluster is there asks one thing after the other, and
+    /// may not be held up by what all clusters together are busy with.
+    OutOfTurn,
+}
+
+/// A turn to ask, for as long as it is held.
+pub struct Turn {
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// How a request is made.
@@ -37,7 +55,43 @@ enum Manner {
 
 impl Below {
     pub fn new(client: Client, budget: Option<Arc<Semaphore>>, trust: Arc<Trust>) -> Below {
-        Below { client, budget, rest: Mutex::default(), trust }
+        Below { client, budget, rest: Arc::default(), trust, asking: Asking::Patiently }
+    }
+
+    /// The same for whoever holds a turn.
+    pub fn in_turn(&self) -> Below {
+        self.asking(Asking::AtOnce)
+    }
+
+    /// The same for whoever looks whether the cluster is there.
+    pub fn out_of_turn(&self) -> Below {
+        self.asking(Asking::OutOfTurn)
+    }
+
+    fn asking(&self, asking: Asking) -> Below {
+        Below {
+            client: self.client.clone(),
+            budget: self.budget.clone(),
+            rest: self.rest.clone(),
+            trust: self.trust.clone(),
+            asking,
+        }
+    }
+
+    /// Waits for a turn, and until the cluster has rested. What is decided after that is not out of date when it is asked for.
+    pub async fn turn(&self) -> Turn {
+        loop {
+            self.rested().await;
+            let permit = match &self.budget {
+                // Never closed.
+                Some(budget) => budget.clone().acquire_owned().await.ok(),
+                None => None,
+            };
+            // Nobody keeps others waiting who has to wait.
+            if self.rests_for().is_zero() {
+                return Turn { _permit: permit };
+            }
+        }
     }
 
     /// What is at `path`; `None` if nothing is.
@@ -93,11 +147,23 @@ impl Below {
         manner: Manner,
         request: impl Future<Output = Result<Value, Status>>,
     ) -> Result<Value, Status> {
-        self.rested().await;
-        let _place = match &self.budget {
-            // Never closed.
-            Some(budget) => budget.acquire().await.ok(),
-            None => None,
+        let _turn = match self.asking {
+            Asking::Patiently => Some(self.turn().await),
+            Asking::AtOnce => {
+                let rest = self.rests_for();
+                if !rest.is_zero() {
+                    let seconds = u32::try_from(rest.as_secs()).unwrap_or(LONGEST_REST).saturating_add(1);
+                    return Err(Status::too_many_requests(
+                        "the cluster asks not to be asked for a while",
+                        seconds,
+                    ));
+                }
+                None
+            }
+            Asking::OutOfTurn => {
+                self.rested().await;
+                None
+            }
         };
         if manner == Manner::Trusting && !self.trust.is_open() {
             return Err(Status::service_unavailable(
@@ -115,10 +181,14 @@ impl Below {
             && status.code() == 429
         {
             let seconds = status.retry_after().unwrap_or(1).clamp(1, LONGEST_REST);
-            let until = Instant::now() + Duration::from_secs(seconds.into());
-            *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+            self.rest_until(Instant::now() + Duration::from_secs(seconds.into()));
         }
         answer
+    }
+
+    /// It asks not to be asked before then.
+    pub fn rest_until(&self, until: Instant) {
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
     }
 
     /// For how long it asks not to be asked.

@@ -13,8 +13,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::below::Below;
+use crate::below::{Below, Turn};
 use crate::contact::Contact;
+use crate::ending;
 use crate::flag::Flag;
 use crate::pauses::Pauses;
 use crate::reconcile::Wanted;
@@ -33,6 +34,9 @@ pub struct Core {
     pub settings: Settings,
     pub above: Client,
     pub below: Below,
+    /// The same for what is done in turn, and for the heartbeat.
+    pub in_turn: Below,
+    pub vital: Below,
     pub table: Table,
     pub queue: Queue,
     pub reports: Reports,
@@ -62,10 +66,13 @@ impl Core {
         let trust = Trust::new();
         let below = Client::new(Arc::new(Noticing { client: below, trust: trust.clone() }));
         let below = Below::new(below, settings.budget.clone(), trust.clone());
+        let (in_turn, vital) = (below.in_turn(), below.out_of_turn());
         Arc::new(Core {
             settings,
             above,
             below,
+            in_turn,
+            vital,
             table: Table::default(),
             queue: Queue::new(),
             reports: Reports::default(),
@@ -130,14 +137,19 @@ impl Core {
             Line::Remove { target, since } => self.want(target, Wanted::Absent, since),
             Line::Forget { target } => {
                 self.table.forget(&target);
-                // Should anything go there again, it is looked at anew: it may have been given away.
-                if let Some(master) = self.control_plane().filter(|_| !self.table.has_namespace(&target)) {
+                let (workspace, namespace) = (&target.workspace, &target.namespace);
+                if !self.table.has_namespace(workspace, namespace)
+                    && let Some(master) = self.control_plane()
+                {
+                    // Should anything go there again, it is looked at anew: it may have been given away.
                     self.spaces.doubt(&locator(&master.control_plane, &target));
+                    self.queue.add(ending::key(workspace, namespace));
                 }
             }
             Line::Ending { workspace, namespace } => {
                 // Only of the one that speaks: whose it is was settled before.
                 self.spaces.end(&workspace, &namespace);
+                self.queue.add(ending::key(&workspace, &namespace));
             }
             Line::Paused { workspace, paused, why } => {
                 self.pauses.heed(workspace, paused.then_some(why));
@@ -147,6 +159,7 @@ impl Core {
                         .unfinished(self.settings.drift)
                         .into_iter()
                         .for_each(|key| self.queue.add(key));
+                    self.spaces.endings().into_iter().for_each(|key| self.queue.add(key));
                 }
             }
             Line::Synced { .. } | Line::Alive => {}
@@ -182,7 +195,7 @@ impl Core {
             return Ok(());
         }
         if !self.is_loaded.load(Ordering::Acquire) {
-            self.spaces.load(&self.below, &master.control_plane).await?;
+            self.spaces.load(&self.vital, &master.control_plane).await?;
             self.is_loaded.store(true, Ordering::Release);
             for resource in self.table.resources() {
                 self.watch(&resource);
@@ -193,6 +206,33 @@ impl Core {
             self.table.unfinished(self.settings.drift).into_iter().for_each(|key| self.queue.add(key));
         }
         Ok(())
+    }
+
+    /// Waits until something may be done in the cluster, and it is one's turn; until what is there `of` a resource was seen, too.
+    /// `None` if nothing is to be done any more.
+    pub async fn turn(&self, of: Option<&Resource>) -> Option<Turn> {
+        loop {
+            if !self.trust.opened().await {
+                return None;
+            }
+            if let Some(resource) = of {
+                self.sighted(resource).await;
+            }
+            let turn = self.below.turn().await;
+            if self.trust.is_open() {
+                return Some(turn);
+            }
+        }
+    }
+
+    /// Says that a namespace in the cluster stays although the one above is gone.
+    pub fn tell_kept(&self, namespace: &str, contents: &[String]) {
+        tracing::warn!(
+            cluster = %self.settings.cluster, namespace,
+            "the namespace stays in the cluster although the one above is gone, for there is something in it: {}; once that \
+             is gone: atoll orphans prune",
+            contents.join(", ")
+        );
     }
 
     /// Ends everything that was begun.

@@ -1,45 +1,38 @@
 //! What is wanted becomes so in the cluster, one object at a time.
 
+mod apply;
+mod leave;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_client::PatchType;
-use atoll_fleet::view::{Drift, LEFT, Record, State};
+use atoll_fleet::view::{Record, State};
 use atoll_fleet::{Locator, marks};
 use atoll_informer::{Key, Next};
 use atoll_meta::{Status, object};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::below::{collection, path};
 use crate::core::Core;
-use crate::drift::{complaints, covers, is_controller, owns, resolve};
-use crate::mark::{Mark, configuration};
-use crate::overlay::{overlay, yield_to};
-use crate::reconcile::{Found, Seen, Step, Wanted, applied_fields, fields_of, judge, our_fields, step};
-use crate::retire::{Retired, retire};
+use crate::ending::{self, SOON};
+use crate::mark::configuration;
+use crate::reconcile::{Found, Seen, Step, Wanted, judge, step};
 use crate::spaces::{Place, locator};
 use crate::table::Task;
 use crate::unserved;
 
 /// What is not ours, or is not taken, is looked at again after this long: nothing tells when that changes.
 const LATER: Duration = Duration::from_secs(60);
-/// The same of a namespace that is going.
-const SOON: Duration = Duration::from_secs(2);
 /// What is on its way out is looked at again after this long, should nobody tell that it is gone.
 const SAFETY: Duration = Duration::from_secs(30);
-/// What servers say of a list that they cannot apply. There is no other sign of it.
-const DUPLICATES: &str = "duplicate entries for key";
-/// How often an apply goes on after it was told whose fields are in its way.
-const ATTEMPTS: usize = 4;
 
 pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
-    if !core.trust.opened().await {
-        return Ok(Next::Done);
+    if ending::is_key(&key) {
+        return ending::work(&core, &key).await;
     }
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
-    core.sighted(&task.target.resource).await;
-    // Waiting comes before deciding: meanwhile something else may be wanted.
-    core.below.rested().await;
+    // Waiting comes before deciding: meanwhile something else may be wanted, or nothing may be done.
+    let Some(_turn) = core.turn(Some(&task.target.resource)).await else { return Ok(Next::Done) };
     // What was seen meanwhile counts.
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
     let Some(master) = core.control_plane() else { return Ok(Next::Done) };
@@ -62,7 +55,7 @@ impl Work<'_> {
     async fn next(&self, seen: Option<&Seen>) -> Result<Next, Status> {
         let step = step(&self.task.wanted, seen, self.core.settings.drift);
         if let Some(why) = self.core.pauses.of(&self.task.target.workspace)
-            && matches!(step, Step::Create | Step::Delete)
+            && matches!(step, Step::Create | Step::Delete | Step::LetGo)
         {
             return self.hold(&step, &why).await;
         }
@@ -81,7 +74,8 @@ impl Work<'_> {
             (Step::Create, _) => self.create().await,
             (Step::Apply, Some(seen)) => self.apply(seen).await,
             (Step::Delete, Some(seen)) => self.delete(seen).await,
-            (Step::Look | Step::Apply | Step::Delete, _) => self.look().await,
+            (Step::LetGo, Some(seen)) => self.let_go(seen).await,
+            (Step::Look | Step::Apply | Step::Delete | Step::LetGo, _) => self.look().await,
         }
     }
 
@@ -130,7 +124,7 @@ impl Work<'_> {
                 Err(status)
             }
             404 => {
-                let message = unserved::complaint(&self.core.below, &target.resource).await;
+                let message = unserved::complaint(&self.core.in_turn, &target.resource).await;
                 self.complain(State::Refused, message, LATER)
             }
             403 if status.has_cause("NamespaceTerminating") => {
@@ -147,12 +141,17 @@ impl Work<'_> {
 
     /// Makes and deletes nothing while that is paused, and says so. Who resumes wakes this up.
     async fn hold(&self, step: &Step, why: &str) -> Result<Next, Status> {
-        if *step == Step::Delete {
-            return self.settle(Some((State::Applied, format!("it is not deleted yet: {why}"))));
+        let waits = match step {
+            Step::Delete => Some("deleted"),
+            Step::LetGo => Some("let go"),
+            _ => None,
+        };
+        if let Some(what) = waits {
+            return self.settle(Some((State::Applied, format!("it is not {what} yet: {why}"))));
         }
         let target = &self.task.target;
-        for namespace in self.namespaces() {
-            let found = self.core.below.get(&path(&target.resource, &namespace, &target.name)).await?;
+        for namespace in self.namespaces().await? {
+            let found = self.core.in_turn.get(&path(&target.resource, &namespace, &target.name)).await?;
             if let (Some(found), Found::Ours(_)) = (&found, judge(found.as_ref(), self.control_plane, target))
             {
                 self.core.spaces.learn(self.locator(), &namespace);
@@ -161,6 +160,13 @@ impl Work<'_> {
             }
         }
         self.settle(Some((State::Refused, format!("it is not made yet: {why}"))))
+    }
+
+    /// Whether what was decided before the cluster was asked for something else still holds.
+    fn may_go_on(&self, step: &Step) -> bool {
+        let is_held = *step != Step::Apply && self.core.pauses.of(&self.task.target.workspace).is_some();
+        let is_wanted = |task: Task| task.target == self.task.target && task.wanted == self.task.wanted;
+        !is_held && self.core.table.task(self.key).is_some_and(is_wanted)
     }
 
     async fn create(&self) -> Result<Next, Status> {
@@ -174,15 +180,21 @@ impl Work<'_> {
         let mut namespace = String::new();
         if target.resource.namespaced {
             let is_only = || self.core.is_only(&target.workspace);
-            match self.core.spaces.ensure(&self.core.below, self.locator(), is_only).await? {
+            match self.core.spaces.ensure(&self.core.in_turn, self.locator(), is_only).await? {
                 Place::In(name) => namespace = name,
                 Place::Taken(complaint) => return self.complain(State::Conflict, complaint, LATER),
                 Place::Going(complaint) => return self.complain(State::Refused, complaint, SOON),
             }
         }
-        let sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        if !self.may_go_on(&Step::Create) {
+            return Ok(Next::Again);
+        }
+        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        if !self.task.keep.is_empty() {
+            object::set_annotation(&mut sent, marks::KEEP, &self.task.keep);
+        }
         let made = format!("{}?fieldManager={}", collection(&target.resource, &namespace), marks::MANAGER);
-        match self.core.below.create(&made, &sent).await {
+        match self.core.in_turn.create(&made, &sent).await {
             Ok(made) => {
                 self.core.table.wrote(self.key, &made);
                 self.settle(None)
@@ -192,161 +204,12 @@ impl Work<'_> {
         }
     }
 
-    async fn apply(&self, seen: &Seen) -> Result<Next, Status> {
-        let target = &self.task.target;
-        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
-            return Ok(Next::Done);
-        };
-        let Some(namespace) = self.namespace() else { return self.create().await };
-        if seen.applied == *hash {
-            let pause = self.core.table.correct(self.key);
-            if !pause.is_zero() {
-                return Ok(Next::After(pause));
-            }
-        }
-        let place = path(&target.resource, &namespace, &target.name);
-        if seen.is_fresh {
-            self.take_over(&place, seen).await?;
-        }
-        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
-        // Only this very one: another of the same name is not ours.
-        object::set_uid(&mut sent, &seen.uid);
-        if seen.is_adopted {
-            object::set_annotation(&mut sent, marks::ADOPTED, "true");
-        }
-        let (mut force, mut left) = (false, Vec::new());
-        for _ in 0..ATTEMPTS {
-            let applied = format!("{place}?fieldManager={}&force={force}", marks::MANAGER);
-            let status = match self.core.below.patch(&applied, PatchType::Apply, &sent).await {
-                Ok(answer) => {
-                    self.core.table.wrote(self.key, &answer);
-                    if !left.is_empty() {
-                        self.core.table.set_drifted(self.key, &seen.uid);
-                    }
-                    let message = (!left.is_empty()).then(|| format!("{LEFT}{}", left.join(", ")));
-                    return self.settle(message.map(|message| (State::Applied, message)));
-                }
-                Err(status) => status,
-            };
-            if status.code() == 422 && status.message().contains("metadata.uid") {
-                return self.look().await;
-            }
-            if status.code() == 404 {
-                return self.look().await;
-            }
-            if status.message().contains(DUPLICATES) {
-                return self.replace(&place, seen, &sent).await;
-            }
-            if !status.has_cause("FieldManagerConflict") {
-                if status.code() == 409 {
-                    return self.look().await;
-                }
-                return Err(status);
-            }
-            let drift = self.task.wanted.drift(self.core.settings.drift);
-            // What we still have, others only say as well: it was theirs before it was adopted, say.
-            let found = match drift {
-                Drift::Report => self.core.below.get(&place).await?.unwrap_or_default(),
-                Drift::Correct => Value::Null,
-            };
-            let resolution = resolve(&mut sent, &status, drift, |field| owns(&found, field));
-            if resolution.is_stuck || !(resolution.yielded || resolution.force) {
-                return self.complain(State::Refused, status.message(), LATER);
-            }
-            force |= resolution.force;
-            left.extend(resolution.left);
-        }
-        Err(Status::service_unavailable("others change the same fields all the time"))
-    }
-
-    /// For what cannot be applied: the object as it is, with what is wanted in it.
-    async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
-        let is_it = |found: &Value| object::uid(found) == seen.uid && !Mark::of(found).is_released;
-        let found = self.core.below.get(place).await?.filter(is_it);
-        let Some(mut found) = found else { return self.look().await };
-        let (owned, mut wanted) = (our_fields(&found), sent.clone());
-        let theirs = match self.task.wanted.drift(self.core.settings.drift) {
-            Drift::Correct => fields_of(&found, is_controller),
-            Drift::Report => fields_of(&found, |manager| manager != marks::MANAGER),
-        };
-        yield_to(&mut wanted, &found, &theirs);
-        overlay(&mut found, &wanted, &owned);
-        let path = format!("{place}?fieldManager={}", marks::MANAGER);
-        let answer = self.core.below.replace(&path, &found).await?;
-        self.core.table.wrote(self.key, &answer);
-        self.settle(None)
-    }
-
-    /// Says who has changed what, where that is left as it is: an apply that is not done would tell.
-    async fn tell_drift(&self, seen: &Seen) -> Result<Next, Status> {
-        let target = &self.task.target;
-        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
-            return Ok(Next::Done);
-        };
-        let Some(namespace) = self.namespace() else { return self.look().await };
-        let place = path(&target.resource, &namespace, &target.name);
-        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
-        object::set_uid(&mut sent, &seen.uid);
-        let Some(found) = self.core.below.get(&place).await?.filter(|found| object::uid(found) == seen.uid)
-        else {
-            return self.look().await;
-        };
-        let tried = format!("{place}?fieldManager={}&force=false&dryRun=All", marks::MANAGER);
-        let left = match self.core.below.patch(&tried, PatchType::Apply, &sent).await {
-            Err(status) if status.has_cause("FieldManagerConflict") => complaints(&status),
-            Err(status) if matches!(status.code(), 404 | 409) => return self.look().await,
-            Err(status) => return Err(status),
-            Ok(_) if covers(&sent, &found) => Vec::new(),
-            Ok(answer) => {
-                let fields = atoll_fleet::adoption::differences(&found, &answer);
-                fields.into_iter().map(|field| format!("somebody took away {field}")).collect()
-            }
-        };
-        if left.is_empty() {
-            // It is as we want it, so nobody is in the way: what they had taken is ours again.
-            return self.apply(seen).await;
-        }
-        self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
-    }
-
-    /// Lets what we created count as applied.
-    async fn take_over(&self, place: &str, seen: &Seen) -> Result<(), Status> {
-        let Some(found) = self.core.below.get(place).await? else { return Ok(()) };
-        let Some(entries) = applied_fields(&found) else { return Ok(()) };
-        if object::uid(&found) != seen.uid {
-            return Ok(());
-        }
-        let patch = json!([
-            { "op": "test", "path": "/metadata/uid", "value": seen.uid },
-            { "op": "replace", "path": "/metadata/resourceVersion", "value": object::resource_version(&found) },
-            { "op": "replace", "path": "/metadata/managedFields", "value": entries },
-        ]);
-        let taken = format!("{place}?fieldManager={}", marks::MANAGER);
-        self.core.below.patch(&taken, PatchType::Json, &patch).await.map(drop)
-    }
-
-    async fn delete(&self, seen: &Seen) -> Result<Next, Status> {
-        let target = &self.task.target;
-        let Some(namespace) = self.namespace() else { return self.look().await };
-        let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
-            "preconditions": { "uid": seen.uid, "resourceVersion": seen.resource_version },
-        });
-        let place = path(&target.resource, &namespace, &target.name);
-        match self.core.below.delete(&place, &options).await {
-            Ok(_) => self.look().await,
-            // Changed since, or gone: what is there now decides.
-            Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
-            Err(status) => Err(status),
-        }
-    }
-
     /// What is there now decides what is done.
     async fn look(&self) -> Result<Next, Status> {
         let target = &self.task.target;
         let mut complaint = String::new();
-        for namespace in self.namespaces() {
-            let found = self.core.below.get(&path(&target.resource, &namespace, &target.name)).await?;
+        for namespace in self.namespaces().await? {
+            let found = self.core.in_turn.get(&path(&target.resource, &namespace, &target.name)).await?;
             match judge(found.as_ref(), self.control_plane, target) {
                 Found::Nothing => {}
                 Found::Foreign(message) => complaint = message,
@@ -376,48 +239,16 @@ impl Work<'_> {
                 );
                 self.complain(State::Refused, message, SAFETY)
             }
-            (Wanted::Absent, _) => {
-                if let Some((why, again)) = self.retire().await? {
-                    self.settle(Some((State::Applied, why)))?;
-                    return Ok(again);
-                }
-                self.gone(complaint)
-            }
+            (Wanted::Absent, _) => self.over(complaint).await,
             (Wanted::Present { .. }, false) => self.complain(State::Conflict, complaint, LATER),
             // It went between two looks.
             (Wanted::Present { .. }, true) => Ok(Next::Again),
         }
     }
 
-    /// Takes away the namespace that it was in, if that ends above and this was the last. Why that has to wait, if so.
-    async fn retire(&self) -> Result<Option<(String, Next)>, Status> {
-        let (target, locator) = (&self.task.target, self.locator());
-        let is_last = target.resource.namespaced
-            && self.core.spaces.is_ending(&locator)
-            && !self.core.table.has_neighbours(self.key, target);
-        let Some(name) = self.core.spaces.get(&locator).filter(|_| is_last) else { return Ok(None) };
-        if let Some(why) = self.core.pauses.of(&target.workspace) {
-            return Ok(Some((format!("its namespace is not deleted yet: {why}"), Next::Done)));
-        }
-        match retire(&self.core.below, &locator, &name).await? {
-            Retired::Gone => self.core.spaces.forget(&locator),
-            Retired::NotOurs => {}
-            Retired::Passing(contents) if self.core.spaces.is_patient(&locator) => {
-                let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
-                return Ok(Some((why, Next::After(SOON))));
-            }
-            Retired::Kept(contents) | Retired::Passing(contents) => tracing::warn!(
-                cluster = %self.core.settings.cluster, namespace = %name,
-                "the namespace stays in the cluster although the one above is gone, for there is something in it: {}",
-                contents.join(", ")
-            ),
-        }
-        Ok(None)
-    }
-
     /// Whether what was not found is not there.
     async fn is_certain(&self) -> Result<bool, Status> {
-        let (below, resource) = (&self.core.below, &self.task.target.resource);
+        let (below, resource) = (&self.core.in_turn, &self.task.target.resource);
         Ok(unserved::is_served(below, resource).await
             || unserved::is_gone_with_definition(below, resource).await?)
     }
@@ -432,12 +263,15 @@ impl Work<'_> {
     }
 
     /// Where it may be.
-    fn namespaces(&self) -> Vec<String> {
-        match self.namespace() {
-            Some(known) => vec![known],
-            // A namespace that has lost what it said of itself may still have it.
-            None => [true, false].map(|is_only| self.locator().below(is_only)).to_vec(),
+    async fn namespaces(&self) -> Result<Vec<String>, Status> {
+        if let Some(known) = self.namespace() {
+            return Ok(vec![known]);
         }
+        let locator = self.locator();
+        // A namespace that has lost what it said of itself may still have it.
+        let guesses = [true, false].map(|is_only| locator.below(is_only));
+        let sought = self.core.spaces.seek(&self.core.in_turn, &locator).await?;
+        Ok(sought.map_or_else(|| guesses.to_vec(), |name| vec![name]))
     }
 
     fn locator(&self) -> Locator {
@@ -458,3 +292,6 @@ fn sent(
     let shaped = atoll_meta::json::parse(object).map(|parsed| parsed.value).unwrap_or_default();
     configuration(&shaped, &task.target, namespace, control_plane, generation, hash)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use atoll_fleet::Locator;
 use atoll_fleet::allowance::{Allowances, Rate};
+use atoll_fleet::happening::made;
 use atoll_fleet::view::{Happening, Target};
 use atoll_informer::{Key, Look, Next, Queue, Sight, World, follow, resources};
 use atoll_meta::{Status, object};
@@ -21,13 +22,6 @@ use crate::table::key_of;
 /// Of these nobody above wants to hear.
 const OTHERS: &str =
     "involvedObject.kind!=Node,metadata.namespace!=kube-system,metadata.namespace!=kube-node-lease";
-/// What is made of others, and where that is.
-const MADE: [(&str, &str, &str); 3] = [
-    ("v1", "Pod", "/api/v1"),
-    ("apps/v1", "ReplicaSet", "/apis/apps/v1"),
-    ("batch/v1", "Job", "/apis/batch/v1"),
-];
-const PLURALS: [&str; 3] = ["pods", "replicasets", "jobs"];
 /// A CronJob has Jobs, and these have Pods.
 const DEEPEST: usize = 4;
 /// Events may be seen before what they are about: they are looked at again, so often.
@@ -199,16 +193,13 @@ impl Happenings {
 
     /// Whom something belongs to that is made of others.
     async fn owner(&self, namespace: &str, of: &Owner) -> Result<Option<Owner>, Status> {
-        let Some(position) =
-            MADE.iter().position(|(version, kind, _)| (*version, *kind) == (&of.api_version, &of.kind))
-        else {
-            return Ok(None);
-        };
+        let Some(plural) = made(&of.api_version, &of.kind) else { return Ok(None) };
         if let Some(known) = self.state().owners.get(&of.uid) {
             return Ok(known.clone());
         }
-        let (base, plural) = (MADE[position].2, PLURALS[position]);
-        let path = format!("{base}/namespaces/{namespace}/{plural}/{}", atoll_informer::encoded(&of.name));
+        let base = if of.api_version.contains('/') { "/apis" } else { "/api" };
+        let (version, name) = (&of.api_version, atoll_informer::encoded(&of.name));
+        let path = format!("{base}/{version}/namespaces/{namespace}/{plural}/{name}");
         let Some(found) = self.core.below.get_metadata(&path).await? else { return Ok(None) };
         if object::uid(&found) != of.uid {
             return Ok(None);

@@ -30,7 +30,7 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
         if verdict.is_err() {
             core.trust.close();
         } else if version.is_none() || beat % VERSION_BEATS == 0 {
-            let answer = tokio::time::timeout(interval.max(LEAST), core.below.get("/version")).await;
+            let answer = tokio::time::timeout(interval.max(LEAST), core.vital.get("/version")).await;
             let answer = answer.ok().and_then(Result::ok).flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
         }
@@ -73,7 +73,7 @@ async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findi
     }
     let note = Note { interval, lost: core.contact.lost() };
     let looking = async {
-        let (findings, verdict) = guard.check(&core.below, &core.settings, &master, &note).await;
+        let (findings, verdict) = guard.check(&core.vital, &core.settings, &master, &note).await;
         let until = began + guard::duration(interval);
         let verdict = match verdict {
             Ok(()) => {

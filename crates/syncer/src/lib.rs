@@ -25,6 +25,7 @@ mod core;
 mod digest;
 mod down;
 mod drift;
+mod ending;
 mod flag;
 mod guard;
 mod happenings;
@@ -40,6 +41,7 @@ mod retire;
 mod settings;
 mod spaces;
 mod table;
+mod theirs;
 mod trust;
 mod unserved;
 mod up;
@@ -79,7 +81,7 @@ pub async fn run(settings: Settings, above: Client, below: Client, stop: impl Fu
                 let farewell = async {
                     core.reports.flush(&core.above, &settings).await;
                     if let Some(master) = core.control_plane() {
-                        guard.release(&core.below, &settings, &master).await;
+                        guard.release(&core.vital, &settings, &master).await;
                     }
                 };
                 let _ = tokio::time::timeout(FAREWELL, farewell).await;

@@ -19,20 +19,6 @@ pub fn overlay(found: &mut Value, wanted: &Value, owned: &Value) {
     }
 }
 
-/// Leaves out of what is wanted what is `theirs` and otherwise: whoever owns these fields keeps them.
-pub fn yield_to(wanted: &mut Value, found: &Value, theirs: &Value) {
-    let (Some(fields), Some(theirs)) = (wanted.as_object_mut(), theirs.as_object()) else { return };
-    for (key, inner) in theirs {
-        let Some(name) = key.strip_prefix("f:") else { continue };
-        let is_whole = inner.as_object().is_none_or(Map::is_empty);
-        match fields.get_mut(name) {
-            Some(value) if is_whole && *value != found[name] => drop(fields.remove(name)),
-            Some(value) => yield_to(value, &found[name], inner),
-            None => {}
-        }
-    }
-}
-
 fn lay_fields(found: &mut Map<String, Value>, wanted: &Map<String, Value>, owned: &Value) {
     let ours = owned.as_object().into_iter().flatten().filter_map(|(key, _)| key.strip_prefix("f:"));
     for gone in ours.filter(|name| !wanted.contains_key(*name)) {
@@ -77,16 +63,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn whoever_owns_a_field_keeps_it() {
-        let found = json!({"spec": {"replicas": 4, "paused": true, "template": {"a": 1}}});
-        let theirs =
-            json!({"f:spec": {"f:replicas": {}, "f:paused": {}, "f:template": {"f:b": {}}, "f:x": {}}});
-        let mut wanted = json!({"spec": {"replicas": 2, "paused": true, "template": {"a": 2}}});
-        yield_to(&mut wanted, &found, &theirs);
-        assert_eq!(wanted, json!({"spec": {"paused": true, "template": {"a": 2}}}));
-    }
 
     #[test]
     fn what_is_wanted_is_there_and_what_is_others_stays() {

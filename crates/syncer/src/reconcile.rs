@@ -76,6 +76,8 @@ pub struct Seen {
     pub is_fresh: bool,
     /// It was there before us.
     pub is_adopted: bool,
+    /// What was let go and refers to it, if anything: then it is not deleted.
+    pub keep: String,
     /// Somebody has changed what is ours.
     pub drifted: bool,
     /// Whether the cluster's controllers have seen what it says.
@@ -101,6 +103,7 @@ impl Seen {
             fields: owned_fields(found),
             is_fresh: ours(found).any(|entry| entry["operation"] == "Update"),
             is_adopted: object::annotation(found, marks::ADOPTED).is_some(),
+            keep: annotation(marks::KEEP).into(),
             drifted: false,
             observed: observed.is_none_or(|observed| observed >= object::generation(found)),
             status: status.map(atoll_meta::json::to_vec).unwrap_or_default().into(),
@@ -178,15 +181,6 @@ pub fn our_fields(found: &Value) -> Value {
     all
 }
 
-/// The same of some of the others.
-pub fn fields_of(found: &Value, is_theirs: impl Fn(&str) -> bool) -> Value {
-    let mut all = Value::Object(Map::new());
-    let entries = found["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let is_one = |entry: &&Value| entry["manager"].as_str().is_some_and(&is_theirs);
-    entries.filter(is_one).for_each(|entry| unite(&mut all, &entry["fieldsV1"]));
-    all
-}
-
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -197,6 +191,8 @@ pub enum Step {
     Create,
     Apply,
     Delete,
+    /// Leave it there without our marks: what was let go needs it.
+    LetGo,
     /// Nothing of ours was seen: see what is there under that name.
     Look,
 }
@@ -211,6 +207,7 @@ pub fn step(wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
             _ => Step::Apply,
         },
         (Wanted::Absent, None) => Step::Look,
+        (Wanted::Absent, Some(seen)) if !seen.keep.is_empty() => Step::LetGo,
         (Wanted::Absent, Some(_)) => Step::Delete,
     }
 }

@@ -14,6 +14,8 @@ use crate::below::{Below, collection};
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// Most that is named of what is in the way.
 const MOST: usize = 5;
+/// Objects in one answer.
+const PAGE: usize = 500;
 /// How often it is asked for what is refused, and how long in between.
 const TIMES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(300);
@@ -25,13 +27,21 @@ pub enum Retired {
     Gone,
     /// It is not ours to delete.
     NotOurs,
+    /// Something else is wanted by now.
+    NotNow,
     /// Something is in it, or may be.
     Kept(Vec<String>),
     /// What is in it was made for others and goes by itself, if those are gone.
     Passing(Vec<String>),
 }
 
-pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Retired, Status> {
+/// Deletes a namespace if it is ours and empty, and that is still wanted when all of it was looked at.
+pub async fn retire(
+    below: &Below,
+    locator: &Locator,
+    name: &str,
+    is_still: impl Fn() -> bool,
+) -> Result<Retired, Status> {
     let path = format!("{NAMESPACES}/{name}");
     let Some(found) = below.get(&path).await? else { return Ok(Retired::Gone) };
     if object::is_being_deleted(&found) {
@@ -47,6 +57,9 @@ pub async fn retire(below: &Below, locator: &Locator, name: &str) -> Result<Reti
     if !passing.is_empty() {
         return Ok(Retired::Passing(passing));
     }
+    if !is_still() {
+        return Ok(Retired::NotNow);
+    }
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
         "preconditions": { "uid": object::uid(&found), "resourceVersion": object::resource_version(&found) },
@@ -60,6 +73,28 @@ fn is_made_for(found: &Value, locator: &Locator) -> bool {
         && Locator::of(found).is_some_and(|said| said.as_ref() == Ok(locator))
 }
 
+/// Groups with a dot in their names that every API server has itself. Whether others answer is not up to it.
+const BUILT_IN: [&str; 18] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
 /// What is in a namespace.
 #[derive(Default)]
 struct Contents {
@@ -69,6 +104,28 @@ struct Contents {
     passing: Vec<String>,
 }
 
+impl Contents {
+    fn add(&mut self, resource: &Resource, items: &Value, name: &str) {
+        let items = items.as_array().into_iter().flatten();
+        for item in items.filter(|item| !goes_with_it(resource, item)) {
+            let list = if is_for_others(resource, item) { &mut self.passing } else { &mut self.kept };
+            if list.len() <= MOST {
+                list.push(format!("{name}/{}", object::name(item)));
+            }
+        }
+    }
+
+    fn shortened(mut self) -> Contents {
+        for list in [&mut self.kept, &mut self.passing] {
+            if list.len() > MOST {
+                list.truncate(MOST);
+                list.push("and more".into());
+            }
+        }
+        self
+    }
+}
+
 async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
     let mut found = Contents::default();
     let (resources, silent) = served(below).await?;
@@ -76,39 +133,36 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
         .passing
         .extend(silent.iter().map(|group| format!("perhaps something of {group}, which does not answer")));
     for resource in resources {
-        if found.kept.len() > MOST {
-            found.kept.truncate(MOST);
-            found.kept.push("and more".into());
-            return Ok(found);
-        }
         let name = match resource.group.as_str() {
             "" => resource.resource.clone(),
             group => format!("{}.{group}", resource.resource),
         };
-        let path = format!("{}?limit=500", collection(&resource, namespace));
-        match insist(|| below.list_metadata(&path)).await {
-            Ok(list) => {
-                let items = list["items"].as_array().into_iter().flatten();
-                for item in items.filter(|item| !goes_with_it(&resource, item)) {
-                    let list =
-                        if is_for_others(&resource, item) { &mut found.passing } else { &mut found.kept };
-                    list.push(format!("{name}/{}", object::name(item)));
+        let mut next = String::new();
+        // As soon as something is in the way, the rest is not needed.
+        while found.kept.len() <= MOST {
+            let path = format!("{}?limit={PAGE}{next}", collection(&resource, namespace));
+            match insist(|| below.list_metadata(&path)).await {
+                Ok(list) => {
+                    found.add(&resource, &list["items"], &name);
+                    match object::continuation(&list) {
+                        Some(token) => next = format!("&continue={}", atoll_informer::encoded(token)),
+                        None => break,
+                    }
                 }
-                if object::continuation(&list).is_some() {
-                    found.passing.push(format!("more {name}"));
+                Err(status) if status.code() == 403 => {
+                    found.kept.push(format!("perhaps {name}, which cannot be seen"));
+                    break;
                 }
+                Err(status) if matches!(status.code(), 404 | 405) => break,
+                Err(status) if is_silence(&status, &resource.group) => {
+                    found.passing.push(format!("perhaps {name}, which cannot be asked for"));
+                    break;
+                }
+                Err(status) => return Err(status),
             }
-            Err(status) if status.code() == 403 => {
-                found.kept.push(format!("perhaps {name}, which cannot be seen"))
-            }
-            Err(status) if matches!(status.code(), 404 | 405) => {}
-            Err(status) if is_silence(&status, &resource.group) => {
-                found.passing.push(format!("perhaps {name}, which cannot be asked for"));
-            }
-            Err(status) => return Err(status),
         }
     }
-    Ok(found)
+    Ok(found.shortened())
 }
 
 /// Who says no may do so in passing: only who says it again and again means it.
@@ -127,10 +181,11 @@ where
     ask().await
 }
 
-/// Whether somebody does not answer to whom the cluster has left a group; that the cluster itself was not reached is
-/// something else.
+/// Whether somebody does not answer to whom the cluster has left a group; that the cluster itself was not reached, or cannot
+/// serve what is its own, is something else.
 fn is_silence(status: &Status, group: &str) -> bool {
-    status.code() >= 500 && !group.is_empty() && matches!(Cause::of(status), None | Some(Cause::TimedOut))
+    let is_elsewhere = group.contains('.') && !BUILT_IN.contains(&group);
+    status.code() >= 500 && is_elsewhere && matches!(Cause::of(status), None | Some(Cause::TimedOut))
 }
 
 /// Whether it belongs to something else: it goes with that, a little later.
@@ -165,9 +220,11 @@ async fn served(below: &Below) -> Result<(Vec<Resource>, Vec<String>), Status> {
             Ok(Some(list)) => list,
             Ok(None) => continue,
             // What metrics tell is in no namespace.
-            Err(_) if group == "metrics.k8s.io" => continue,
+            Err(_) if group.ends_with("metrics.k8s.io") => continue,
             Err(status) if is_silence(&status, &group) => {
-                silent.push(group);
+                if !silent.contains(&group) {
+                    silent.push(group);
+                }
                 continue;
             }
             Err(status) => return Err(status),

@@ -7,11 +7,13 @@ use std::time::Duration;
 use atoll_client::PatchType;
 use atoll_fleet::view::Target;
 use atoll_fleet::{Locator, marks};
+use atoll_informer::Key;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::below::Below;
+use crate::ending;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How long a namespace that is to go is given for what was made there for things that are gone.
@@ -114,6 +116,11 @@ impl Spaces {
         self.ending().contains_key(&(locator.workspace.clone(), locator.namespace.clone()))
     }
 
+    /// What such are called in queues.
+    pub fn endings(&self) -> Vec<Key> {
+        self.ending().keys().map(|(workspace, namespace)| ending::key(workspace, namespace)).collect()
+    }
+
     /// Whether it is worth waiting for what is about to go by itself.
     pub fn is_patient(&self, locator: &Locator) -> bool {
         let mut ending = self.ending();
@@ -130,6 +137,20 @@ impl Spaces {
         self.known().remove(locator);
     }
 
+    /// A namespace of another name that was made to stand for one above since all of them were read.
+    pub async fn seek(&self, below: &Below, locator: &Locator) -> Result<Option<String>, Status> {
+        let path = format!("{NAMESPACES}?labelSelector={}%3D{}", marks::STANDS_FOR, locator.below(false));
+        let found = below.list_metadata(&path).await?;
+        let mut found = found["items"].as_array().into_iter().flatten();
+        let stands =
+            |found: &&Value| !object::is_being_deleted(found) && verify(found, locator) == Verdict::Ours;
+        let name = found.find(stands).map(|found| object::name(found).to_string());
+        if let Some(name) = &name {
+            self.known().insert(locator.clone(), Known::new(name));
+        }
+        Ok(name)
+    }
+
     /// The namespace below, which is made if there is none.
     pub async fn ensure(
         &self,
@@ -141,6 +162,11 @@ impl Spaces {
             Some(known) if known.is_sure => return Ok(Place::In(known.name.clone())),
             known => known.map(|known| known.name.clone()),
         };
+        if before.is_none()
+            && let Some(name) = self.seek(below, &locator).await?
+        {
+            return Ok(Place::In(name));
+        }
         let plain = locator.below(true);
         let name = before.unwrap_or_else(|| locator.below(is_only_workspace()));
         // One that was adopted has its own name, whoever else is served there.

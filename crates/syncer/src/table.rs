@@ -33,6 +33,8 @@ struct Entry {
     target: Arc<Target>,
     wanted: Wanted,
     seen: Option<Seen>,
+    /// What was let go and refers to it, as it was last seen: should it have to be made again, that still counts.
+    keep: String,
     /// What is wrong, or at least worth a word.
     trouble: Option<(State, String)>,
     /// A hash of what was told above last.
@@ -53,6 +55,7 @@ pub struct Task {
     pub seen: Option<Seen>,
     /// The revision above since which it is to go, if it is.
     pub since: u64,
+    pub keep: String,
 }
 
 /// What follows from something that was seen.
@@ -125,15 +128,15 @@ impl Table {
             }
             None => {
                 let target = Arc::new(target);
-                let corrections = (0, None);
                 let entry = Entry {
                     target,
                     wanted,
                     seen: None,
+                    keep: String::new(),
                     trouble: None,
                     told: None,
                     round,
-                    corrections,
+                    corrections: (0, None),
                     since: 0,
                 };
                 state.entries.insert(key.clone(), entry);
@@ -167,10 +170,9 @@ impl Table {
     }
 
     /// Whether anything is known of a namespace above.
-    pub fn has_namespace(&self, target: &Target) -> bool {
-        let is_in = |entry: &Entry| {
-            entry.target.workspace == target.workspace && entry.target.namespace == target.namespace
-        };
+    pub fn has_namespace(&self, workspace: &str, namespace: &str) -> bool {
+        let is_in =
+            |entry: &Entry| entry.target.workspace == workspace && entry.target.namespace == namespace;
         self.state().entries.values().any(is_in)
     }
 
@@ -182,6 +184,7 @@ impl Table {
             wanted: entry.wanted.clone(),
             seen: entry.seen.clone(),
             since: entry.since,
+            keep: entry.keep.clone(),
         })
     }
 
@@ -238,6 +241,7 @@ impl Table {
         // What was said of why it is not there is over.
         let is_relief = before.is_none() && entry.trouble.is_some();
         let is_work = is_new_drift || is_more || is_relief || is_news && !entry.wanted.is(&now);
+        entry.keep.clone_from(&now.keep);
         entry.seen = Some(now);
         if is_work { Follows::Work } else { Follows::News }
     }

@@ -1,7 +1,7 @@
 //! Adopting, step by step; whatever fails, what was done before is undone.
 
 use atoll_fleet::adoption::{differences, portable};
-use atoll_fleet::marks::{ADOPTER, MANAGER, NAMESPACE, RELEASED};
+use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
 use atoll_fleet::placement::Placement;
 use atoll_fleet::view::Target;
 use atoll_fleet::{Overrides, shape};
@@ -45,8 +45,10 @@ struct Done {
 /// Something that can be adopted as soon as everything else can.
 #[derive(Clone)]
 struct Ready {
-    path: String,
+    /// In the workspace.
+    above: String,
     /// In the cluster.
+    path: String,
     uid: String,
     target: Target,
     /// What is applied there.
@@ -88,7 +90,10 @@ impl<'a> Act<'a> {
 
     pub async fn perform(&mut self) -> Result<(), Failure> {
         match self.perform_all().await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.unhold().await;
+                Ok(())
+            }
             Err(failure) => Err(self.undo(failure).await),
         }
     }
@@ -96,9 +101,9 @@ impl<'a> Act<'a> {
     async fn perform_all(&mut self) -> Result<(), Failure> {
         if let Some(space) = self.plan.space.as_ref().filter(|space| !space.is_here) {
             let namespace =
-                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": space.name } });
+                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": space.above } });
             let made = self.reached.fleet.api.create(NAMESPACES, &namespace).await?;
-            self.done.namespace = Some((format!("{NAMESPACES}/{}", space.name), uid(&made).to_string()));
+            self.done.namespace = Some((format!("{NAMESPACES}/{}", space.above), uid(&made).to_string()));
         }
         let mut ready = Vec::new();
         for item in self.open() {
@@ -106,7 +111,7 @@ impl<'a> Act<'a> {
                 Some(above) => above.clone(),
                 None => {
                     let made = self.create(item, false).await?;
-                    self.done.made.push((item.path(), uid(&made).to_string()));
+                    self.done.made.push((item.path_above(), uid(&made).to_string()));
                     made
                 }
             };
@@ -129,17 +134,40 @@ impl<'a> Act<'a> {
         }
         for one in ready.iter().filter(|one| !one.follows) {
             let above = &self.reached.fleet.api;
-            if letting_go::place(above, &self.reached.name, &one.path, &one.target.uid, BY_HAND).await? {
+            if letting_go::place(above, &self.reached.name, &one.above, &one.target.uid, BY_HAND).await? {
                 self.done.placed.push(one.target.clone());
             }
         }
         Ok(())
     }
 
+    /// What was let go and is ours again holds nothing any more. Should that fail, something is left there once that might
+    /// be deleted: nobody is harmed.
+    async fn unhold(&self) {
+        let names: Vec<String> = self
+            .plan
+            .items
+            .iter()
+            .map(|item| format!("{}/{}", item.resource.qualified(), item.name()))
+            .collect();
+        let is_back = |name: &str| names.iter().any(|back| back == name);
+        let held = |item: &&Item| object::annotation(&item.found, KEEP).is_some();
+        for item in self.plan.items.iter().filter(held) {
+            let outcome =
+                letting_go::unhold(&self.reached.below, &item.path_below(), uid(&item.found), is_back).await;
+            if let Err(failure) = outcome {
+                eprintln!("{} still says that something else needs it: {failure}", item.shown());
+            }
+        }
+    }
+
     /// Creates in the workspace what is in the cluster.
     async fn create(&self, item: &Item, dry_run: bool) -> Result<Value, Failure> {
-        let wanted = portable(&item.found);
-        let made = self.reached.fleet.api.apply_as(&item.path(), ADOPTER, &wanted, dry_run).await;
+        let mut wanted = portable(&item.found);
+        if item.resource.namespaced {
+            object::set_namespace(&mut wanted, &item.namespace);
+        }
+        let made = self.reached.fleet.api.apply_as(&item.path_above(), ADOPTER, &wanted, dry_run).await;
         let made = made.map_err(|problem| {
             let failure = Failure::from(problem);
             Failure {
@@ -158,7 +186,7 @@ impl<'a> Act<'a> {
             // Nothing may stay that would make pods.
             if !dry_run {
                 let this = json!({ "uid": uid(&made) });
-                self.reached.fleet.api.delete_this(&item.path(), this).await?;
+                self.reached.fleet.api.delete_this(&item.path_above(), this).await?;
             }
             return Err(Failure::new(
                 format!(
@@ -174,8 +202,7 @@ impl<'a> Act<'a> {
     /// Finds out that adopting it would change nothing in the cluster.
     async fn ready(&self, item: &Item, above: &Value) -> Result<Ready, Failure> {
         let (reached, resource) = (self.reached, &item.resource);
-        let namespace = object::namespace(&item.found);
-        let target = resource.target(&reached.workspace, namespace, item.name(), uid(above));
+        let target = resource.target(&reached.workspace, &item.namespace, item.name(), uid(above));
         let mut above = above.clone();
         object::set_type(&mut above, &resource.api_version(), &resource.kind);
         let share = Placement::of(&above).share(&reached.name).and_then(|share| share.replicas);
@@ -188,7 +215,7 @@ impl<'a> Act<'a> {
         })?;
         let generation = object::generation(&above);
         let configuration = adoption(&shaped, &item.found, &target, &reached.control_plane, generation);
-        let tried = reached.below.apply_as(&item.path(), MANAGER, &configuration, true).await;
+        let tried = reached.below.apply_as(&item.path_below(), MANAGER, &configuration, true).await;
         let tried = match tried {
             Ok(tried) => tried,
             Err(Problem::Refused(status)) if status.has_cause("FieldManagerConflict") => {
@@ -209,8 +236,8 @@ impl<'a> Act<'a> {
             return Err(self.differs(item, &fields));
         }
         let follows = matches!(item.why, Why::Needed(_));
-        let (path, uid) = (item.path(), object::uid(&item.found).to_string());
-        Ok(Ready { path, uid, target, configuration, follows })
+        let (path, uid) = (item.path_below(), object::uid(&item.found).to_string());
+        Ok(Ready { above: item.path_above(), path, uid, target, configuration, follows })
     }
 
     fn differs(&self, item: &Item, fields: &[String]) -> Failure {
@@ -242,10 +269,13 @@ impl<'a> Act<'a> {
 
     /// Lets the namespace in the cluster say which one it stands for.
     async fn locate(&self, space: &Space) -> Result<(), Failure> {
-        let patch = json!({ "metadata": {
+        let mut patch = json!({ "metadata": {
             "uid": uid(&space.found), "resourceVersion": object::resource_version(&space.found),
             "annotations": { NAMESPACE: space.locator.text() },
         } });
+        if space.name != space.above {
+            patch["metadata"]["labels"] = json!({ STANDS_FOR: space.locator.below(false) });
+        }
         let path = format!("{NAMESPACES}/{}?fieldManager={ADOPTER}", encoded(&space.name));
         self.reached.below.merge(&path, &patch).await?;
         Ok(())
@@ -270,8 +300,8 @@ impl<'a> Act<'a> {
         // What still says that it is ours would be deleted there.
         for one in done.marked.iter().filter(|one| is_disowned && done.placed.contains(&one.target)) {
             let name = &self.reached.name;
-            let gone = letting_go::unplace(above, &self.reached.home, name, &one.path, &one.target).await;
-            note(format!("the placement of {}", one.path), gone);
+            let gone = letting_go::unplace(above, &self.reached.home, name, &one.above, &one.target).await;
+            note(format!("the placement of {}", one.above), gone);
         }
         for one in done.marked.iter().filter(|_| is_disowned) {
             let stripped = letting_go::strip(below, &one.path, &one.uid).await;

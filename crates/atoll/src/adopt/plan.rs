@@ -34,6 +34,8 @@ pub struct Item {
     pub resource: Resource,
     /// As it is in the cluster.
     pub found: Value,
+    /// Its namespace in the workspace.
+    pub namespace: String,
     /// As it is in the workspace, if it is.
     pub above: Option<Value>,
     pub why: Why,
@@ -46,14 +48,25 @@ impl Item {
         object::name(&self.found)
     }
 
-    /// The same on both sides.
-    pub fn path(&self) -> String {
+    /// In the workspace.
+    pub fn path_above(&self) -> String {
+        path(&self.resource, &self.namespace, self.name())
+    }
+
+    /// In the cluster.
+    pub fn path_below(&self) -> String {
         path(&self.resource, object::namespace(&self.found), self.name())
     }
 
     /// For people.
     pub fn shown(&self) -> String {
         shown(&self.resource.kind, &self.found)
+    }
+
+    /// What it is called in the workspace, if that is something else.
+    pub fn alias(&self) -> Option<String> {
+        (self.namespace != object::namespace(&self.found))
+            .then(|| format!("{}/{}", self.namespace, self.name()))
     }
 }
 
@@ -66,7 +79,10 @@ pub fn shown(kind: &str, found: &Value) -> String {
 
 /// A namespace that is to be used as it is.
 pub struct Space {
+    /// In the cluster.
     pub name: String,
+    /// The one here that it stands for.
+    pub above: String,
     /// Whether there is one here.
     pub is_here: bool,
     /// Whether the one in the cluster says already that it stands for it.
@@ -96,8 +112,8 @@ impl Plan {
             })
         };
         let common: Vec<Resource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
-        let mut maker =
-            Maker { reached, resources: &common, namespace, plan: Plan::default(), known: BTreeSet::new() };
+        let (into, plan, known) = (options.into.as_deref(), Plan::default(), BTreeSet::new());
+        let mut maker = Maker { reached, resources: &common, namespace, into, plan, known };
         maker.choose(&above, options).await?;
         maker.plan.order();
         Ok(maker.plan)
@@ -127,7 +143,10 @@ struct Maker<'a> {
     reached: &'a Reached,
     /// What both sides serve.
     resources: &'a [Resource],
+    /// In the cluster.
     namespace: &'a str,
+    /// What it is called here, if that is something else.
+    into: Option<&'a str>,
     plan: Plan,
     /// What is in the plan, or was looked at in vain.
     known: BTreeSet<String>,
@@ -296,11 +315,11 @@ impl Maker<'_> {
                 let why = if takes_along { Why::Needed(shown.clone()) } else { Why::Held(shown.clone()) };
                 open.push((resource, needed, why, false));
             }
-            let above = reached
-                .fleet
-                .api
-                .find(&path(&resource, object::namespace(&found), object::name(&found)))
-                .await?;
+            let namespace = match resource.namespaced {
+                true => self.into.unwrap_or(object::namespace(&found)).to_string(),
+                false => String::new(),
+            };
+            let above = reached.fleet.api.find(&path(&resource, &namespace, object::name(&found))).await?;
             let is_done = above.as_ref().is_some_and(|above| {
                 object::annotation(&found, marks::UID) == Some(object::uid(above))
                     && object::label(&found, marks::CONTROL_PLANE).is_some()
@@ -313,7 +332,7 @@ impl Maker<'_> {
                     "wait until it is gone, then try again",
                 ));
             }
-            self.plan.items.push(Item { resource, found, above, why, is_done });
+            self.plan.items.push(Item { resource, found, namespace, above, why, is_done });
         }
         Ok(())
     }
@@ -335,17 +354,24 @@ impl Maker<'_> {
         Ok(needed)
     }
 
-    /// The namespace of the same name in the cluster, which is to stand for the one here.
+    /// The namespace in the cluster, which is to stand for the one here.
     async fn use_namespace(&mut self, name: &str) -> Result<(), Failure> {
         if self.plan.space.is_some() {
             return Ok(());
         }
         let reached = self.reached;
+        let above = self.into.unwrap_or(name);
         let locator = Locator {
             control_plane: reached.control_plane.clone(),
             workspace: reached.workspace.clone(),
-            namespace: name.to_string(),
+            namespace: above.to_string(),
         };
+        if above == marks::SYSTEM_NAMESPACE {
+            return Err(Failure::new(
+                format!("namespace {above} is Atoll's own"),
+                "nothing is adopted into it; name another one with --into",
+            ));
+        }
         if name.starts_with("kube-") || name == marks::SYSTEM_NAMESPACE {
             return Err(Failure::new(
                 format!("namespace {name} belongs to the cluster itself"),
@@ -357,8 +383,8 @@ impl Maker<'_> {
             |namespace: &&Value| Locator::of(namespace).is_some_and(|said| said.as_ref() == Ok(&locator));
         if let Some(other) = all.iter().find(stands).map(object::name).filter(|other| *other != name) {
             return Err(Failure::new(
-                format!("in {}, namespace {other} stands for {name} already", reached.name),
-                "what is in another one cannot be adopted into the same namespace; use another workspace",
+                format!("in {}, namespace {other} stands for {above} already", reached.name),
+                "what is in one namespace here is in one namespace there: adopt it into another one, with --into NAMESPACE",
             ));
         }
         let Some(found) = all.iter().find(|namespace| object::name(namespace) == name) else {
@@ -376,6 +402,14 @@ impl Maker<'_> {
         let is_located = match Locator::of(found) {
             None => false,
             Some(Ok(said)) if said == locator => true,
+            Some(Ok(said))
+                if (&said.control_plane, &said.workspace) == (&locator.control_plane, &locator.workspace) =>
+            {
+                return Err(Failure::new(
+                    format!("namespace {name} of {} stands for {} here", reached.name, said.namespace),
+                    format!("adopt what is in it into that one: --into {}", said.namespace),
+                ));
+            }
             Some(_) => {
                 return Err(Failure::new(
                     format!("namespace {name} of {} stands for another one", reached.name),
@@ -384,9 +418,9 @@ impl Maker<'_> {
             }
         };
         let is_here =
-            reached.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(name))).await?.is_some();
-        let found = found.clone();
-        self.plan.space = Some(Space { name: name.to_string(), is_here, is_located, found, locator });
+            reached.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(above))).await?.is_some();
+        let (name, above, found) = (name.to_string(), above.to_string(), found.clone());
+        self.plan.space = Some(Space { name, above, is_here, is_located, found, locator });
         Ok(())
     }
 }

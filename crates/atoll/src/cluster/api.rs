@@ -1,5 +1,6 @@
 //! An API that a command talks to: the control plane's, or a cluster's.
 
+use atoll_client::unreached::Cause;
 use http::Method;
 use serde_json::Value;
 
@@ -156,12 +157,47 @@ impl Api {
                 format!("{} does not answer as a Kubernetes cluster does", self.client.origin),
                 format!("see what is there with: {look}"),
             )),
-            Problem::Failed(failure) => Problem::Failed(Failure::new(
-                failure.what,
-                format!("is the cluster running, and can it be reached from here? See with: {look}"),
-            )),
+            Problem::Unreached(cause, failure) => {
+                Problem::Failed(unreached(cause, &self.client.origin, failure.what, look))
+            }
+            Problem::Failed(failure) => Problem::Failed(Failure::new(failure.what, is_it_there(look))),
             refused @ Problem::Refused(_) => refused,
         }
+    }
+}
+
+fn is_it_there(look: &str) -> String {
+    format!("is the cluster running, and can it be reached from here? See with: {look}")
+}
+
+/// Why a cluster is not reached, and what to do about that.
+fn unreached(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
+    match cause {
+        Cause::NameNotResolved => Failure::new(
+            what,
+            "does DNS know that name here (getent hosts)? If not, correct the server's address in the kubeconfig",
+        ),
+        Cause::TimedOut => {
+            Failure::new(what, format!("is a firewall in the way, or is it too busy? See with: {look}"))
+        }
+        Cause::CertificateExpired => Failure::new(
+            format!("the certificate of {origin} has expired"),
+            "renew it there (with kubeadm: kubeadm certs renew apiserver), and see that the clocks are right: date",
+        ),
+        Cause::CertificateNotYetValid => Failure::new(
+            format!("the certificate of {origin} is not valid yet"),
+            "see that the clocks here and there are right: date",
+        ),
+        Cause::CertificateUntrusted => Failure::new(
+            format!("{origin} has a certificate of another authority than the one in the kubeconfig"),
+            "get the kubeconfig anew from whoever runs the cluster; if its authority is still the same, somebody else \
+             answers at that address",
+        ),
+        Cause::CertificateForAnotherName => Failure::new(
+            format!("{origin} has a certificate for another name"),
+            "give the kubeconfig an address that is in the certificate",
+        ),
+        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, is_it_there(look)),
     }
 }
 

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::api::Api;
-use super::remove::release::METADATA;
+use super::remove::release::{METADATA, PAGE};
 use crate::advice::Failure;
 use crate::place::discover;
 use crate::place::resources::Resource;
@@ -24,24 +24,28 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
         if !is_listed || is_passing(resource) || !seen.insert((&resource.group, &resource.name)) {
             continue;
         }
-        let path = format!("{}?limit=500", resource.collection(&encoded(namespace)));
-        match below.call_as(Method::GET, &path, METADATA, None).await {
-            Ok(list) => {
-                let items = list["items"].as_array().into_iter().flatten();
-                let others = items.filter(|item| !is_everywhere(resource, item));
-                found.extend(others.map(|item| format!("{}/{}", resource.qualified(), object::name(item))));
-                if object::continuation(&list).is_some() {
-                    found.push(format!("more {}", resource.qualified()));
+        let mut next = String::new();
+        while found.len() <= MOST {
+            let path = format!("{}?limit={PAGE}{next}", resource.collection(&encoded(namespace)));
+            match below.call_as(Method::GET, &path, METADATA, None).await {
+                Ok(list) => {
+                    let items = list["items"].as_array().into_iter().flatten();
+                    let others = items.filter(|item| !is_everywhere(resource, item));
+                    found.extend(
+                        others.map(|item| format!("{}/{}", resource.qualified(), object::name(item))),
+                    );
+                    match object::continuation(&list) {
+                        Some(token) => next = format!("&continue={}", encoded(token)),
+                        None => break,
+                    }
                 }
+                Err(problem) if problem.is("Forbidden") => {
+                    found.push(format!("perhaps {}, which Atoll may not see", resource.qualified()));
+                    break;
+                }
+                Err(problem) if problem.is("NotFound") || problem.is("MethodNotAllowed") => break,
+                Err(problem) => return Err(problem.into()),
             }
-            Err(problem) if problem.is("Forbidden") => {
-                found.push(format!("perhaps {}, which Atoll may not see", resource.qualified()));
-            }
-            Err(problem) if problem.is("NotFound") || problem.is("MethodNotAllowed") => {}
-            Err(problem) => return Err(problem.into()),
-        }
-        if found.len() > MOST {
-            break;
         }
     }
     if found.len() > MOST {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::credential::{self, EXPIRES};
 use super::fleet::Fleet;
 use super::placed;
+use super::running::{self, HEADERS, Running};
 use crate::advice::Failure;
 use crate::command::ClusterName;
 use crate::output;
@@ -19,15 +20,20 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     let found = fleet.get(&cluster.name).await?;
     // Not everybody may see these, and the rest is worth showing.
     let secret = fleet.api.find(&credential::secret_path(&cluster.name)).await.ok().flatten();
-    let expires =
-        secret.and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str().map(str::to_string));
+    let expires = secret.as_ref().and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str());
     let placed = placed::read(&fleet, &cluster.name).await.ok();
     let mut found = found;
     // The Lease knows it exactly.
     if let Some(heartbeat) = fleet.heartbeat(&cluster.name).await {
         found["status"]["syncer"]["lastHeartbeatTime"] = heartbeat.into();
     }
-    output::print(&text(&found, expires.as_deref(), placed.map(|placed| placed.counts()), Paint::stdout()));
+    let paint = Paint::stdout();
+    output::print(&text(&found, expires, placed.map(|placed| placed.counts()), paint));
+    // Of one that is managed it is told what is placed there.
+    if found["spec"]["access"] == "observe" {
+        let running = running::find(&found, secret.as_ref(), crate::orphans::now()).await;
+        output::print(&runs(&running, paint));
+    }
     Ok(())
 }
 
@@ -88,6 +94,26 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     text.push_str(&resources(status, paint));
     text.push_str(&free(&status["free"], paint));
     text.push_str(&conditions(&status["conditions"], paint));
+    text
+}
+
+/// What runs there already.
+fn runs(running: &Result<Running, Failure>, paint: Paint) -> String {
+    let running = match running {
+        Ok(running) => running,
+        Err(failure) => return format!("Running there: cannot be seen: {failure}\n"),
+    };
+    let mut text = match running.rows.is_empty() {
+        true => "Running there: nothing\n".to_string(),
+        false => section("Running there", &HEADERS, &running.rows, paint),
+    };
+    // Writing to a string cannot fail.
+    if running.more > 0 {
+        let _ = writeln!(text, "  and {} more", running.more);
+    }
+    if !running.hidden.is_empty() {
+        let _ = writeln!(text, "  Not all can be seen of: {}", running.hidden.join(", "));
+    }
     text
 }
 
@@ -228,6 +254,19 @@ Conditions:
   Ready   True     2026-11-16T01:00:05Z   Synced   all is well
 ";
         assert_eq!(found, expected);
+        let row = ["shop", "Deployment", "web", "2/3", "5d"].map(str::to_string).to_vec();
+        let running = Running { rows: vec![row], more: 7, hidden: vec!["Pod"] };
+        let expected = "\
+Running there:
+  NAMESPACE   KIND         NAME   READY   AGE
+  shop        Deployment   web    2/3     5d
+  and 7 more
+  Not all can be seen of: Pod
+";
+        assert_eq!(runs(&Ok(running), Paint::PLAIN), expected);
+        assert_eq!(runs(&Ok(Running::default()), Paint::PLAIN), "Running there: nothing\n");
+        let hidden = runs(&Err(Failure::from("no credential".to_string())), Paint::PLAIN);
+        assert_eq!(hidden, "Running there: cannot be seen: no credential\n");
         assert!(text(&json!({}), None, None, Paint::PLAIN).contains("Nodes:              <none>\n"));
     }
 }

@@ -7,15 +7,17 @@
 //! In this order whoever syncs can be at work all the time: what says that it is released it neither changes nor deletes,
 //! whatever else it says; and what is no longer placed there it does not look for.
 
-use atoll_fleet::marks::{ADOPTER, RELEASED};
-use atoll_fleet::release;
+use atoll_fleet::marks::{ADOPTER, CONTROL_PLANE, KEEP, RELEASED};
 use atoll_fleet::view::Target;
+use atoll_fleet::{Locator, keep, release};
+use atoll_meta::object;
 use serde_json::{Value, json};
 
 use super::api::Api;
 use super::fleet::{Fleet, uid};
 use super::placed::{self, without};
 use crate::advice::Failure;
+use crate::workspace::session::encoded;
 
 /// How often something is tried that others change at the same time.
 const ATTEMPTS: usize = 10;
@@ -40,6 +42,48 @@ pub async fn disown(below: &Api, path: &str, uid: &str) -> Result<bool, Failure>
         Err(problem) if problem.is("NotFound") => Ok(false),
         Err(problem) => Err(problem.into()),
     }
+}
+
+/// Says of an object in a cluster that stays ours what is let go and refers to it: it is never to be deleted.
+pub async fn hold(below: &Api, path: &str, of: &str, referrer: &str) -> Result<(), Failure> {
+    change_keep(below, path, of, |kept| Some(keep::with(kept, referrer))).await
+}
+
+/// Those that are ours again need it no more than others do.
+pub async fn unhold(
+    below: &Api,
+    path: &str,
+    of: &str,
+    is_back: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    change_keep(below, path, of, |kept| keep::without(kept, &is_back)).await
+}
+
+async fn change_keep(
+    below: &Api,
+    path: &str,
+    of: &str,
+    change: impl Fn(&str) -> Option<String>,
+) -> Result<(), Failure> {
+    for _ in 0..ATTEMPTS {
+        let Some(found) = below.find(path).await?.filter(|found| uid(found) == of) else { return Ok(()) };
+        let before = object::annotation(&found, KEEP);
+        let after = change(before.unwrap_or_default());
+        if before == after.as_deref() {
+            return Ok(());
+        }
+        let patch = json!({ "metadata": {
+            "uid": of, "resourceVersion": object::resource_version(&found), "annotations": { KEEP: after },
+        } });
+        match below.merge(&format!("{path}?fieldManager={ADOPTER}"), &patch).await {
+            Ok(_) => return Ok(()),
+            Err(problem) if problem.is("NotFound") => return Ok(()),
+            // Somebody was faster.
+            Err(problem) if problem.is("Conflict") => {}
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Err(Failure::new(format!("{path} is changed by others all the time"), "try again"))
 }
 
 /// Takes everything off an object in a cluster that is ours, and nothing else.
@@ -126,6 +170,19 @@ pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -
         }
     }
     Err(Failure::new(format!("others change {path} all the time"), "try again"))
+}
+
+/// Namespaces that were there before no longer say what they stood for. Those that Atoll made are another matter.
+pub async fn unlocate(below: &Api, control_plane: &str) -> Result<(), Failure> {
+    for found in namespaces(below).await? {
+        let is_ours = Locator::of(&found)
+            .is_some_and(|said| said.is_ok_and(|locator| locator.control_plane == control_plane));
+        if is_ours && object::label(&found, CONTROL_PLANE).is_none() {
+            let path = format!("/api/v1/namespaces/{}", encoded(object::name(&found)));
+            strip(below, &path, uid(&found)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The namespaces of a cluster, with all that their annotations say.

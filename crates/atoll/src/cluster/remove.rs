@@ -1,7 +1,6 @@
 //! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
 
 pub mod below;
-mod derived;
 pub mod release;
 
 use std::path::PathBuf;

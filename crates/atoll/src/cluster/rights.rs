@@ -158,24 +158,26 @@ pub fn groups_of(role: &Value) -> Vec<String> {
     text.split(',').filter(|group| !group.is_empty()).map(str::to_string).collect()
 }
 
-/// What counts in the namespace that Atoll has there: the claim, and for those who sync a sign of life and a new token.
+/// What counts in the namespace that Atoll has there: the claim, a new token of one's own, and for those who sync a sign of life.
 pub fn role(access: Access) -> Value {
     let claim = |verbs: &[&str]| json!({ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLAIM], "verbs": verbs });
     let leases = |verbs: &[&str]| {
         let group = "coordination.k8s.io";
         json!({ "apiGroups": [group], "resources": ["leases"], "resourceNames": [LEASE], "verbs": verbs })
     };
+    // Who cannot ask for a token of its own has to join again when the first one expires.
+    let renewal = json!({
+        "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [ACCOUNT],
+        "verbs": ["create"],
+    });
     let rules = match access {
-        Access::Observe => vec![claim(&READ), leases(&READ)],
+        Access::Observe => vec![claim(&READ), leases(&READ), renewal],
         Access::Manage => vec![
             claim(&WRITE),
             leases(&WRITE),
             // What does not exist yet has no name to be allowed by.
             json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
-            json!({
-                "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [ACCOUNT],
-                "verbs": ["create"],
-            }),
+            renewal,
         ],
     };
     json!({
@@ -244,6 +246,14 @@ mod tests {
     #[test]
     fn whoever_observes_only_reads_and_no_secrets() {
         for rule in all(Access::Observe) {
+            // But for its own token.
+            if words(&rule, "resources") == ["serviceaccounts/token"] {
+                assert_eq!(
+                    (words(&rule, "resourceNames"), words(&rule, "verbs")),
+                    (vec![ACCOUNT], vec!["create"])
+                );
+                continue;
+            }
             assert_eq!(words(&rule, "verbs"), READ, "{rule}");
             assert!(!words(&rule, "resources").contains(&"secrets"), "{rule}");
             let config_maps = words(&rule, "resources").contains(&"configmaps");

@@ -13,7 +13,10 @@ cluster has made is not adopted: adopt what it was made for. If anything would c
   atoll adopt deployment/web -n shop --cluster east
   atoll adopt deployments services -n shop -l app=web --cluster east
   atoll adopt --all -n shop --cluster east --dry-run
-  atoll adopt namespace/shop --cluster east          (only makes the namespace usable)";
+  atoll adopt --all -n legacy --into shop --cluster east
+  atoll adopt namespace/shop --cluster east          (only makes the namespace usable)
+
+With --into, namespace legacy of the cluster stands for shop here from then on: what is placed there from shop goes into legacy.";
 
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").args(["objects", "all", "selector"]).required(true).multiple(true)))]
@@ -26,9 +29,13 @@ pub struct AdoptOptions {
     #[arg(long, value_name = "NAME")]
     pub cluster: String,
 
-    /// Namespace of the objects, if it is not the context's; it is called the same in the cluster and here
+    /// Namespace of the objects in the cluster, if it is not the context's
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+
+    /// Namespace here that they are adopted into, if it is called otherwise than in the cluster
+    #[arg(long, value_name = "NAMESPACE")]
+    pub into: Option<String>,
 
     /// Everything in the namespace, or everything of these resources
     #[arg(long)]
@@ -79,7 +86,8 @@ pub struct PauseOptions {
 
 pub const RELEASING: &str = "\
 What is let go runs on in its cluster as it is, without a trace of Atoll, and nobody here looks after it any more; so does \
-what only it refers to. Here it stays, without that cluster; with --delete it goes.";
+what only it refers to. ConfigMaps, Secrets, ServiceAccounts and claims that others there need as well stay Atoll's for now; \
+when they go they are let go in the cluster, too, and not deleted. Here it stays, without that cluster; with --delete it goes.";
 
 #[derive(Args)]
 pub struct ReleaseOptions {

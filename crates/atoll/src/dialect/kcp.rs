@@ -3,11 +3,13 @@
 //! ```text
 //!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; then no kubeconfig any more
 //!   Cluster (atoll.dev) ─► status: Ready, capacity ─► back
+//!   evictAfter has come ─► nothing new goes there, and what is there leaves
 //!   deleted ─► wait until nothing is placed there ─► what joining made goes ─► gone
 //! ```
 //!
 //! The kcp object says what shall be; the other one is made from it and goes with it.
 
+mod evict;
 mod join;
 mod leave;
 mod status;
@@ -148,14 +150,19 @@ impl Dialect {
                 Err(problem) => finding = Some(problem),
             }
         }
-        let again = if finding.is_some() { Next::After(AGAIN) } else { Next::Done };
+        let mut again = finding.is_some().then_some(AGAIN);
         let made = cluster.filter(|cluster| subject.made(cluster));
         if let Some(cluster) = &made {
-            self.close_or_open(subject, cluster).await?;
+            let left = evict::left(subject.object, self.setup.clock.now().seconds);
+            self.close_or_open(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
+            if let Some(left) = left {
+                let next = self.evict(subject, left).await?;
+                again = Some(again.map_or(next, |again| again.min(next)));
+            }
         }
         let finding = finding.unwrap_or_else(|| Finding::of(made.as_ref()));
         self.show(subject, made.as_ref(), &finding).await?;
-        Ok(again)
+        Ok(again.map_or(Next::Done, Next::After))
     }
 
     /// The Cluster of that name, as it is now.
@@ -191,8 +198,13 @@ impl Dialect {
     }
 
     /// What gets nothing new in the words of kcp gets nothing new.
-    async fn close_or_open(&self, subject: &Subject<'_>, cluster: &Value) -> Result<(), Status> {
-        let wanted = subject.object["spec"]["unschedulable"] == true;
+    async fn close_or_open(
+        &self,
+        subject: &Subject<'_>,
+        cluster: &Value,
+        is_over: bool,
+    ) -> Result<(), Status> {
+        let wanted = is_over || subject.object["spec"]["unschedulable"] == true;
         let Some(followed) = status::follow_unschedulable(cluster, wanted) else { return Ok(()) };
         self.world().patch(&self.own.resource, &subject.at, "", &followed).await.map(|_| ())
     }

@@ -2,8 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::support::process::Atoll;
-use crate::{CLUSTERS, KCP, cluster, refuses, says};
+use crate::support::access::{Access, names};
+use crate::support::process::{Atoll, Setup};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster, refuses, says};
+
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn resources(list: &Value) -> Vec<String> {
     let resources = list["resources"].as_array().unwrap().iter();
@@ -75,6 +79,21 @@ async fn a_workspace_and_those_below_it_speak() {
     assert!(complaint.contains("nowhere"), "{complaint}");
 }
 
+/// Somebody's own definition of what kcp calls a cluster.
+pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: Value) -> Value {
+    let names = json!({
+        "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List"),
+    });
+    let version = json!({
+        "name": version, "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.workload.kcp.dev") },
+        "spec": { "group": "workload.kcp.dev", "scope": scope, "names": names, "versions": [version] },
+    })
+}
+
 /// kcp's demos bring the definition along.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_of_ones_own_comes_first() {
@@ -88,22 +107,112 @@ async fn a_definition_of_ones_own_comes_first() {
             "properties": { "kubeconfig": { "type": "string" }, "extra": { "type": "string" } },
         } },
     });
-    let names = json!({
-        "plural": "workloadclusters", "singular": "workloadcluster", "kind": "WorkloadCluster",
-        "listKind": "WorkloadClusterList",
-    });
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "workloadclusters.workload.kcp.dev" },
-        "spec": {
-            "group": "workload.kcp.dev", "scope": "Cluster", "names": names,
-            "versions": [{ "name": "v1alpha1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
-        },
-    });
-    admin.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.expect(201);
+    let definition = definition("workloadclusters", "WorkloadCluster", "Cluster", "v1alpha1", schema);
+    admin.post(DEFINITIONS, definition).await.expect(201);
     let mut object = cluster("WorkloadCluster", "a", &crate::kubeconfig("s3cr3t"));
     object["spec"]["extra"] = "x".into();
     let made = admin.post(&format!("{KCP}/workloadclusters"), object).await.expect(201);
     assert_eq!(made["spec"], json!({ "kubeconfig": "", "extra": "x" }));
     assert_eq!(resources(&admin.get(KCP).await.expect(200)).len(), 3, "both, and the status of one");
+}
+
+/// Waits until a Cluster of kcp has been looked after.
+async fn is_kept(access: &Access, name: &str) {
+    let path = format!("{CLUSTERS}/{name}");
+    eventually(&format!("{name} is looked after"), async || {
+        let found = access.get(&path).await.expect(200);
+        let reason = found["status"]["conditions"][0]["reason"].clone();
+        found["metadata"]["finalizers"] == json!(["atoll.dev/kcp"]) && reason == "InvalidKubeConfig"
+    })
+    .await;
+}
+
+/// What others define for themselves under kcp's names is theirs alone, and what a workspace speaks is nothing to those beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tenant_defines_is_nobody_elses() {
+    let mut server = Setup::new().flag("--controllers", "kcpcluster").start();
+    let mut admin = server.admin();
+    for name in ["org", "plain", "later", "spread"] {
+        says(&server, &format!("workspace create {name}"));
+    }
+    let of = |admin: &Access, name: &str| admin.workspace(&format!("root:{name}"));
+    let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let short = json!({ "type": "object", "properties": { "spec": {
+        "type": "object", "properties": { "kubeconfig": { "type": "string" } },
+    } } });
+    let mut theirs = cluster("Cluster", "theirs", "not for us to read");
+    theirs["spec"]["mine"] = "x".into();
+    // In other versions, in namespaces, and with less in it.
+    for (workspace, scope, version, schema) in [
+        ("plain", "Cluster", "v1alpha1", &short),
+        ("later", "Cluster", "v2", &any),
+        ("spread", "Namespaced", "v1alpha1", &any),
+    ] {
+        let tenant = of(&admin, workspace);
+        let definition = definition("clusters", "Cluster", scope, version, schema.clone());
+        tenant.post(DEFINITIONS, definition).await.expect(201);
+        let namespace = if scope == "Cluster" { "" } else { "/namespaces/default" };
+        theirs["apiVersion"] = format!("workload.kcp.dev/{version}").into();
+        let path = format!("/apis/workload.kcp.dev/{version}{namespace}/clusters");
+        tenant.post(&path, theirs.clone()).await.expect(201);
+    }
+    // From the beginning there are only theirs to learn from.
+    server.kill();
+    server.restart();
+    admin = server.admin();
+    let org = of(&admin, "org");
+    admin.post(OWN, json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } })).await.expect(201);
+    let labelled = |name: &str| {
+        let mut object = config_map_with(name, "1");
+        object["metadata"]["labels"] = json!({ "workloads.kcp.dev/cluster": "east" });
+        object
+    };
+    let tenants = ["plain", "later", "spread"].map(|name| of(&admin, name));
+    for tenant in &tenants {
+        tenant.post(CONFIG_MAPS, labelled("a")).await.expect(201);
+    }
+    says(&server, "dialect enable kcp --workspace root:org");
+    let mut first = cluster("Cluster", "first", "");
+    first["spec"]["unschedulable"] = true.into();
+    org.post(CLUSTERS, first).await.expect(201);
+    is_kept(&org, "first").await;
+    let all = admin.workspace("*").get(CLUSTERS).await.expect(200);
+    let seen: Vec<&Value> = all["items"].as_array().unwrap().iter().collect();
+    let mut own = org.get(&format!("{CLUSTERS}/first")).await.expect(200);
+    own["metadata"]["annotations"] = Value::Null;
+    let found = seen.iter().find(|item| item["metadata"]["name"] == "first").copied();
+    let mut found = found.cloned().unwrap_or_default();
+    found["metadata"]["annotations"] = Value::Null;
+    assert_eq!(found, own, "it is read as kcp has it");
+
+    // Theirs is as they left it, and nothing was made of it.
+    org.post(CONFIG_MAPS, labelled("a")).await.expect(201);
+    eventually("labels are followed where kcp is spoken", async || {
+        let found = org.get(&config_map("a")).await.expect(200);
+        found["metadata"]["annotations"]["atoll.dev/placement"].is_string()
+    })
+    .await;
+    for (tenant, path) in tenants.iter().zip([
+        format!("{CLUSTERS}/theirs"),
+        "/apis/workload.kcp.dev/v2/clusters/theirs".to_string(),
+        format!("{KCP}/namespaces/default/clusters/theirs"),
+    ]) {
+        let found = tenant.get(&path).await.expect(200);
+        assert_eq!(found["spec"]["kubeconfig"], "not for us to read", "{path}");
+        assert_eq!(
+            (&found["metadata"]["finalizers"], &found["status"]),
+            (&Value::Null, &Value::Null),
+            "{path}"
+        );
+        assert_eq!(names(&tenant.get(SECRETS).await.expect(200)), [""; 0], "{path}");
+        assert_eq!(names(&tenant.get(OWN).await.expect(200)), [""; 0], "{path}");
+        let label = tenant.get(&config_map("a")).await.expect(200);
+        assert_eq!(label["metadata"]["annotations"], Value::Null, "{path}: nobody speaks kcp there");
+    }
+    // When a definition goes, what it defined goes, and nothing of others.
+    tenants[0].delete(&format!("{DEFINITIONS}/clusters.workload.kcp.dev")).await.expect(200);
+    eventually("theirs is gone", async || tenants[0].get(CLUSTERS).await.status == 404).await;
+    org.post(CLUSTERS, cluster("Cluster", "second", "")).await.expect(201);
+    is_kept(&org, "second").await;
+    is_kept(&org, "first").await;
 }

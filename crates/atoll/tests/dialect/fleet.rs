@@ -8,18 +8,18 @@ use crate::support::process::{Atoll, Setup};
 use crate::support::{config_map, config_map_with, eventually};
 use crate::{CLUSTERS, KCP, OWN, SECRETS, cluster, found, kubeconfig, says};
 
-fn simulated() -> (Cluster, String) {
+pub fn simulated() -> (Cluster, String) {
     let cluster = Cluster::start(&["--nodes", "1"]);
     let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     (cluster, kubeconfig)
 }
 
-fn ready(object: &Value) -> &Value {
+pub fn ready(object: &Value) -> &Value {
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     conditions.iter().find(|condition| condition["type"] == "Ready").unwrap_or(&Value::Null)
 }
 
-async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
+pub async fn becomes(what: &str, access: &Access, path: &str, is: impl Fn(&Value) -> bool) {
     eventually(what, async || {
         let answer = access.get(path).await;
         answer.status == 200 && is(&answer.json())

@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod enabling;
+mod evicting;
 mod fleet;
 mod kubectl;
 mod labels;
+mod planted;
 #[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../sim/running.rs"]
 mod running;

@@ -256,3 +256,76 @@ async fn a_namespace_that_was_there_before_is_usable_once_it_is_adopted() {
     above.merge(&format!("{CORE}/configmaps/a"), json!({ "data": { "a": "1" } })).await.expect(200);
     eventually("it arrives", async || below.get(&format!("{CORE}/configmaps/a")).await.status == 200).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_adopted_into_one_of_another_name() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    let legacy = |path: &str| path.replace("/shop/", "/legacy/");
+    create(&below, "/api/v1/namespaces", object("v1", "Namespace", "legacy", json!({}))).await;
+    let map = object("v1", "ConfigMap", "settings", json!({ "data": { "a": "1" } }));
+    create(&below, "/api/v1/namespaces/legacy/configmaps", map).await;
+    let template = json!({
+        "metadata": { "labels": { "app": "web" } },
+        "spec": {
+            "containers": [{ "name": "main", "image": "example/web:1" }],
+            "volumes": [{ "name": "settings", "configMap": { "name": "settings" } }],
+        },
+    });
+    let spec =
+        json!({ "replicas": 1, "selector": { "matchLabels": { "app": "web" } }, "template": template });
+    let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
+    create(&below, "/apis/apps/v1/namespaces/legacy/deployments", web).await;
+    let running = |web: &Value| web["status"]["availableReplicas"] == 1;
+    let before = becomes("it runs", &below, &legacy(WEB), running).await;
+    let pods = identities(&below, "/api/v1/namespaces/legacy/pods").await;
+
+    let line = "adopt deploy/web -n legacy --into shop --cluster east";
+    let said = world.says(&format!("{line} --dry-run"));
+    for words in [
+        "  Namespace shop: made here; namespace legacy in east will stand for it\n",
+        "  Deployment legacy/web: created here as shop/web, placed on east, marked there\n",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(above.get("/api/v1/namespaces/shop").await.status, 404);
+    let said = world.says(line);
+    assert!(said.ends_with("2 objects are adopted. Nothing was restarted.\n"), "{said}");
+    becomes("its status is seen above", &above, WEB, running).await;
+    assert_eq!(above.get("/api/v1/namespaces/legacy").await.status, 404);
+    let placement = format!("{CORE}/configmaps/settings/placement");
+    becomes("what it needs follows", &above, &placement, |placement| placement["spec"]["by"] == "reference")
+        .await;
+
+    // What is changed here arrives there, and so does what is new.
+    above.merge(&format!("{CORE}/configmaps/settings"), json!({ "data": { "a": "2" } })).await.expect(200);
+    let settings = legacy(&format!("{CORE}/configmaps/settings"));
+    becomes("it follows", &below, &settings, |map| map["data"]["a"] == "2").await;
+    create(&above, &format!("{CORE}/configmaps"), object("v1", "ConfigMap", "new", json!({}))).await;
+    world.says("place cm/new -n shop --on east");
+    becomes("it arrives", &below, &legacy(&format!("{CORE}/configmaps/new")), |_| true).await;
+    assert_eq!(below.get("/api/v1/namespaces/shop").await.status, 404);
+    let after = below.get(&legacy(WEB)).await.expect(200);
+    assert_eq!((&after["metadata"]["uid"], &after["spec"]), (&before["metadata"]["uid"], &before["spec"]));
+    assert_eq!(identities(&below, "/api/v1/namespaces/legacy/pods").await, pods);
+
+    // One namespace here is one there, and one there is one here.
+    create(&below, "/api/v1/namespaces", object("v1", "Namespace", "other", json!({}))).await;
+    for (line, words) in [
+        ("adopt namespace/other --into shop --cluster east", "namespace legacy stands for shop already"),
+        (
+            "adopt namespace/legacy --cluster east",
+            "namespace legacy of east stands for shop here\nhint: adopt what is in it into that one: --into shop",
+        ),
+        ("adopt namespace/other --into atoll-system --cluster east", "is Atoll's own"),
+    ] {
+        let errors = world.refuses(line);
+        assert!(errors.contains(words), "{errors}");
+    }
+    world.says("release deploy/web cm/new -n shop --delete");
+    let space = below.get("/api/v1/namespaces/legacy").await.expect(200);
+    assert!(!space["metadata"].to_string().contains("atoll.dev"), "{space}");
+    let let_go = below.get(&legacy(WEB)).await.expect(200);
+    assert!(!let_go["metadata"].to_string().contains("atoll.dev"), "{let_go}");
+    assert_eq!(let_go["metadata"]["uid"], before["metadata"]["uid"]);
+}

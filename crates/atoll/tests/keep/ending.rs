@@ -65,4 +65,40 @@ async fn a_namespace_goes_with_the_one_above_unless_somebody_needs_it() {
     }
     below.get(&at("emptied")).await.expect(200);
     below.get(&format!("{}/configmaps/mine", at("used"))).await.expect(200);
+    // Only once the one above goes, which may be long after all that was in it.
+    above.delete(&at("emptied")).await.expect(200);
+    goes(&above, &at("emptied")).await;
+    goes(&below, &at("emptied")).await;
+    for name in ["used", "before"] {
+        let found = below.get(&at(name)).await.expect(200);
+        assert!(found["metadata"]["deletionTimestamp"].is_null(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_namespace_goes_although_nobody_listened_when_it_ended() {
+    let mut world = World::by_hand();
+    let (above, below) = (world.admin(), world.east.admin());
+    for name in ["first", "second"] {
+        let at = format!("/api/v1/namespaces/{name}");
+        create(&above, "/api/v1/namespaces", object("v1", "Namespace", name, json!({}))).await;
+        create(&above, &format!("{at}/configmaps"), config_map_with("a", "1")).await;
+        world.says(&format!("place cm/a -n {name} --on east"));
+        becomes("it arrives", &below, &format!("{at}/configmaps/a"), |_| true).await;
+        above.delete(&format!("{at}/configmaps/a")).await.expect(200);
+        goes(&above, &format!("{at}/configmaps/a")).await;
+    }
+    // A pause holds that up as well.
+    world.says("pause --cluster east");
+    above.delete("/api/v1/namespaces/first").await.expect(200);
+    goes(&above, "/api/v1/namespaces/first").await;
+    world.stop_syncing();
+    above.delete("/api/v1/namespaces/second").await.expect(200);
+    goes(&above, "/api/v1/namespaces/second").await;
+    below.get("/api/v1/namespaces/first").await.expect(200);
+    world.says("resume --cluster east");
+    world.sync_again();
+    for name in ["first", "second"] {
+        goes(&below, &format!("/api/v1/namespaces/{name}")).await;
+    }
 }

@@ -9,7 +9,9 @@ mod adopting;
 mod cluster;
 mod drifting;
 mod ending;
+mod observing;
 mod orphaned;
+mod pages;
 mod pausing;
 #[path = "../upstream/programs.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]

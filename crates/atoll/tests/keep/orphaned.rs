@@ -20,9 +20,14 @@ async fn what_an_old_backup_does_not_know_is_found_and_pruned() {
     create(&above, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
     let maps = "/api/v1/namespaces/shop/configmaps";
     create(&above, maps, config_map_with("new", "1")).await;
-    world.says("place cm/new -n shop --on east");
+    create(&above, maps, config_map_with("needed", "1")).await;
+    world.says("place cm/new cm/needed -n shop --on east");
     world.says("place cm/moved --on east");
     becomes("it arrives", &below, &format!("{maps}/new"), |_| true).await;
+    // Something that was let go since refers to it.
+    becomes("it arrives", &below, &format!("{maps}/needed"), |_| true).await;
+    let kept = json!({ "metadata": { "annotations": { "atoll.dev/keep": "deployments.apps/web" } } });
+    below.merge(&format!("{maps}/needed"), kept).await.expect(200);
     becomes("it arrives", &below, &config_map("moved"), |_| true).await;
     // Somebody else's, with our label on it, is not ours.
     let mut stray = config_map_with("stray", "1");
@@ -47,6 +52,11 @@ async fn what_an_old_backup_does_not_know_is_found_and_pruned() {
         listed(),
         [
             unplaced.clone(),
+            row(
+                "ConfigMap",
+                "needed",
+                "not known here any longer; kept there, for deployments.apps/web refers to it",
+            ),
             row("ConfigMap", "new", "not known here any longer"),
             row("Namespace", "shop", "not known here any longer"),
         ]
@@ -73,6 +83,8 @@ async fn what_an_old_backup_does_not_know_is_found_and_pruned() {
     );
     goes(&below, &format!("{maps}/new")).await;
     below.get(&format!("{maps}/mine")).await.expect(200);
+    let needed = below.get(&format!("{maps}/needed")).await.expect(200);
+    assert!(!needed["metadata"].to_string().contains("atoll.dev"), "{needed}");
     for name in ["old", "moved", "stray"] {
         below.get(&config_map(name)).await.expect(200);
     }

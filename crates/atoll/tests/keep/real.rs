@@ -12,6 +12,7 @@ use crate::support::programs::succeed;
 /// How KWOK's nodes and pods behave.
 const STAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/upstream/stages.yaml");
 const WEB: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
+const SETS: &str = "/apis/apps/v1/namespaces/shop/replicasets";
 
 async fn create(below: &Client, path: &str, object: Value) {
     // The namespace and its account may be a moment late.
@@ -39,7 +40,7 @@ async fn untouched(below: &Client) -> String {
     };
     json!({
         "uid": web["metadata"]["uid"], "spec": web["spec"],
-        "sets": identities("/apis/apps/v1/namespaces/shop/replicasets").await,
+        "sets": identities(SETS).await,
         "pods": identities("/api/v1/namespaces/shop/pods").await,
     })
     .to_string()
@@ -96,9 +97,31 @@ fn what_runs_in_a_real_cluster_is_adopted_let_go_and_does_not_notice() {
         .await;
         assert_eq!(get(&below, WEB).await["metadata"]["annotations"]["atoll.dev/adopted"], "true");
         assert_eq!(untouched(&below).await, before);
+        eventually("its ReplicaSet has copied that", async || {
+            get(&below, SETS).await.to_string().contains("atoll.dev/uid")
+        })
+        .await;
         run("release deploy/web -n shop --delete");
         let web = get(&below, WEB).await;
         assert!(!web["metadata"].to_string().contains("atoll"), "{web}");
+        let sets = get(&below, SETS).await;
+        assert!(!sets.to_string().contains("atoll.dev"), "{sets}");
+        assert_eq!(untouched(&below).await, before);
+
+        // The same into a namespace of another name.
+        run("adopt deploy/web -n shop --into market --cluster east");
+        let moved = WEB.replace("/shop/", "/market/");
+        eventually("its status is seen above", async || {
+            admin.get(&moved).await.json()["status"]["availableReplicas"] == 3
+        })
+        .await;
+        assert_eq!(below.get("/api/v1/namespaces/market").await.unwrap().status, 404);
+        assert_eq!(untouched(&below).await, before);
+        run("release deploy/web -n market --delete");
+        for path in [WEB, "/api/v1/namespaces/shop"] {
+            let found = get(&below, path).await;
+            assert!(!found["metadata"].to_string().contains("atoll"), "{found}");
+        }
         assert_eq!(untouched(&below).await, before);
     });
 }

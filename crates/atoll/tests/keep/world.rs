@@ -11,8 +11,9 @@ use crate::support::programs::{fail, succeed};
 pub struct World {
     pub above: Atoll,
     pub east: Cluster,
-    /// Who syncs it, if the control plane does not.
-    _syncer: Option<Running>,
+    /// Who syncs it, if the control plane does not, and how that is started.
+    syncer: Option<Running>,
+    words: Vec<String>,
 }
 
 impl World {
@@ -34,13 +35,28 @@ impl World {
             world.east.kubeconfig().display()
         ));
         let line = said.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
-        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
-        world._syncer = Some(Running::start(&words, "Syncing the cluster").unwrap());
+        world.words = line.split_whitespace().skip(1).map(str::to_string).collect();
+        world.sync_again();
         world
     }
 
-    fn apart() -> World {
-        World { above: Atoll::start(), east: Cluster::start(&["--nodes", "2"]), _syncer: None }
+    pub fn stop_syncing(&mut self) {
+        self.syncer.take().unwrap().stop();
+    }
+
+    pub fn sync_again(&mut self) {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        self.syncer = Some(Running::start(&words, "Syncing the cluster").unwrap());
+    }
+
+    /// Nothing has joined yet.
+    pub fn apart() -> World {
+        World {
+            above: Atoll::start(),
+            east: Cluster::start(&["--nodes", "2"]),
+            syncer: None,
+            words: Vec::new(),
+        }
     }
 
     pub fn admin(&self) -> Access {

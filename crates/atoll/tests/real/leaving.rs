@@ -117,6 +117,8 @@ pub async fn observed(site: &Site<'_>, real: &RealCluster) {
     becomes("its node is seen", &site.above, &cluster(site.cluster), nodes).await;
     let described = command(&site.control_plane, &format!("cluster describe {}", site.cluster));
     assert!(described.contains("v1.36."), "{described}");
+    let runs = described.split("Running there:\n").nth(1).unwrap_or_default();
+    assert!(runs.lines().any(|line| line.contains("Deployment") && line.contains(" left ")), "{described}");
     let left = site.below.get(&site.path("deployments/left")).await.expect(200);
     assert!(!left.to_string().contains("atoll.dev"), "{left}");
 }

@@ -10,30 +10,30 @@ use crate::support::eventually;
 use crate::support::process::Setup;
 use crate::{Fleet, Mode, becomes, join, syncer};
 
-const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
-const SECRET: &str = "/api/v1/namespaces/atoll-system/secrets/cluster-east";
+pub const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
+pub const SECRET: &str = "/api/v1/namespaces/atoll-system/secrets/cluster-east";
 const HEARTBEAT: &str = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-east";
 const LEASE_BELOW: &str = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/atoll-syncer";
 /// Long enough that a busy machine is in time with its heartbeats.
-const GRACE: u32 = 12;
+pub const GRACE: u32 = 12;
 
 fn fleet(mode: Mode) -> Fleet {
     Fleet::with(Setup::new().flag("--cluster-grace-period", GRACE), mode, &["east"])
 }
 
-fn condition(cluster: &Value, kind: &str) -> (String, String, String) {
+pub fn condition(cluster: &Value, kind: &str) -> (String, String, String) {
     let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default();
     let text = |field: &str| found[field].as_str().unwrap_or_default().to_string();
     (text("status"), text("reason"), text("message"))
 }
 
-async fn turns_ready(above: &Access) {
+pub async fn turns_ready(above: &Access) {
     becomes("it is ready", above, EAST, |cluster| condition(cluster, "Ready").0 == "True").await;
 }
 
 /// Waits until it is not ready for this reason; what the message says then, and whether it can be reached.
-async fn fails(above: &Access, reason: &str) -> (String, String) {
+pub async fn fails(above: &Access, reason: &str) -> (String, String) {
     fails_by(above, &[reason]).await
 }
 
@@ -54,7 +54,7 @@ async fn fails_by(above: &Access, reasons: &[&str]) -> (String, String) {
 }
 
 /// The kubeconfig of a Secret, with something else in it.
-async fn replace(above: &Access, from: &str, to: impl Fn(&str) -> String) {
+pub async fn replace(above: &Access, from: &str, to: impl Fn(&str) -> String) {
     let secret = above.get(SECRET).await.expect(200);
     let text = STANDARD.decode(secret["data"]["kubeconfig"].as_str().unwrap()).unwrap();
     let text = String::from_utf8(text).unwrap();

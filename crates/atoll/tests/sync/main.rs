@@ -12,11 +12,14 @@ mod support;
 
 mod application;
 mod credentials;
+mod doorway;
 mod events;
+mod flapping;
 mod health;
 mod interrupted;
 mod joining;
 mod objects;
+mod reasons;
 
 use std::path::{Path, PathBuf};
 

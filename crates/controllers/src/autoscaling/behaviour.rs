@@ -5,6 +5,8 @@ use std::time::Duration;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
+use super::usage::{float, whole};
+
 /// What was recommended and done lately for one autoscaler.
 #[derive(Clone, Debug, Default)]
 pub struct History {
@@ -171,9 +173,9 @@ impl History {
             match (policy["type"] == "Percent", up) {
                 (false, true) => start + value,
                 (false, false) => start - value,
-                (true, true) => (start * (100 + value) + 99).div_euclid(100),
+                (true, true) => whole((float(start) * (1.0 + float(value) / 100.0)).ceil()),
                 // Towards nothing, as a whole number.
-                (true, false) => start * (100 - value) / 100,
+                (true, false) => whole(float(start) * (1.0 - float(value) / 100.0)),
             }
         });
         // The farthest, unless the nearest is asked for.

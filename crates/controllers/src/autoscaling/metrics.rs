@@ -84,12 +84,17 @@ impl Metrics<'_> {
         let fetched = async {
             let base = self.custom_base().await?;
             let selector = encoded(&LabelSelector::from_object(labels)?.to_string());
-            let place = match (kind, object::split_api_version(api_version)) {
-                ("Namespace", None | Some(("", _))) => format!("namespaces/{namespace}/metrics"),
+            // Whatever is no version stands for none at all.
+            let group = object::split_api_version(api_version).map_or("", |(group, _)| group);
+            let place = match (kind, group) {
+                ("Namespace", "") => format!("namespaces/{namespace}/metrics"),
                 _ => {
-                    let version = if api_version.is_empty() { "v1" } else { api_version };
-                    let (resource, _) =
-                        scale::resource_of(self.world, &self.autoscaler.workspace, version, kind).await?;
+                    let workspace = &self.autoscaler.workspace;
+                    let found = scale::resource_of_kind(self.world, workspace, group, kind).await;
+                    let resource = found.map_err(|problem| {
+                        let dot = if group.is_empty() { "" } else { "." };
+                        format!("unable to map kind {kind}{dot}{group} to resource: {problem}")
+                    })?;
                     format!("namespaces/{namespace}/{}/{name}", scale::group_resource(&resource))
                 }
             };
@@ -100,8 +105,13 @@ impl Metrics<'_> {
             .await
         };
         let answer = fetched.await.map_err(unfetched_custom)?;
-        let value = items(&answer).first().unwrap_or(&answer)["value"].clone();
-        amount(&value).ok_or_else(|| unfetched_custom("the metric has no value".into()))
+        let [item] = items(&answer) else {
+            let count = items(&answer).len();
+            return Err(unfetched_custom(format!(
+                "the custom metrics API server returned {count} results when we asked for exactly one"
+            )));
+        };
+        amount(&item["value"]).ok_or_else(|| unfetched_custom("the metric has no value".into()))
     }
 
     /// All values of a metric that is nobody's in the cluster.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use atoll_meta::object;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::time::{self, Timestamp};
+use atoll_quota::Amounts;
 use serde_json::Value;
 
 use crate::{conditions, pods};
@@ -214,7 +215,7 @@ impl Situation<'_> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn float(number: i64) -> f64 {
+pub fn float(number: i64) -> f64 {
     number as f64
 }
 
@@ -223,7 +224,7 @@ fn count(number: usize) -> f64 {
 }
 
 #[allow(clippy::cast_possible_truncation)]
-fn whole(number: f64) -> i64 {
+pub fn whole(number: f64) -> i64 {
     number as i64
 }
 
@@ -259,10 +260,12 @@ fn requests(pods: &[Arc<Value>], container: &str, resource: &str) -> Result<BTre
     let of_pod = |pod: &Arc<Value>| {
         let name = object::name(pod);
         let whole = pod["spec"]["resources"]["requests"].as_object();
-        let asks_itself =
-            whole.is_some_and(|whole| whole.contains_key("cpu") || whole.contains_key("memory"));
+        let can_ask = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+        let asks_itself = whole.is_some_and(|whole| whole.keys().any(|name| can_ask(name)));
         let request = match asks_itself && container.is_empty() {
-            true => amount(&pod["spec"]["resources"]["requests"][resource])
+            true => atoll_quota::requests(pod, &Amounts::default())
+                .get(resource)
+                .map(Quantity::millis)
                 .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"))?,
             false => of_containers(pod, container, resource)?,
         };
@@ -292,11 +295,28 @@ fn of_containers(pod: &Value, wanted: &str, resource: &str) -> Result<i64, Strin
     }
 }
 
-/// In thousandths.
-pub fn amount(quantity: &Value) -> Option<i64> {
+fn quantity(value: &Value) -> Option<Quantity> {
     let text =
-        quantity.as_str().map(String::from).or_else(|| quantity.as_i64().map(|number| number.to_string()))?;
-    Quantity::parse(&text).ok().map(|quantity| quantity.millis())
+        value.as_str().map(String::from).or_else(|| value.as_i64().map(|number| number.to_string()))?;
+    Quantity::parse(&text).ok()
+}
+
+/// In thousandths.
+pub fn amount(value: &Value) -> Option<i64> {
+    quantity(value).map(|quantity| quantity.millis())
+}
+
+/// As a number, in the way that others compute it: what lies just beside a bound lies there for them, too.
+pub fn fraction(value: &Value) -> Option<f64> {
+    let text = quantity(value)?.canonical();
+    let unit = match text.as_bytes().last()? {
+        b'n' => 1e-9,
+        b'u' => 1e-6,
+        b'm' => 1e-3,
+        _ => 1.0,
+    };
+    let digits = text.trim_end_matches(['n', 'u', 'm']);
+    digits.parse::<f64>().ok().map(|number| number * unit)
 }
 
 #[cfg(test)]

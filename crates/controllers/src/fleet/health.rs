@@ -62,7 +62,6 @@ struct Health {
 }
 
 /// How a cluster has fared of late.
-#[derive(Default)]
 struct Standing {
     damping: Damping,
     /// Since when there is something that may be over in a moment.
@@ -123,7 +122,9 @@ impl Health {
         let mut soonest = |left: Duration| again = Some(again.map_or(left, |again| again.min(left)));
         let mut fault = judge::fault(cluster, heard, patience);
         let mut standings = self.standings();
-        let standing = standings.entry(key.clone()).or_default();
+        let recalled =
+            || Standing { damping: Damping::recall(cluster, self.context.clock.now()), troubled: None };
+        let standing = standings.entry(key.clone()).or_insert_with(recalled);
         let is_ready = conditions::find(cluster, "Ready").is_some_and(|ready| ready["status"] == "True");
         match &fault {
             Some(trouble) if trouble.passes() => {
@@ -157,6 +158,10 @@ impl Health {
         }
         if !news {
             return Ok(());
+        }
+        // Only with what is written anyway.
+        if let Some(standing) = self.standings().get(&Key::of(cluster)) {
+            standing.damping.leave(&mut changed);
         }
         match self.context.world().update_status(&self.clusters.resource, &changed).await {
             // It is looked at again when it is seen as it is now.

@@ -80,7 +80,7 @@ fn spec() -> Value {
                 "description": "Whether nothing new is to be placed there.", "type": "boolean", "default": false,
             },
             "evictAfter": {
-                "description": "Accepted, and of no effect yet: nothing leaves the cluster because of it.",
+                "description": "From this time on nothing is placed there, and what was leaves it.",
                 "type": "string", "format": "date-time",
             },
         },

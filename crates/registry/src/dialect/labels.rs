@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
-use crate::placement::{is_kept, is_placeable};
+use crate::placement::is_kept;
 use crate::row::Place;
 
 /// Names the cluster that an object shall be on.
@@ -163,16 +163,11 @@ impl Registry {
     /// Brings the placement of one object in line with its label, if that is to decide.
     async fn follow_label(&self, key: &Key) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
-        let Some(found) = self.snapshot().get(key) else { return Ok(()) };
-        let found = crate::parse(&found.json())?;
         if !self.speaks(parts.workspace, kcp::NAME) {
             return Ok(());
         }
-        let group = if parts.group == key::CORE { "" } else { parts.group };
-        let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
-        let row = self.find(Some(parts.workspace), group, version, parts.resource);
-        let Some(row) = row.filter(|row| is_placeable(row)) else { return Ok(()) };
-        if is_kept(group, parts.resource, &found).is_some() {
+        let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
+        if is_kept(&row.group, parts.resource, &found).is_some() {
             return Ok(());
         }
         let takes = |name: &str| self.takes_new(parts.workspace, row.namespaced, name);
@@ -182,14 +177,7 @@ impl Registry {
         let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
         let change = |existing: &Value, current: &Placement| {
             let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
-            match self.paused(parts.workspace, current, &decided) {
-                None => Ok(decided),
-                Some(why) => Err(Status::forbidden(group, parts.resource, parts.name, &why).with_cause(
-                    CAUSE,
-                    &why,
-                    "spec.clusters",
-                )),
-            }
+            self.unless_paused(&row, &place, current, decided)
         };
         self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
     }

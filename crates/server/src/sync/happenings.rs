@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::allowance::{Allowances, Rate};
-use atoll_fleet::marks;
 use atoll_fleet::view::Happening;
+use atoll_fleet::{happening, marks};
 use atoll_meta::{Status, object};
 use atoll_registry::{Place, Row, Unasked, Update};
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub async fn note(
         return Ok(());
     }
     let known = super::parse(&registry.get(&row, &place)?.json())?;
-    if object::uid(&known) != target.uid || is_closing(server, happening)? {
+    if object::uid(&known) != target.uid || is_anothers(server, happening) || is_closing(server, happening)? {
         return Ok(());
     }
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
@@ -92,6 +92,23 @@ pub async fn note(
         dry_run: false,
     };
     registry.update(events, &at, &update).await.map(drop)
+}
+
+/// Whether an event of what a cluster has made of an object is in truth about something else: of a kind that is not made so, or
+/// known above as something of its own.
+fn is_anothers(server: &Server, happening: &Happening) -> bool {
+    let about = &happening.about;
+    if about.is_null() {
+        return false;
+    }
+    let text = |field: &str| about[field].as_str().unwrap_or_default();
+    let (api_version, target) = (text("apiVersion"), &happening.target);
+    let Some(plural) = happening::made(api_version, text("kind")) else { return true };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let Some(row) = server.registry.catalog.find(group, version, plural) else { return false };
+    let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: text("name") };
+    let known = server.registry.get(row, &place).and_then(|found| super::parse(&found.json()));
+    known.is_ok_and(|known| object::uid(&known) == text("uid"))
 }
 
 /// Whether nothing new may be made in the namespace of an event.

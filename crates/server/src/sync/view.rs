@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 
 use super::family::Family;
 use super::heartbeat::Heard;
+use super::namespaces::Namespaces;
 use super::{brakes, parse, report, stay};
 use crate::Server;
 use crate::body::Body;
@@ -125,11 +126,14 @@ impl View {
             observe: cluster["spec"]["access"] == "observe",
         };
         self.say(&synced).await?;
+        let mut namespaces = Namespaces::follow(&self.server);
         loop {
             self.flush().await?;
-            match tokio::time::timeout(ALIVE, follower.changed()).await {
-                Ok(()) => self.catch_up(&follower, false).await?,
-                Err(_elapsed) => {
+            tokio::select! {
+                biased;
+                () = follower.changed() => self.catch_up(&follower, false).await?,
+                ended = namespaces.ended() => self.say_ended(ended).await?,
+                () = tokio::time::sleep(ALIVE) => {
                     self.say(&Line::Alive).await?;
                     self.reconsider().await?;
                 }
@@ -224,6 +228,25 @@ impl View {
             self.ended.insert(place.clone());
             place
         })
+    }
+
+    /// Says of namespaces that they are being deleted, or were: nothing that is placed need be in them.
+    async fn say_ended(&mut self, ended: Vec<(String, String)>) -> Result<(), Ended> {
+        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
+        let snapshot = self.server.registry.snapshot();
+        let is_there = |(workspace, name): &(String, String)| {
+            let found = snapshot.get(&Key::object("", "namespaces", workspace, "", name));
+            let found = found.and_then(|found| parse(&found.json()).ok());
+            found.is_some_and(|found| !object::is_being_deleted(&found))
+        };
+        let ended: Vec<(String, String)> = ended
+            .into_iter()
+            .filter(|place| !is_there(place) && family.has(&self.server.registry, &place.0))
+            .collect();
+        for (workspace, namespace) in ended {
+            self.say(&Line::Ending { workspace, namespace }).await?;
+        }
+        Ok(())
     }
 
     async fn say_what_is_paused(&mut self, keys: &HashSet<Key>) -> Result<(), Ended> {

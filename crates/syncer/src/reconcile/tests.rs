@@ -21,6 +21,7 @@ fn seen(applied: &str) -> Seen {
 fn the_next_step() {
     let going = Seen { is_going: true, ..seen("old") };
     let drifted = Seen { drifted: true, ..seen(&hash()) };
+    let kept = Seen { keep: "deployments.apps/web".into(), ..seen(&hash()) };
     let stale = Seen { drifted: true, ..seen("old") };
     use Drift::{Correct, Report};
     for (wanted, seen, drift, expected) in [
@@ -35,6 +36,8 @@ fn the_next_step() {
         (Wanted::Absent, None, Correct, Step::Look),
         (Wanted::Absent, Some(seen("old")), Correct, Step::Delete),
         (Wanted::Absent, Some(drifted), Report, Step::Delete),
+        (Wanted::Absent, Some(kept.clone()), Correct, Step::LetGo),
+        (wanted(), Some(kept), Correct, Step::Rest),
         (Wanted::Absent, Some(going), Correct, Step::Wait),
     ] {
         assert_eq!(step(&wanted, seen.as_ref(), drift), expected, "{wanted:?} {seen:?} {drift:?}");

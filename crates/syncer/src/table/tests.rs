@@ -136,3 +136,19 @@ fn what_appears_after_a_complaint_is_looked_at() {
     table.set_trouble(&key, None);
     assert_eq!(table.saw(&key, PLANE, &found(&ours, 1, "b", 6)), Follows::News);
 }
+
+#[test]
+fn what_something_was_kept_for_counts_when_it_is_made_again() {
+    let table = Table::default();
+    let ours = target("a", "u");
+    let key = table.want(ours.clone(), wanted(1));
+    let keep = || table.task(&key).map(|task| task.keep).unwrap_or_default();
+    let mut kept = found(&ours, 1, "b", 5);
+    object::set_annotation(&mut kept, "atoll.dev/keep", "deployments.apps/web");
+    table.saw(&key, PLANE, &kept);
+    assert!(table.lost(&key, "b"));
+    assert_eq!(keep(), "deployments.apps/web");
+    // Somebody has taken that off.
+    table.saw(&key, PLANE, &found(&ours, 1, "c", 7));
+    assert_eq!(keep(), "");
+}

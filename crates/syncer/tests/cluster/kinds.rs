@@ -54,6 +54,68 @@ pub async fn what_cannot_be_applied_follows(below: &Client) {
     below.delete(WEB).await.unwrap();
 }
 
+/// Changes of others in what cannot be applied are left where that is wanted, and told with their names.
+pub async fn what_cannot_be_applied_is_left_to_others(below: &Client) {
+    let variable = |name: &str, value: &str| json!({"name": name, "value": value});
+    let twice = json!([variable("A", "1"), variable("A", "2")]);
+    let reported = |generation: i64, image: &str| {
+        let Line::Object { target, object, .. } = with_variables(generation, image, twice.clone()) else {
+            unreachable!()
+        };
+        Line::Object { target, object, generation, drift: Drift::Report }
+    };
+    let above = Above::saying("plane", vec![reported(1, "a:1")]);
+    let running = Running::start(&above, below, |_| {});
+    above.hears("web", State::Applied).await;
+    becomes(below, "a:1", &twice).await;
+    let says = async |what: &str, words: &str| {
+        eventually(what, async || {
+            above
+                .record("web")
+                .is_some_and(|record| record.state == State::Applied && record.message == words)
+        })
+        .await;
+    };
+    let theirs = format!("{WEB}?fieldManager=somebody");
+    let left = "changes of others are left: somebody changed .spec.minReadySeconds";
+    below.patch(&theirs, PatchType::Merge, &json!({"spec": {"revisionHistoryLimit": 3}})).await.unwrap();
+    // A change above arrives, and says of theirs what is said of anybody's.
+    let slow = |generation: i64, image: &str| {
+        let Line::Object { target, mut object, generation, drift } = reported(generation, image) else {
+            unreachable!()
+        };
+        object["spec"]["minReadySeconds"] = 5.into();
+        Line::Object { target, object, generation, drift }
+    };
+    above.say(&slow(2, "a:2"));
+    becomes(below, "a:2", &twice).await;
+    says("nobody is in the way", "").await;
+    below.patch(&theirs, PatchType::Merge, &json!({"spec": {"minReadySeconds": 4}})).await.unwrap();
+    says("it is told when it happens", left).await;
+    above.say(&slow(3, "a:3"));
+    becomes(below, "a:3", &twice).await;
+    eventually("it is told when something else changes", async || {
+        above.record("web").is_some_and(|record| record.generation == 3 && record.message == left)
+    })
+    .await;
+    let web = below.get(WEB).await.unwrap();
+    let spec = &web["spec"];
+    assert_eq!((&spec["minReadySeconds"], &spec["revisionHistoryLimit"]), (&json!(4), &json!(3)));
+    // In lists as well: the item of theirs is as they want it.
+    let image = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "b:1"}]);
+    below.patch(&theirs, PatchType::Json, &image).await.unwrap();
+    let both = format!(r#"{left}, somebody changed .spec.template.spec.containers[name="web"].image"#);
+    says("it is told when it happens", &both).await;
+    above.say(&slow(4, "a:4"));
+    eventually("it is told when something else changes", async || {
+        above.record("web").is_some_and(|record| record.generation == 4 && record.message == both)
+    })
+    .await;
+    becomes(below, "b:1", &twice).await;
+    running.stop().await;
+    below.delete(WEB).await.unwrap();
+}
+
 /// Custom objects wait for their definition, and their status is heard once they are there.
 pub async fn custom_objects_wait_for_their_definition(below: &Client) {
     let widget = json!({
@@ -112,5 +174,6 @@ async fn objects_that_are_not_like_most_others() {
     let atoll = bare();
     let below = client(atoll.url(), &atoll.authority());
     what_cannot_be_applied_follows(&below).await;
+    what_cannot_be_applied_is_left_to_others(&below).await;
     custom_objects_wait_for_their_definition(&below).await;
 }

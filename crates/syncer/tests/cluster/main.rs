@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod above;
+mod busy;
 mod faults;
 mod kinds;
+mod retiring;
 mod unserved;
 
 use std::path::Path;
@@ -380,5 +382,6 @@ async fn a_kube_apiserver_is_synced_as_well() {
     others_are_left_alone(&below).await;
     drift_is_corrected(&below).await;
     kinds::what_cannot_be_applied_follows(&below).await;
+    kinds::what_cannot_be_applied_is_left_to_others(&below).await;
     kinds::custom_objects_wait_for_their_definition(&below).await;
 }

@@ -57,7 +57,7 @@ impl Below {
     }
 
     pub async fn version(&self) -> Result<(String, String), Failure> {
-        let answer = self.api.get("/version").await?;
+        let answer = self.api.get("/version").await.map_err(administrator)?;
         let found = answer["gitVersion"].as_str().unwrap_or_default().to_string();
         version::check(&found)?;
         Ok((format!("reached the cluster: Kubernetes {found}"), found))

@@ -10,6 +10,7 @@ use super::super::claim::{self, Claim};
 use super::super::credential;
 use super::super::fleet::uid;
 use super::super::join::below::Below;
+use super::super::letting_go;
 use super::super::rights::ACCOUNT;
 use super::Administrator;
 use crate::advice::{Failure, enumerate};
@@ -95,6 +96,9 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
         return Ok(Leftover::Some(
             "The cluster belongs to another control plane by now; nothing was touched there.".into(),
         ));
+    }
+    if let Err(failure) = letting_go::unlocate(api, &claim.control_plane).await {
+        eprintln!("some namespaces of the cluster still say which ones they stood for: {failure}");
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;

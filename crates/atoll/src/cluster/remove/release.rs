@@ -14,8 +14,9 @@ use tokio::time::Instant;
 
 use super::super::api::Api;
 use super::super::claim::{self, Claim, RELEASED};
+use super::super::derived;
 use super::super::fleet::Fleet;
-use super::derived;
+use super::super::letting_go;
 use crate::advice::Failure;
 use crate::place::discover;
 use crate::place::resources::Resource;
@@ -85,15 +86,26 @@ fn has_stopped(cluster: &Value) -> bool {
     status["problem"]["reason"] == STOPPED || conditions.any(|condition| condition["reason"] == STOPPED)
 }
 
+/// What has lost its marks.
+#[derive(Default)]
+struct Stripped {
+    count: usize,
+    /// Of the objects above.
+    uids: HashSet<String>,
+    /// Where the Deployments are.
+    deployments: Vec<String>,
+}
+
 /// Takes the marks off everything that has them. How many objects there were.
 pub async fn strip(below: &Api, control_plane: &str) -> Result<usize, Failure> {
-    let (mut count, mut uids) = (0, HashSet::new());
+    let mut stripped = Stripped::default();
     let resources = discover(below).await?;
     for resource in preferred(&resources) {
-        count += strip_all(below, resource, control_plane, &mut uids).await?;
+        strip_all(below, resource, control_plane, &mut stripped).await?;
     }
-    derived::strip(below, &uids).await?;
-    Ok(count)
+    letting_go::unlocate(below, control_plane).await?;
+    derived::strip(below, "", &stripped.uids, &stripped.deployments).await?;
+    Ok(stripped.count)
 }
 
 /// One version of each resource whose objects can be found and changed.
@@ -107,14 +119,12 @@ pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     })
 }
 
-/// The uids are those of the objects above.
 async fn strip_all(
     below: &Api,
     resource: &Resource,
     control_plane: &str,
-    uids: &mut HashSet<String>,
-) -> Result<usize, Failure> {
-    let mut count = 0;
+    stripped: &mut Stripped,
+) -> Result<(), Failure> {
     let selector = format!("labelSelector={CONTROL_PLANE}%3D{control_plane}&limit={PAGE}");
     let mut next = String::new();
     loop {
@@ -122,7 +132,7 @@ async fn strip_all(
         let list = match below.call_as(Method::GET, &path, METADATA, None).await {
             Ok(list) => list,
             // What a syncer may not see it has not made.
-            Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(count),
+            Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(()),
             Err(problem) => return Err(problem.into()),
         };
         for item in list["items"].as_array().into_iter().flatten() {
@@ -132,21 +142,24 @@ async fn strip_all(
                 continue;
             }
             match object::annotation(item, UID) {
-                Some(uid) => drop(uids.insert(uid.to_string())),
+                Some(uid) => drop(stripped.uids.insert(uid.to_string())),
                 None if resource.name == "namespaces" => {}
                 // A controller's copy of something with our label, such as the endpoints of a Service.
                 None => continue,
             }
             let path = format!("{}/{name}", resource.collection(namespace));
+            if derived::is_deployments(resource) {
+                stripped.deployments.push(path.clone());
+            }
             match below.merge(&path, &atoll_fleet::release(item)).await {
-                Ok(_) => count += 1,
+                Ok(_) => stripped.count += 1,
                 Err(problem) if problem.is("NotFound") => {}
                 Err(problem) => return Err(problem.into()),
             }
         }
         match object::continuation(&list) {
             Some(token) => next = format!("&continue={}", crate::workspace::session::encoded(token)),
-            None => return Ok(count),
+            None => return Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_informer::{DeleteOptions, Key, resources};
+use atoll_informer::{DeleteOptions, Key, World, resources};
 use atoll_meta::{Status, object, time};
 use atoll_registry::dialect::{kcp, seal};
 use serde_json::Value;
@@ -17,30 +17,32 @@ const AGE_SECONDS: i64 = 300;
 
 pub(super) async fn run(dialect: Arc<Dialect>) {
     loop {
-        if let Err(status) = dialect.sweep().await {
-            tracing::warn!(%status, "Secrets of kubeconfigs that nobody needs could not be looked for");
+        let now = dialect.setup.clock.now().seconds;
+        if let Err(status) = sweep(dialect.world(), now, |secret| dialect.is_named(secret)).await {
+            tracing::warn!(%status, "Secrets of kubeconfigs that nobody needs could not be taken away; they go later");
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-impl Dialect {
-    async fn sweep(&self) -> Result<(), Status> {
-        let everywhere = self.world().everywhere(&resources::SECRETS);
-        let path = format!("{everywhere}?labelSelector={}%3D{}", seal::LABEL.replace('/', "%2F"), kcp::NAME);
-        let found = self.world().client().list_metadata(&path).await?;
-        let now = self.setup.clock.now().seconds;
-        for secret in found["items"].as_array().into_iter().flatten() {
-            if !is_old(secret, now) || self.is_named(secret) {
-                continue;
-            }
-            let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
-            let gone = self.world().delete(&resources::SECRETS, &Key::of(secret), options).await;
-            super::absent(gone)?;
+/// Takes away those that are old and that nobody names. One that cannot be taken away keeps no other one there.
+async fn sweep(world: &World, now: i64, is_named: impl Fn(&Value) -> bool) -> Result<(), Status> {
+    let everywhere = world.everywhere(&resources::SECRETS);
+    let path = format!("{everywhere}?labelSelector={}%3D{}", seal::LABEL.replace('/', "%2F"), kcp::NAME);
+    let found = world.client().list_metadata(&path).await?;
+    let mut outcome = Ok(());
+    for secret in found["items"].as_array().into_iter().flatten() {
+        if !is_old(secret, now) || is_named(secret) {
+            continue;
         }
-        Ok(())
+        let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
+        let gone = world.delete(&resources::SECRETS, &Key::of(secret), options).await;
+        outcome = outcome.and(super::absent(gone).map(|_| ()));
     }
+    outcome
+}
 
+impl Dialect {
     fn is_named(&self, secret: &Value) -> bool {
         let at = Key::of(secret);
         self.kcp
@@ -57,13 +59,70 @@ fn is_old(secret: &Value, now: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Mutex;
+
+    use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
+    use bytes::Bytes;
+    use http::{Method, Request, Response};
+    use http_body_util::{BodyExt, Full};
     use serde_json::json;
+
+    use super::*;
+
+    const MADE: &str = "2026-11-16T00:00:00Z";
 
     #[test]
     fn somebody_may_be_about_to_name_what_is_new() {
-        let secret = json!({ "metadata": { "creationTimestamp": "2026-11-16T00:00:00Z" } });
-        let made = time::parse("2026-11-16T00:00:00Z").unwrap().seconds;
+        let secret = json!({ "metadata": { "creationTimestamp": MADE } });
+        let made = time::parse(MADE).unwrap().seconds;
         assert!(!is_old(&secret, made + 10) && is_old(&secret, made + 301) && !is_old(&json!({}), made));
+    }
+
+    /// A server with Secrets, which refuses the first deletions.
+    struct Refusing {
+        secrets: Mutex<Vec<&'static str>>,
+        refusals: Mutex<u32>,
+    }
+
+    impl Transport for Refusing {
+        fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            let mut secrets = self.secrets.lock().unwrap();
+            let mut refusals = self.refusals.lock().unwrap();
+            let (code, body) = match *request.method() {
+                Method::DELETE if *refusals > 0 => {
+                    *refusals -= 1;
+                    (500, json!({ "kind": "Status", "code": 500, "reason": "InternalError" }))
+                }
+                Method::DELETE => {
+                    secrets.retain(|name| !request.uri().path().ends_with(&format!("/{name}")));
+                    (200, json!({ "kind": "Status", "status": "Success" }))
+                }
+                _ => {
+                    let item = |name: &&str| json!({ "metadata": { "name": name, "namespace": "atoll-system", "creationTimestamp": MADE } });
+                    (200, json!({ "kind": "List", "items": secrets.iter().map(item).collect::<Vec<_>>() }))
+                }
+            };
+            let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {});
+            let response = Response::builder().status(code).header("content-type", "application/json");
+            Box::pin(async move { Ok(response.body(body.boxed_unsync())?) })
+        }
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_taken_away_is_taken_away_later() {
+        let refusing = Arc::new(Refusing {
+            secrets: Mutex::new(vec!["left", "named", "other"]),
+            refusals: Mutex::new(1),
+        });
+        let world = World::one(Client::new(refusing.clone()));
+        let there = || refusing.secrets.lock().unwrap().join(" ");
+        let made = time::parse(MADE).unwrap().seconds;
+        let is_named = |secret: &Value| object::name(secret) == "named";
+        sweep(&world, made + 10, is_named).await.expect("there is nothing to do yet");
+        assert_eq!(there(), "left named other");
+        sweep(&world, made + 301, is_named).await.expect_err("one is refused");
+        assert_eq!(there(), "left named", "and keeps no other there");
+        sweep(&world, made + 302, is_named).await.expect("nothing is refused any more");
+        assert_eq!(there(), "named");
     }
 }

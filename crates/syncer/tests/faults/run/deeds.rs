@@ -15,8 +15,10 @@ use crate::spots::{Above, CLUSTER, ELSEWHERE, NAMESPACES, Room, SPACES, Spot};
 impl Run {
     pub(super) fn spot(&mut self) -> Spot {
         let space = if self.random.chance(60) { &SPACES[0] } else { &SPACES[1] };
-        let room = Room { space, namespace: *self.random.pick(&NAMESPACES) };
-        Spot { room, kind: self.random.pick(&KINDS), name: *self.random.pick(&NAMES) }
+        let namespace = *self.random.pick(&NAMESPACES);
+        let kind = self.random.pick(&KINDS);
+        let name = *self.random.pick(&NAMES);
+        Spot { room: Room { space, namespace }, kind, name }
     }
 
     /// One of those that there are, if there is any such.

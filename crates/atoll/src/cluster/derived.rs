@@ -4,26 +4,47 @@
 //! takes them off again. (Labels of a Service are copied to its endpoints as well, but follow it when it changes.)
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use atoll_fleet::marks::{PREFIX, UID};
 use atoll_meta::object;
 use http::Method;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
-use super::release::{METADATA, PAGE};
+use super::api::Api;
+use super::remove::release::{METADATA, PAGE};
 use crate::advice::Failure;
-use crate::cluster::api::Api;
+use crate::place::resources::Resource;
 use crate::workspace::session::encoded;
 
 const APPS: &str = "/apis/apps/v1";
 const COPIES: [&str; 2] = ["replicasets", "controllerrevisions"];
 
-/// Takes them off what belongs to objects that were made for these uids.
-pub async fn strip(below: &Api, uids: &HashSet<String>) -> Result<(), Failure> {
+/// Whoever looks after Deployments is given this long to see that they carry no marks.
+const PATIENCE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes them off what belongs to objects that were made for these uids, in one namespace or, without a name, in all. Of these
+/// `deployments` (paths) are looked after by somebody who would copy what they have carried until now.
+pub async fn strip(
+    below: &Api,
+    namespace: &str,
+    uids: &HashSet<String>,
+    deployments: &[String],
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    for path in deployments {
+        while !is_seen(below.find(path).await?.as_ref()) && Instant::now() < deadline {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    let within =
+        if namespace.is_empty() { String::new() } else { format!("/namespaces/{}", encoded(namespace)) };
     for resource in COPIES {
         let mut next = String::new();
         loop {
-            let path = format!("{APPS}/{resource}?limit={PAGE}{next}");
+            let path = format!("{APPS}{within}/{resource}?limit={PAGE}{next}");
             let list = match below.call_as(Method::GET, &path, METADATA, None).await {
                 Ok(list) => list,
                 Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => break,
@@ -51,6 +72,17 @@ pub async fn strip(below: &Api, uids: &HashSet<String>) -> Result<(), Failure> {
     Ok(())
 }
 
+pub fn is_deployments(resource: &Resource) -> bool {
+    (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments")
+}
+
+/// Whether a Deployment's controller has seen it as it is; changes of annotations count. Where there is none, nobody copies.
+fn is_seen(deployment: Option<&Value>) -> bool {
+    let Some(deployment) = deployment else { return true };
+    let observed = deployment["status"]["observedGeneration"].as_i64();
+    observed.is_none_or(|observed| observed >= object::generation(deployment))
+}
+
 /// A merge patch without our annotations.
 fn stripping(item: &Value) -> Value {
     let names = item["metadata"]["annotations"].as_object().into_iter().flatten().map(|(name, _)| name);
@@ -67,5 +99,18 @@ mod tests {
     fn copies_lose_our_annotations_only() {
         let copy = json!({ "metadata": { "annotations": { "atoll.dev/uid": "u", "note": "mine" } } });
         assert_eq!(stripping(&copy), json!({ "metadata": { "annotations": { "atoll.dev/uid": null } } }));
+    }
+
+    #[test]
+    fn whoever_copies_has_to_see_it_first() {
+        let deployment = |observed: Value| json!({ "metadata": { "generation": 3 }, "status": { "observedGeneration": observed } });
+        for (found, expected) in [
+            (Some(deployment(json!(2))), false),
+            (Some(deployment(json!(3))), true),
+            (Some(deployment(Value::Null)), true),
+            (None, true),
+        ] {
+            assert_eq!(is_seen(found.as_ref()), expected, "{found:?}");
+        }
     }
 }

@@ -1,0 +1,152 @@
+//! What runs in a cluster that is only looked at: workloads that nobody else there has made.
+
+use atoll_client::kubeconfig::Kubeconfig;
+use atoll_meta::{object, time};
+use serde_json::Value;
+
+use super::api::Api;
+use super::credential;
+use super::fleet::uid;
+use crate::advice::Failure;
+use crate::workspace::session::encoded;
+
+/// Most rows that are shown.
+const MOST: usize = 200;
+/// Objects in one answer, and how many answers are read of each kind.
+const PAGE: usize = 500;
+const PAGES: usize = 20;
+
+/// Path and kind of everything that runs, or lets something run.
+const WORKLOADS: [(&str, &str); 8] = [
+    ("/apis/batch/v1/cronjobs", "CronJob"),
+    ("/apis/apps/v1/daemonsets", "DaemonSet"),
+    ("/apis/apps/v1/deployments", "Deployment"),
+    ("/apis/batch/v1/jobs", "Job"),
+    ("/api/v1/pods", "Pod"),
+    ("/apis/apps/v1/replicasets", "ReplicaSet"),
+    ("/api/v1/replicationcontrollers", "ReplicationController"),
+    ("/apis/apps/v1/statefulsets", "StatefulSet"),
+];
+
+pub const HEADERS: [&str; 5] = ["NAMESPACE", "KIND", "NAME", "READY", "AGE"];
+
+/// What was found, a row each, and what more there is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    pub rows: Vec<Vec<String>>,
+    pub more: usize,
+    /// Kinds that could not be seen, or not all of.
+    pub hidden: Vec<&'static str>,
+}
+
+/// Looks with the credential that the cluster joined with.
+pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<Running, Failure> {
+    let api = open(cluster, secret).await?;
+    let (mut found, mut hidden) = (Vec::new(), Vec::new());
+    for (path, kind) in WORKLOADS {
+        let mut next = String::new();
+        for page in 0..=PAGES {
+            if page == PAGES {
+                hidden.push(kind);
+                break;
+            }
+            let list = match api.get(&format!("{path}?limit={PAGE}{next}")).await {
+                Ok(list) => list,
+                Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => {
+                    hidden.push(kind);
+                    break;
+                }
+                Err(problem) => return Err(problem.into()),
+            };
+            let items = list["items"].as_array().into_iter().flatten();
+            found.extend(items.filter(|item| is_its_own(item)).map(|item| row(kind, item, now)));
+            match object::continuation(&list) {
+                Some(token) => next = format!("&continue={}", encoded(token)),
+                None => break,
+            }
+        }
+    }
+    Ok(shown(found, hidden))
+}
+
+fn shown(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> Running {
+    rows.sort_unstable();
+    let more = rows.len().saturating_sub(MOST);
+    rows.truncate(MOST);
+    Running { rows, more, hidden }
+}
+
+/// The cluster, if it is still the one that has joined.
+async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
+    let kubeconfig =
+        secret.and_then(credential::opened).ok_or("its credential cannot be seen".to_string())?;
+    let unreadable = |problem| format!("its credential cannot be read: {problem}");
+    let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
+    let context = config.context(config.current(), None).map_err(unreadable)?;
+    let api = Api::below(&context, "kubectl get nodes".into())?;
+    let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
+    match cluster["status"]["id"].as_str() {
+        Some(pinned) if pinned != id => {
+            Err(format!("behind its address is now another cluster: {id}, not {pinned}").into())
+        }
+        _ => Ok(api),
+    }
+}
+
+/// Whether no controller has made it.
+fn is_its_own(item: &Value) -> bool {
+    object::controller_of(item).is_none()
+}
+
+fn row(kind: &str, item: &Value, now: i64) -> Vec<String> {
+    let created = item["metadata"]["creationTimestamp"].as_str().and_then(|text| time::parse(text).ok());
+    let age = created.map_or_else(String::new, |created| time::human_duration(now - created.seconds));
+    let (namespace, name) = (object::namespace(item).to_string(), object::name(item).to_string());
+    vec![namespace, kind.to_string(), name, readiness(kind, item), age]
+}
+
+/// How much of it is as it should be.
+fn readiness(kind: &str, item: &Value) -> String {
+    let (spec, status) = (&item["spec"], &item["status"]);
+    let number = |value: &Value, otherwise: i64| value.as_i64().unwrap_or(otherwise);
+    match kind {
+        "CronJob" => format!("{} active", status["active"].as_array().map_or(0, Vec::len)),
+        "DaemonSet" => {
+            format!("{}/{}", number(&status["numberReady"], 0), number(&status["desiredNumberScheduled"], 0))
+        }
+        "Job" => format!("{}/{}", number(&status["succeeded"], 0), number(&spec["completions"], 1)),
+        "Pod" => status["phase"].as_str().unwrap_or("Unknown").to_string(),
+        _ => format!("{}/{}", number(&status["readyReplicas"], 0), number(&spec["replicas"], 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_say_how_much_is_ready() {
+        for (kind, item, expected) in [
+            ("Deployment", json!({ "spec": { "replicas": 3 }, "status": { "readyReplicas": 2 } }), "2/3"),
+            ("StatefulSet", json!({ "spec": {} }), "0/1"),
+            ("DaemonSet", json!({ "status": { "numberReady": 1, "desiredNumberScheduled": 4 } }), "1/4"),
+            ("Job", json!({ "spec": { "completions": 5 }, "status": { "succeeded": 5 } }), "5/5"),
+            ("CronJob", json!({ "status": { "active": [{}] } }), "1 active"),
+            ("Pod", json!({ "status": { "phase": "Running" } }), "Running"),
+            ("Pod", json!({}), "Unknown"),
+        ] {
+            assert_eq!(readiness(kind, &item), expected, "{kind}");
+        }
+        let pod = json!({ "metadata": { "ownerReferences": [{ "controller": true, "kind": "ReplicaSet", "name": "a", "uid": "u" }] } });
+        assert!(!is_its_own(&pod) && is_its_own(&json!({ "metadata": {} })));
+    }
+
+    #[test]
+    fn not_more_is_shown_than_one_can_read() {
+        let rows = (0..MOST + 3).map(|number| vec![format!("{number:04}")]).rev().collect();
+        let shown = shown(rows, vec!["Pod"]);
+        assert_eq!((shown.rows.len(), shown.more, shown.rows[0][0].as_str()), (MOST, 3, "0000"));
+    }
+}

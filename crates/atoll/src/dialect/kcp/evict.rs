@@ -1,0 +1,53 @@
+//! From a time on that a Cluster of kcp names, nothing is placed there, and what was leaves it.
+
+use std::time::Duration;
+
+use atoll_meta::{Status, time};
+use serde_json::Value;
+
+use super::{AGAIN, Dialect, Subject};
+
+/// So often it is looked whether the time has come, for clocks may be set, and whether something new is there afterwards.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// How long that is from now on, if there is such a time.
+pub fn left(object: &Value, now: i64) -> Option<Duration> {
+    let at = time::parse(object["spec"]["evictAfter"].as_str()?).ok()?;
+    Some(Duration::from_secs(at.seconds.saturating_sub(now).max(0).unsigned_abs()))
+}
+
+impl Dialect {
+    /// Lets all leave if it is time. When to look again.
+    pub(super) async fn evict(&self, subject: &Subject<'_>, left: Duration) -> Result<Duration, Status> {
+        if !left.is_zero() {
+            return Ok(left.min(LOOK));
+        }
+        let (registry, at) = (&self.setup.registry, &subject.at);
+        registry.vacate(&at.workspace, &at.name).await?;
+        // Some of it may be paused, or may have come in between.
+        Ok(if registry.count_placed(&at.workspace, &at.name) > 0 { AGAIN } else { LOOK })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_come() {
+        let at = |text: Value| json!({ "spec": { "evictAfter": text } });
+        let noon = time::parse("2022-05-01T12:00:00Z").unwrap().seconds;
+        for (object, now, expected) in [
+            (json!({}), noon, None),
+            (at(Value::Null), noon, None),
+            (at("soon".into()), noon, None),
+            (at("2022-05-01T12:00:00Z".into()), noon - 7, Some(7)),
+            (at("2022-05-01T14:00:00+02:00".into()), noon - 7, Some(7)),
+            (at("2022-05-01T12:00:00Z".into()), noon, Some(0)),
+            (at("2022-05-01T12:00:00Z".into()), noon + 100, Some(0)),
+        ] {
+            assert_eq!(left(&object, now).map(|left| left.as_secs()), expected, "{object}");
+        }
+    }
+}

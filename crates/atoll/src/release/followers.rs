@@ -1,0 +1,190 @@
+//! What an object that is let go refers to: what only it needs goes with it, and what others need as well stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atoll_fleet::{Placement, Reference, references};
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::advice::Failure;
+use crate::cluster::letting_go::REFERRERS;
+use crate::cluster::reach::Reached;
+use crate::place::resources::Resource;
+use crate::workspace::session::encoded;
+
+use super::path;
+
+/// Who decided that something follows others.
+const BY_REFERENCE: &str = "reference";
+
+/// Everything on the cluster that an object refers to, itself or through others.
+#[derive(Default)]
+pub struct Followers {
+    /// Nothing else needs these.
+    pub go: Vec<(Resource, Value)>,
+    /// These stay: others that are placed there refer to them, or somebody has placed them by themselves.
+    pub stay: Vec<(Resource, Value)>,
+}
+
+/// Resource and name.
+type Name = (String, String);
+
+impl Followers {
+    pub async fn find(
+        reached: &Reached,
+        resources: &[Resource],
+        resource: &Resource,
+        object: &Value,
+    ) -> Result<Followers, Failure> {
+        let (namespace, cluster) = (object::namespace(object), &reached.name);
+        let mut closure: BTreeMap<Name, (Resource, Value)> = BTreeMap::new();
+        let mut open = vec![object.clone()];
+        while let Some(object) = open.pop() {
+            for reference in references(&object) {
+                let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
+                let Some(resource) = resources.iter().find(is_it) else { continue };
+                let name = (resource.name.clone(), reference.name.clone());
+                if closure.contains_key(&name) {
+                    continue;
+                }
+                let at = path(resource, namespace, &reference.name);
+                let Some(mut found) = reached.fleet.api.find(&at).await? else { continue };
+                if Placement::of(&found).share(cluster).is_some() {
+                    object::set_type(&mut found, &resource.api_version(), &resource.kind);
+                    open.push(found.clone());
+                    closure.insert(name, (resource.clone(), found));
+                }
+            }
+        }
+        if closure.is_empty() {
+            return Ok(Followers::default());
+        }
+        let others = referrers(reached, resources, namespace).await?;
+        let root = (resource.name.clone(), object::name(object).to_string());
+        let going = going(&root, &closure, &others);
+        let (go, stay) = closure.into_iter().partition::<Vec<_>, _>(|(name, _)| going.contains(name));
+        let plain = |all: Vec<(Name, (Resource, Value))>| all.into_iter().map(|(_, found)| found).collect();
+        Ok(Followers { go: plain(go), stay: plain(stay) })
+    }
+}
+
+/// What goes with the root: all that follows others, but for what something that stays refers to.
+fn going(
+    root: &Name,
+    closure: &BTreeMap<Name, (Resource, Value)>,
+    others: &[(String, Value)],
+) -> BTreeSet<Name> {
+    let follows = |found: &Value| Placement::of(found).by == BY_REFERENCE;
+    let mut going: BTreeSet<Name> =
+        closure.iter().filter(|(_, (_, found))| follows(found)).map(|(name, _)| name.clone()).collect();
+    loop {
+        let stays = |(resource, other): &&(String, Value)| {
+            let name = (resource.clone(), object::name(other).to_string());
+            name != *root && !going.contains(&name)
+        };
+        let needed: BTreeSet<Reference> =
+            others.iter().filter(stays).flat_map(|(_, other)| references(other)).collect();
+        let before = going.len();
+        let is_needed =
+            |(resource, name): &Name| needed.iter().any(|it| it.resource == resource && it.name == *name);
+        going.retain(|name| !is_needed(name));
+        if going.len() == before {
+            return going;
+        }
+    }
+}
+
+/// Everything in a namespace that is on the cluster and refers to others.
+async fn referrers(
+    reached: &Reached,
+    resources: &[Resource],
+    namespace: &str,
+) -> Result<Vec<(String, Value)>, Failure> {
+    let mut referrers = Vec::new();
+    for (group, plural) in REFERRERS.iter().filter(|_| !namespace.is_empty()) {
+        let is_it = |it: &&Resource| it.group == *group && it.name == *plural;
+        let Some(resource) = resources.iter().find(is_it) else { continue };
+        let list = reached.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
+        for item in list["items"].as_array().into_iter().flatten() {
+            // One that is going needs nothing any more: so sees it whoever places what is referred to.
+            let is_there = Placement::of(item).share(&reached.name).is_some();
+            if is_there && !object::is_being_deleted(item) {
+                let mut item = item.clone();
+                object::set_type(&mut item, &resource.api_version(), &resource.kind);
+                referrers.push((resource.name.clone(), item));
+            }
+        }
+    }
+    Ok(referrers)
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_fleet::marks::PLACEMENT;
+    use serde_json::json;
+
+    use super::*;
+
+    fn placed(kind: &str, name: &str, by: &str, spec: &Value) -> Value {
+        let placement = format!(r#"{{"clusters":[{{"name":"east"}}],"by":"{by}"}}"#);
+        let mut placed =
+            json!({ "kind": kind, "metadata": { "name": name, "annotations": { PLACEMENT: placement } } });
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            placed[field] = value.clone();
+        }
+        placed
+    }
+
+    #[test]
+    fn what_others_need_stays_with_all_that_it_needs() {
+        let pods = |account: &str, secret: &str| {
+            let pull = json!([{ "name": secret }]);
+            json!({ "spec": { "template": { "spec": { "serviceAccountName": account, "imagePullSecrets": pull } } } })
+        };
+        let pulls = |secret: &str| json!({ "imagePullSecrets": [{ "name": secret }] });
+        let name = |resource: &str, name: &str| (resource.to_string(), name.to_string());
+        let account = |it: &str, by: &str, secret: &str| {
+            (
+                name("serviceaccounts", it),
+                (Resource::default(), placed("ServiceAccount", it, by, &pulls(secret))),
+            )
+        };
+        let secret = |it: &str| {
+            (name("secrets", it), (Resource::default(), placed("Secret", it, "reference", &json!({}))))
+        };
+        let web = |account: &str, secret: &str| {
+            ("deployments".to_string(), placed("Deployment", "web", "hand", &pods(account, secret)))
+        };
+        let store = ("deployments".to_string(), placed("Deployment", "store", "hand", &pods("shared", "x")));
+        let accounts = |closure: &BTreeMap<Name, (Resource, Value)>| -> Vec<(String, Value)> {
+            let accounts = closure.iter().filter(|((resource, _), _)| resource == "serviceaccounts");
+            accounts.map(|((resource, _), (_, found))| (resource.clone(), found.clone())).collect()
+        };
+        for (own, others, expected) in [
+            // Whichever way it is reached.
+            (
+                vec![account("own", "reference", "pull"), secret("pull")],
+                vec![web("own", "pull")],
+                vec!["own", "pull"],
+            ),
+            (
+                vec![account("shared", "reference", "pull"), secret("pull")],
+                vec![web("shared", ""), store],
+                vec![],
+            ),
+            (
+                vec![account("own", "hand", "pull"), secret("pull"), secret("b")],
+                vec![web("own", "b")],
+                vec!["b"],
+            ),
+        ] {
+            let closure: BTreeMap<_, _> = own.into_iter().collect();
+            let mut others = others;
+            others.extend(accounts(&closure));
+            let going = going(&name("deployments", "web"), &closure, &others);
+            let mut names: Vec<&str> = going.iter().map(|(_, name)| name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!(names, expected);
+        }
+    }
+}

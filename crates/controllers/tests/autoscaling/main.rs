@@ -1,0 +1,278 @@
+//! The same autoscalers to the real kube-controller-manager and to ours, each at a simulated cluster of its own that measures what
+//! pods use: sizes, conditions, metrics and events must be the same.
+//!
+//! ```text
+//!   cases ─┬─► atoll sim ◄── kube-controller-manager ┐
+//!          └─► atoll sim ◄── our controller          ┴─► compared; then some things change ─► compared again
+//! ```
+//!
+//! Pods are there, and measured, before anybody looks; most of them belong to nobody, so that what they use, and with it what
+//! is to be done, stays as it is however the size of the target changes.
+
+// Clippy takes only functions marked as tests for test code.
+#![allow(clippy::expect_used)]
+
+mod cases;
+mod changes;
+mod snapshot;
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use atoll_client::https::{Endpoint, Https};
+use atoll_controllers::context::{Acts, Context};
+use atoll_controllers::settings::Settings;
+use atoll_informer::{SystemClock, World};
+use atoll_meta::time;
+use atoll_testkit::wait::eventually;
+use atoll_testkit::{Atoll, Client, TOKEN};
+use cases::{AUTOSCALERS, Case, KEPT, NAMESPACE, UNMEASURED, WIDGETS};
+use serde_json::{Value, json};
+use snapshot::{Snapshot, differences, list, name};
+use tokio::task::JoinHandle;
+
+const CONTROLLER: &str = "horizontal-pod-autoscaler-controller";
+/// Who else is at work: nobody who would remove pods for being odd.
+const OTHERS: &str = "deployment-controller,replicaset-controller,replicationcontroller-controller,\
+    statefulset-controller,serviceaccount-controller,node-lifecycle-controller";
+const SYNC_PERIOD: Duration = Duration::from_secs(2);
+/// For so long the highest recommendation counts: longer than the test takes.
+const STABILIZATION: Duration = Duration::from_secs(3600);
+/// How long the two may differ.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Between two looks, at much.
+const PAUSE: Duration = Duration::from_millis(500);
+const PODS: &str = "/api/v1/namespaces/test/pods";
+const MEASURED: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/test/pods";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn autoscalers_do_as_in_kube_controller_manager() {
+    let Some(program) = controller_manager() else { return };
+    let arguments = ["--nodes=4", "--node-cpu=64", &format!("--controllers={OTHERS}")];
+    let (theirs, ours) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
+    let cases = cases::all();
+    let clients = [theirs.client(), ours.client()];
+    futures_util::future::join_all(clients.iter().map(|client| make(client, &cases))).await;
+    let _theirs = Theirs::start(&theirs, &program);
+    let _ours = Ours(tokio::spawn(run(&ours)));
+    same(&clients, |status_of| {
+        cases.iter().filter_map(|case| unsettled(case, &status_of(case.name))).collect()
+    })
+    .await;
+    for (path, patch) in changes::changes() {
+        for client in &clients {
+            merge(client, &path, &patch).await;
+        }
+    }
+    for (name, spec) in changes::rivals() {
+        for client in &clients {
+            create(client, AUTOSCALERS, &autoscaler(&name, spec.clone())).await;
+        }
+    }
+    same(&clients, |status_of| {
+        let changed = changes::changed();
+        let is_not_yet =
+            changed.iter().filter(|(name, at, expected)| status_of(name).pointer(at) != Some(expected));
+        is_not_yet.map(|(name, at, expected)| format!("{name}: {at} is not {expected}")).collect()
+    })
+    .await;
+}
+
+/// What a case lacks.
+fn unsettled(case: &Case, status: &Value) -> Option<String> {
+    let current = status["currentReplicas"].as_i64().unwrap_or(0);
+    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let of = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
+    let active = of("ScalingActive").map(|condition| condition["status"] == "True");
+    // What was just done is no state to stay in.
+    let is_done = of("AbleToScale").is_some_and(|condition| condition["reason"] != "SucceededRescale");
+    (current != case.settles || active != case.active || !is_done)
+        .then(|| format!("{}: expected {} and {:?}, not {status}", case.name, case.settles, case.active))
+}
+
+/// Waits for both to say the same, and what is expected; and for that to last.
+async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) -> Vec<String>) {
+    let (begin, mut looks) = (Instant::now(), tokio::time::interval(PAUSE));
+    loop {
+        looks.tick().await;
+        let (theirs, ours) = (snapshot::take(&clients[0]).await, snapshot::take(&clients[1]).await);
+        let lacks =
+            |snapshot: &Snapshot| missing(&|name| snapshot.statuses.get(name).cloned().unwrap_or_default());
+        let mut wrong = differences(&theirs, &ours);
+        wrong.extend(lacks(&theirs).into_iter().map(|what| format!("theirs: {what}")));
+        if wrong.is_empty() {
+            return println!("the same after {:?}", begin.elapsed());
+        }
+        assert!(begin.elapsed() < PATIENCE, "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
+
+/// Where `upstream/build` has put it; `None`, with a line that says so, where Go is absent.
+fn controller_manager() -> Option<String> {
+    const NAME: &str = "kube-controller-manager";
+    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
+    let output = command.arg(NAME).output().expect("upstream/build runs");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "{NAME} is required here: {complaint}");
+        eprintln!("skipped: no {NAME} to compare with: {}", complaint.trim());
+        return None;
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(format!("{}/{NAME}", text.lines().last().expect("a directory")))
+}
+
+/// A running kube-controller-manager.
+struct Theirs(Child);
+
+impl Theirs {
+    fn start(atoll: &Atoll, program: &str) -> Theirs {
+        let kubeconfig = atoll.kubeconfig().display().to_string();
+        let log = std::fs::File::create(atoll.data_dir().join("controller-manager.log")).expect("a log");
+        // Where there is setpriv (not on every system) a test that is killed leaves nothing behind.
+        let mut command = match Command::new("setpriv").arg("--version").output() {
+            Ok(_) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--pdeathsig", "KILL"]).arg(program);
+                command
+            }
+            Err(_) => Command::new(program),
+        };
+        command.args(["--kubeconfig", &kubeconfig, "--controllers", CONTROLLER]);
+        command.arg(format!("--horizontal-pod-autoscaler-sync-period={}s", SYNC_PERIOD.as_secs()));
+        command
+            .arg(format!("--horizontal-pod-autoscaler-downscale-stabilization={}s", STABILIZATION.as_secs()));
+        command.args([
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=1000",
+        ]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        Theirs(child.expect("kube-controller-manager starts"))
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Our controller, while it runs.
+struct Ours(JoinHandle<()>);
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn run(atoll: &Atoll) -> impl Future<Output = ()> + use<> {
+    let endpoint = Endpoint {
+        server: atoll.url().to_string(),
+        authority_pem: std::fs::read(atoll.authority()).expect("the authority"),
+        certificate_pem: None,
+        key_pem: None,
+        token: Some(TOKEN.to_string()),
+    };
+    let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
+    let settings = Settings {
+        horizontal_pod_autoscaler_sync_period: SYNC_PERIOD,
+        horizontal_pod_autoscaler_downscale_stabilization: STABILIZATION,
+        ..Settings::default()
+    };
+    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
+    let choice = CONTROLLER.parse().expect("controllers");
+    async move { atoll_controllers::run_chosen(context.with_settings(settings), &choice).await }
+}
+
+async fn create(client: &Client, path: &str, object: &Value) {
+    let answer = client.post(path, object).await.expect("an answer");
+    assert_eq!(answer.status, 201, "{path}: {}\n{object:#}", answer.text());
+}
+
+async fn merge(client: &Client, path: &str, patch: &Value) {
+    let answer = client.patch(path, "merge", patch).await.expect("an answer");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+}
+
+fn autoscaler(name: &str, mut spec: Value) -> Value {
+    if spec.get("scaleTargetRef").is_none() {
+        spec["scaleTargetRef"] = json!({"kind": "Widget", "apiVersion": "example.com/v1", "name": name});
+    }
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+/// Makes everything: autoscalers at last, when there is nothing more to wait for.
+async fn make(client: &Client, cases: &[Case]) {
+    create(client, "/api/v1/namespaces", &json!({"metadata": {"name": NAMESPACE}})).await;
+    let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
+    let is_there = async |path: &str| client.get(path).await.expect("an answer").status == 200;
+    eventually("there is an account for pods", async || is_there(&account).await).await;
+    create(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &cases::definition()).await;
+    eventually("widgets are served", async || is_there(WIDGETS).await).await;
+    for (path, object) in cases::workloads() {
+        create(client, &path, &object).await;
+    }
+    for case in cases {
+        for pod in &case.pods {
+            create(client, PODS, pod).await;
+            if pod["spec"]["nodeName"] == UNMEASURED {
+                let since = "2026-01-01T00:00:00Z";
+                let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": since}]);
+                let status = json!({"phase": "Running", "startTime": since, "conditions": ready});
+                merge(client, &format!("{PODS}/{}/status", name(pod)), &json!({ "status": status })).await;
+            }
+        }
+        if let Some(replicas) = case.replicas {
+            let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": case.name}, "spec": {"replicas": replicas}});
+            create(client, WIDGETS, &widget).await;
+            let status = json!({"replicas": replicas, "selector": format!("app={}", case.name)});
+            merge(client, &format!("{WIDGETS}/{}/status", case.name), &json!({ "status": status })).await;
+        }
+    }
+    let mut looks = tokio::time::interval(PAUSE);
+    eventually("all pods are what they will be, and measured", async || {
+        looks.tick().await;
+        is_measured(&list(client, PODS).await, &list(client, MEASURED).await)
+    })
+    .await;
+    for pod in list(client, PODS).await.iter().filter(|pod| pod["metadata"]["finalizers"][0] == KEPT) {
+        let answer = client.delete(&format!("{PODS}/{}", name(pod))).await.expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    for case in cases {
+        create(client, AUTOSCALERS, &autoscaler(case.name, case.spec.clone())).await;
+    }
+}
+
+/// Whether pods have come as far as they will, and what they use counts.
+fn is_measured(pods: &[Value], measured: &[Value]) -> bool {
+    let seconds =
+        |time: &Value| time::parse(time.as_str().unwrap_or_default()).map_or(0, |time| time.seconds);
+    let is_good = |pod: &Value| {
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        let ends = pod["spec"]["restartPolicy"] == "Never";
+        if pod["spec"]["nodeName"] == UNMEASURED || pod["spec"]["nodeSelector"].is_object() || ends {
+            return !ends || matches!(phase, "Failed" | "Succeeded");
+        }
+        let conditions = pod["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
+        let is_ready = ready.is_some_and(|ready| ready["status"] == "True");
+        let has_probe = pod["spec"]["containers"][0]["readinessProbe"].is_object();
+        let sample = measured.iter().find(|sample| name(sample) == name(pod));
+        // Of the first moments after it has become ready nobody wants to know.
+        let counts = sample.zip(ready).is_some_and(|(sample, ready)| {
+            seconds(&sample["timestamp"]) > seconds(&ready["lastTransitionTime"]) + 2
+        });
+        phase == "Running" && is_ready != has_probe && counts
+    };
+    let wanted: i64 =
+        cases::workloads().iter().filter_map(|(_, workload)| workload["spec"]["replicas"].as_i64()).sum();
+    let owned = pods.iter().filter(|pod| pod["metadata"]["ownerReferences"].is_array());
+    owned.count() == usize::try_from(wanted).unwrap_or(0) && pods.iter().all(is_good)
+}

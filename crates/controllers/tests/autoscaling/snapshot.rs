@@ -1,0 +1,96 @@
+//! What autoscalers say, in a form in which the same looks the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use atoll_testkit::Client;
+use serde_json::{Value, json};
+
+use crate::cases::{AUTOSCALERS, NAMESPACE, WIDGETS};
+
+pub async fn list(client: &Client, path: &str) -> Vec<Value> {
+    let answer = client.get(path).await.expect("an answer");
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.json()["items"].as_array().cloned().unwrap_or_default()
+}
+
+pub fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_string()
+}
+
+/// By the names of autoscalers.
+#[derive(Default)]
+pub struct Snapshot {
+    pub statuses: BTreeMap<String, Value>,
+    /// What else there is to compare: sizes of targets, and events.
+    rest: BTreeMap<String, BTreeSet<String>>,
+}
+
+pub async fn take(client: &Client) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for autoscaler in list(client, AUTOSCALERS).await {
+        snapshot.statuses.insert(name(&autoscaler), status(&autoscaler["status"]));
+    }
+    for widget in list(client, WIDGETS).await {
+        let told = format!("the target has {}", widget["spec"]["replicas"]);
+        snapshot.rest.entry(name(&widget)).or_default().insert(told);
+    }
+    for event in list(client, &format!("/api/v1/namespaces/{NAMESPACE}/events")).await {
+        let about = &event["involvedObject"];
+        // Whoever writes a status that has changed meanwhile says so, by chance.
+        if about["kind"] != "HorizontalPodAutoscaler" || event["reason"] == "FailedUpdateStatus" {
+            continue;
+        }
+        let message = ordered(event["message"].as_str().unwrap_or_default());
+        let told =
+            json!([event["type"], event["reason"], message, event["source"], event["reportingComponent"]]);
+        let of = about["name"].as_str().unwrap_or_default().to_string();
+        snapshot.rest.entry(of).or_default().insert(told.to_string());
+    }
+    snapshot
+}
+
+/// Without times, but with whether there are any.
+fn status(status: &Value) -> Value {
+    let mut status = status.clone();
+    if status.get("lastScaleTime").is_some() {
+        status["lastScaleTime"] = "sometime".into();
+    }
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        condition["lastTransitionTime"] = "sometime".into();
+        let message = ordered(condition["message"].as_str().unwrap_or_default());
+        condition["message"] = message.into();
+    }
+    status
+}
+
+/// Names in brackets come in any order.
+fn ordered(message: &str) -> String {
+    let Some((before, inside)) = message.strip_suffix(']').and_then(|message| message.split_once('[')) else {
+        return message.to_string();
+    };
+    let mut names: Vec<&str> = inside.split(' ').collect();
+    names.sort_unstable();
+    format!("{before}[{}]", names.join(" "))
+}
+
+/// What is not the same, in words.
+pub fn differences(theirs: &Snapshot, ours: &Snapshot) -> Vec<String> {
+    let names: BTreeSet<&String> = [theirs, ours]
+        .into_iter()
+        .flat_map(|snapshot| snapshot.statuses.keys().chain(snapshot.rest.keys()))
+        .collect();
+    let mut found = Vec::new();
+    for name in names {
+        let (one, other) = (theirs.statuses.get(name), ours.statuses.get(name));
+        if one != other {
+            let shown = |status: Option<&Value>| status.map(Value::to_string).unwrap_or_default();
+            found.push(format!("{name}\n  theirs: {}\n  ours:   {}", shown(one), shown(other)));
+        }
+        let nothing = BTreeSet::new();
+        let (one, other) =
+            (theirs.rest.get(name).unwrap_or(&nothing), ours.rest.get(name).unwrap_or(&nothing));
+        found.extend(one.difference(other).map(|told| format!("{name}: only theirs: {told}")));
+        found.extend(other.difference(one).map(|told| format!("{name}: only ours:   {told}")));
+    }
+    found
+}

@@ -1,0 +1,41 @@
+//! Why something in a cluster is never deleted there: what was let go still refers to it.
+//!
+//! Names such as `deployments.apps/web`, of objects in the same namespace of the cluster.
+
+const SEPARATOR: &str = ", ";
+
+/// With one more name.
+pub fn with(kept: &str, name: &str) -> String {
+    match (kept.is_empty(), names(kept).any(|known| known == name)) {
+        (true, _) => name.to_string(),
+        (false, true) => kept.to_string(),
+        (false, false) => format!("{kept}{SEPARATOR}{name}"),
+    }
+}
+
+/// Without those that `is_back`; `None` if no reason is left.
+pub fn without(kept: &str, is_back: impl Fn(&str) -> bool) -> Option<String> {
+    let rest: Vec<&str> = names(kept).filter(|name| !is_back(name)).collect();
+    (!rest.is_empty()).then(|| rest.join(SEPARATOR))
+}
+
+fn names(kept: &str) -> impl Iterator<Item = &str> {
+    kept.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_counts_once() {
+        let one = with("", "deployments.apps/web");
+        let two = with(&one, "jobs.batch/once");
+        assert_eq!(two, "deployments.apps/web, jobs.batch/once");
+        assert_eq!(with(&two, "deployments.apps/web"), two);
+        let is_web = |name: &str| name == "deployments.apps/web";
+        assert_eq!(without(&two, is_web).as_deref(), Some("jobs.batch/once"));
+        assert_eq!(without(&one, is_web), None);
+        assert_eq!(without("", is_web), None);
+    }
+}

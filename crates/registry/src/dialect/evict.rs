@@ -1,0 +1,106 @@
+//! A cluster that everything is to leave: it is taken out of all placements, as if somebody had done that one by one.
+
+use atoll_fleet::Placement;
+use atoll_fleet::brake::CAUSE;
+use atoll_fleet::placement::Share;
+use atoll_meta::{Status, object};
+use atoll_store::{Key, key};
+use serde_json::Value;
+
+use crate::Registry;
+use crate::placement::is_placeable;
+use crate::row::{Place, SharedRow};
+
+/// What is placed because others need it goes when they have gone: that is for whoever placed it.
+const FOLLOWS: &str = "reference";
+
+impl Registry {
+    /// Takes a cluster that is registered in a workspace out of the placements of all that is on it. What is paused stays, and what
+    /// could not be written fails; either is for the next time.
+    pub async fn vacate(&self, home: &str, cluster: &str) -> Result<(), Status> {
+        let mut outcome = Ok(());
+        for key in self.placements.on(cluster) {
+            match self.take_off(&key, home, cluster).await {
+                // It has gone or changed meanwhile.
+                Err(status) if matches!(status.code(), 404 | 409) || status.has_cause(CAUSE) => {}
+                written => outcome = outcome.and(written),
+            }
+        }
+        outcome
+    }
+
+    async fn take_off(&self, key: &Key, home: &str, cluster: &str) -> Result<(), Status> {
+        let Some(parts) = key.parts() else { return Ok(()) };
+        if self.home_of_cluster(parts.workspace, cluster).as_deref() != Some(home) {
+            return Ok(());
+        }
+        let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
+        if without(&Placement::of(&found), cluster).is_none() {
+            return Ok(());
+        }
+        let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+        let change = |_: &Value, current: &Placement| {
+            let decided = without(current, cluster).unwrap_or_else(|| current.clone());
+            self.unless_paused(&row, &place, current, decided)
+        };
+        self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
+    }
+
+    /// An object that can be placed, and the row of it.
+    pub(super) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
+        let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
+        let found = crate::parse(&found.json())?;
+        let group = if parts.group == key::CORE { "" } else { parts.group };
+        let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
+        let row = self.find(Some(parts.workspace), group, version, parts.resource);
+        Ok(row.filter(|row| is_placeable(row)).map(|row| (row, found)))
+    }
+
+    /// A placement, if nobody has paused that.
+    pub(super) fn unless_paused(
+        &self,
+        row: &crate::Row,
+        place: &Place<'_>,
+        current: &Placement,
+        decided: Placement,
+    ) -> Result<Placement, Status> {
+        match self.paused(place.workspace, current, &decided) {
+            None => Ok(decided),
+            Some(why) => Err(Status::forbidden(&row.group, &row.resource, place.name, &why).with_cause(
+                CAUSE,
+                &why,
+                "spec.clusters",
+            )),
+        }
+    }
+}
+
+/// A placement without a cluster, if that is in it and is to be taken out here.
+fn without(current: &Placement, cluster: &str) -> Option<Placement> {
+    if current.by == FOLLOWS || current.share(cluster).is_none() {
+        return None;
+    }
+    let rest: Vec<Share> = current.clusters.iter().filter(|share| share.name != cluster).cloned().collect();
+    Some(current.decided(rest, &current.by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_leaves_placements_and_others_stay() {
+        let parse = |text: &str| Placement::parse(text).expect("it is a placement");
+        for (current, expected) in [
+            (r#"{"clusters":[{"name":"east"}],"by":"label"}"#, Some(r#"{"leaving":["east"]}"#)),
+            (
+                r#"{"clusters":[{"name":"east","replicas":2},{"name":"west","replicas":1}],"by":"hand"}"#,
+                Some(r#"{"clusters":[{"name":"west","replicas":1}],"leaving":["east"],"by":"hand"}"#),
+            ),
+            (r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"hand"}"#, None),
+            (r#"{"clusters":[{"name":"east"}],"by":"reference"}"#, None),
+        ] {
+            assert_eq!(without(&parse(current), "east").and_then(|next| next.text()).as_deref(), expected);
+        }
+    }
+}

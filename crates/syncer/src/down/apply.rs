@@ -1,0 +1,178 @@
+//! What is wanted is laid over what is there, and whose changes are left is told.
+
+use atoll_client::PatchType;
+use atoll_fleet::marks;
+use atoll_fleet::view::{Drift, LEFT, State};
+use atoll_informer::Next;
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use super::{LATER, Work, sent};
+use crate::below::path;
+use crate::drift::{complaints, covers, owns, resolve};
+use crate::mark::Mark;
+use crate::overlay::overlay;
+use crate::reconcile::{Seen, Step, Wanted, applied_fields, our_fields};
+use crate::theirs::yield_to;
+
+/// What servers say of a list that they cannot apply. There is no other sign of it.
+const DUPLICATES: &str = "duplicate entries for key";
+/// How often an apply goes on after it was told whose fields are in its way.
+const ATTEMPTS: usize = 4;
+
+impl Work<'_> {
+    pub(super) async fn apply(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
+            return Ok(Next::Done);
+        };
+        let Some(namespace) = self.namespace() else { return self.create().await };
+        if seen.applied == *hash {
+            let pause = self.core.table.correct(self.key);
+            if !pause.is_zero() {
+                return Ok(Next::After(pause));
+            }
+        }
+        let place = path(&target.resource, &namespace, &target.name);
+        if seen.is_fresh {
+            self.take_over(&place, seen).await?;
+        }
+        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        // Only this very one: another of the same name is not ours.
+        object::set_uid(&mut sent, &seen.uid);
+        if seen.is_adopted {
+            object::set_annotation(&mut sent, marks::ADOPTED, "true");
+        }
+        if !seen.keep.is_empty() {
+            object::set_annotation(&mut sent, marks::KEEP, &seen.keep);
+        }
+        let (mut force, mut left) = (false, Vec::new());
+        for _ in 0..ATTEMPTS {
+            if !self.may_go_on(&Step::Apply) {
+                return Ok(Next::Again);
+            }
+            let applied = format!("{place}?fieldManager={}&force={force}", marks::MANAGER);
+            let status = match self.core.in_turn.patch(&applied, PatchType::Apply, &sent).await {
+                Ok(answer) => {
+                    self.core.table.wrote(self.key, &answer);
+                    return self.tell_left(seen, &left);
+                }
+                Err(status) => status,
+            };
+            if status.code() == 422 && status.message().contains("metadata.uid") {
+                return self.look().await;
+            }
+            if status.code() == 404 {
+                return self.look().await;
+            }
+            if status.message().contains(DUPLICATES) {
+                return self.replace(&place, seen, &sent).await;
+            }
+            if !status.has_cause("FieldManagerConflict") {
+                if status.code() == 409 {
+                    return self.look().await;
+                }
+                return Err(status);
+            }
+            let drift = self.task.wanted.drift(self.core.settings.drift);
+            // What we still have, others only say as well: it was theirs before it was adopted, say.
+            let found = match drift {
+                Drift::Report => self.core.in_turn.get(&place).await?.unwrap_or_default(),
+                Drift::Correct => Value::Null,
+            };
+            let resolution = resolve(&mut sent, &status, drift, |field| owns(&found, field));
+            if resolution.is_stuck || !(resolution.yielded || resolution.force) {
+                return self.complain(State::Refused, status.message(), LATER);
+            }
+            force |= resolution.force;
+            left.extend(resolution.left);
+        }
+        Err(Status::service_unavailable("others change the same fields all the time"))
+    }
+
+    /// For what cannot be applied: the object as it is, with what is wanted in it.
+    async fn replace(&self, place: &str, seen: &Seen, sent: &Value) -> Result<Next, Status> {
+        let is_it = |found: &Value| object::uid(found) == seen.uid && !Mark::of(found).is_released;
+        let found = self.core.in_turn.get(place).await?.filter(is_it);
+        let Some(mut found) = found else { return self.look().await };
+        let (owned, mut wanted) = (our_fields(&found), sent.clone());
+        let left = yield_to(&mut wanted, &found, self.task.wanted.drift(self.core.settings.drift));
+        overlay(&mut found, &wanted, &owned);
+        if !self.may_go_on(&Step::Apply) {
+            return Ok(Next::Again);
+        }
+        let path = format!("{place}?fieldManager={}", marks::MANAGER);
+        let answer = self.core.in_turn.replace(&path, &found).await?;
+        self.core.table.wrote(self.key, &answer);
+        self.tell_left(seen, &left)
+    }
+
+    /// Says whose changes are left after a write, if any are.
+    fn tell_left(&self, seen: &Seen, left: &[String]) -> Result<Next, Status> {
+        if left.is_empty() {
+            return self.settle(None);
+        }
+        self.core.table.set_drifted(self.key, &seen.uid);
+        self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
+    }
+
+    /// Says who has changed what, where that is left as it is: an apply that is not done would tell.
+    pub(super) async fn tell_drift(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Wanted::Present { generation, hash, object, .. } = &self.task.wanted else {
+            return Ok(Next::Done);
+        };
+        let Some(namespace) = self.namespace() else { return self.look().await };
+        let place = path(&target.resource, &namespace, &target.name);
+        let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
+        object::set_uid(&mut sent, &seen.uid);
+        let Some(found) = self.core.in_turn.get(&place).await?.filter(|found| object::uid(found) == seen.uid)
+        else {
+            return self.look().await;
+        };
+        let tried = format!("{place}?fieldManager={}&force=false&dryRun=All", marks::MANAGER);
+        let left = match self.core.in_turn.patch(&tried, PatchType::Apply, &sent).await {
+            Err(status) if status.has_cause("FieldManagerConflict") => complaints(&status),
+            Err(status) if status.message().contains(DUPLICATES) => {
+                let mut left = yield_to(&mut sent, &found, Drift::Report);
+                if !covers(&sent, &found) {
+                    let mut whole = found.clone();
+                    overlay(&mut whole, &sent, &our_fields(&found));
+                    left.extend(taken_away(&found, &whole));
+                }
+                left
+            }
+            Err(status) if matches!(status.code(), 404 | 409) => return self.look().await,
+            Err(status) => return Err(status),
+            Ok(_) if covers(&sent, &found) => Vec::new(),
+            Ok(answer) => taken_away(&found, &answer),
+        };
+        if left.is_empty() {
+            // It is as we want it, so nobody is in the way: what they had taken is ours again.
+            return self.apply(seen).await;
+        }
+        self.settle(Some((State::Applied, format!("{LEFT}{}", left.join(", ")))))
+    }
+
+    /// Lets what we created count as applied.
+    async fn take_over(&self, place: &str, seen: &Seen) -> Result<(), Status> {
+        let Some(found) = self.core.in_turn.get(place).await? else { return Ok(()) };
+        let Some(entries) = applied_fields(&found) else { return Ok(()) };
+        if object::uid(&found) != seen.uid {
+            return Ok(());
+        }
+        let patch = json!([
+            { "op": "test", "path": "/metadata/uid", "value": seen.uid },
+            { "op": "replace", "path": "/metadata/resourceVersion", "value": object::resource_version(&found) },
+            { "op": "replace", "path": "/metadata/managedFields", "value": entries },
+        ]);
+        let taken = format!("{place}?fieldManager={}", marks::MANAGER);
+        self.core.in_turn.patch(&taken, PatchType::Json, &patch).await.map(drop)
+    }
+}
+
+/// What is not there that would be, for people. Nobody notes who takes something away.
+fn taken_away(found: &Value, whole: &Value) -> Vec<String> {
+    let fields = atoll_fleet::adoption::differences(found, whole);
+    fields.into_iter().map(|field| format!("somebody took away {field}")).collect()
+}

@@ -1,0 +1,97 @@
+//! What is not wanted any longer goes, or is let go, and at last the namespace that it was in.
+
+use atoll_client::PatchType;
+use atoll_fleet::marks;
+use atoll_fleet::view::State;
+use atoll_informer::Next;
+use atoll_meta::{Status, object};
+use serde_json::{Value, json};
+
+use super::Work;
+use crate::below::path;
+use crate::ending::SOON;
+use crate::reconcile::{Found, Seen, Step, judge};
+use crate::retire::{Retired, retire};
+
+impl Work<'_> {
+    pub(super) async fn delete(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Some(namespace) = self.namespace() else { return self.look().await };
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+            "preconditions": { "uid": seen.uid, "resourceVersion": seen.resource_version },
+        });
+        let place = path(&target.resource, &namespace, &target.name);
+        match self.core.in_turn.delete(&place, &options).await {
+            Ok(_) => self.look().await,
+            // Changed since, or gone: what is there now decides.
+            Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Takes our marks off it and leaves it, instead of deleting it.
+    pub(super) async fn let_go(&self, seen: &Seen) -> Result<Next, Status> {
+        let target = &self.task.target;
+        let Some(namespace) = self.namespace() else { return self.look().await };
+        let place = path(&target.resource, &namespace, &target.name);
+        let is_it = |found: &Value| object::uid(found) == seen.uid;
+        let Some(found) = self.core.in_turn.get(&place).await?.filter(is_it) else {
+            return self.look().await;
+        };
+        if object::annotation(&found, marks::KEEP).is_none()
+            || !matches!(judge(Some(&found), self.control_plane, target), Found::Ours(_))
+        {
+            return self.look().await;
+        }
+        if !self.may_go_on(&Step::LetGo) {
+            return Ok(Next::Again);
+        }
+        let mut patch = atoll_fleet::release(&found);
+        patch["metadata"]["uid"] = seen.uid.as_str().into();
+        patch["metadata"]["resourceVersion"] = object::resource_version(&found).into();
+        match self.core.in_turn.patch(&place, PatchType::Merge, &patch).await {
+            Ok(_) => {
+                self.core.table.lost(self.key, &seen.uid);
+                self.over(format!("it stays in the cluster without Atoll, for {} refers to it", seen.keep))
+                    .await
+            }
+            // Changed since, or gone: what is there now decides.
+            Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Nothing of ours is there any more.
+    pub(super) async fn over(&self, message: String) -> Result<Next, Status> {
+        if let Some((why, again)) = self.retire().await? {
+            self.settle(Some((State::Applied, why)))?;
+            return Ok(again);
+        }
+        self.gone(message)
+    }
+
+    /// Takes away the namespace that it was in, if that ends above and this was the last. Why that has to wait, if so.
+    pub(super) async fn retire(&self) -> Result<Option<(String, Next)>, Status> {
+        let (target, locator) = (&self.task.target, self.locator());
+        let is_last = target.resource.namespaced
+            && self.core.spaces.is_ending(&locator)
+            && !self.core.table.has_neighbours(self.key, target);
+        let Some(name) = self.core.spaces.get(&locator).filter(|_| is_last) else { return Ok(None) };
+        if let Some(why) = self.core.pauses.of(&target.workspace) {
+            return Ok(Some((format!("its namespace is not deleted yet: {why}"), Next::Done)));
+        }
+        let is_still = || self.core.spaces.is_ending(&locator) && self.may_go_on(&Step::Delete);
+        match retire(&self.core.in_turn, &locator, &name, is_still).await? {
+            Retired::Gone => self.core.spaces.forget(&locator),
+            Retired::NotOurs => {}
+            Retired::NotNow => return Ok(Some((String::new(), Next::Again))),
+            Retired::Passing(contents) if self.core.spaces.is_patient(&locator) => {
+                let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
+                return Ok(Some((why, Next::After(SOON))));
+            }
+            Retired::Kept(contents) | Retired::Passing(contents) => self.core.tell_kept(&name, &contents),
+        }
+        Ok(None)
+    }
+}

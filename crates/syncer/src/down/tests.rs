@@ -1,0 +1,202 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
+use atoll_fleet::view::{Line, Resource, Target};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::*;
+use crate::settings::Drift;
+use crate::settings::Settings;
+use crate::view::Master;
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// A cluster that keeps what it is given, and notes who writes what.
+#[derive(Default)]
+struct Cluster {
+    objects: Mutex<HashMap<String, Value>>,
+    writes: Mutex<Vec<String>>,
+    /// What happens while it deals with the first write.
+    meanwhile: Mutex<Option<Hook>>,
+}
+
+impl Cluster {
+    fn answer(&self, request: &Request<Bytes>) -> (u16, Value) {
+        let path = request.uri().path().to_string();
+        let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let mut objects = self.objects.lock().unwrap();
+        if request.method() != Method::GET {
+            self.writes.lock().unwrap().push(format!("{} {path}", request.method()));
+            if let Some(hook) = self.meanwhile.lock().unwrap().take() {
+                hook();
+            }
+        }
+        let missing = json!({ "kind": "Status", "code": 404, "reason": "NotFound" });
+        match *request.method() {
+            Method::POST => {
+                let mut made = body;
+                object::set_uid(&mut made, "below");
+                made["metadata"]["resourceVersion"] = "1".into();
+                objects.insert(format!("{path}/{}", object::name(&made)), made.clone());
+                (201, made)
+            }
+            Method::DELETE => (200, objects.remove(&path).unwrap_or_default()),
+            _ if request.uri().query().is_some_and(|query| query.contains("labelSelector")) => {
+                (200, json!({ "items": [] }))
+            }
+            _ => objects.get(&path).cloned().map_or((404, missing), |found| (200, found)),
+        }
+    }
+
+    fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.writes.lock().unwrap())
+    }
+}
+
+impl Transport for Cluster {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        let (code, answer) = self.answer(&request);
+        let body = Full::new(Bytes::from(answer.to_string())).map_err(|never| match never {}).boxed_unsync();
+        Box::pin(async move { Ok(Response::builder().status(code).body(body)?) })
+    }
+}
+
+fn target() -> Target {
+    let resource = Resource {
+        version: "v1".into(),
+        resource: "configmaps".into(),
+        kind: "ConfigMap".into(),
+        namespaced: true,
+        ..Resource::default()
+    };
+    let (workspace, namespace, name) = ("w".into(), "shop".into(), "settings".into());
+    Target { resource, workspace, namespace, name, uid: "u".into() }
+}
+
+fn wanted(value: &str) -> Line {
+    let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "key": value } });
+    Line::Object { target: target(), generation: 1, object, drift: Drift::Correct }
+}
+
+fn unwanted() -> Line {
+    Line::Remove { target: target(), since: 0 }
+}
+
+fn paused() -> Line {
+    Line::Paused { workspace: String::new(), paused: true, why: "a storm".into() }
+}
+
+struct Setting {
+    core: Arc<Core>,
+    cluster: Arc<Cluster>,
+    budget: Arc<Semaphore>,
+    key: Key,
+}
+
+/// With room for one request.
+fn setting(line: Line) -> Setting {
+    let cluster = Arc::new(Cluster::default());
+    let budget = Arc::new(Semaphore::new(1));
+    let mut settings = Settings::new("east", "one", Arc::new(|| 500));
+    settings.budget = Some(budget.clone());
+    let core = Core::new(settings, Client::new(cluster.clone()), Client::new(cluster.clone()));
+    let master = Master { control_plane: "plane".into(), cluster: "c".into(), ..Master::default() };
+    core.begin(master, vec!["w".into()], Some(vec![line]));
+    core.trust.open(Instant::now() + Duration::from_secs(3600));
+    Setting { core, cluster, budget, key: crate::table::key(&target()) }
+}
+
+const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
+const MAP: &str = "/api/v1/namespaces/shop/configmaps/settings";
+
+#[tokio::test(start_paused = true)]
+async fn what_is_decided_holds_when_its_turn_comes() {
+    // What is wanted while everybody waits for a turn; whether it is there; what is wanted when the turn comes; what is done.
+    for (first, is_there, then, expected) in [
+        (wanted("a"), false, None, vec!["POST /api/v1/namespaces".to_string(), format!("POST {MAPS}")]),
+        (wanted("a"), false, Some(paused()), vec![]),
+        (wanted("a"), false, Some(unwanted()), vec![]),
+        (unwanted(), true, None, vec![format!("DELETE {MAP}")]),
+        (unwanted(), true, Some(paused()), vec![]),
+        (unwanted(), true, Some(wanted("a")), vec![]),
+    ] {
+        let Setting { core, cluster, budget, key } = setting(wanted("a"));
+        if is_there {
+            while let Next::Again = work(core.clone(), key.clone()).await.expect("it is made") {}
+            assert_eq!(cluster.writes().len(), 2);
+        }
+        core.heed(first.clone());
+        let turn = budget.clone().acquire_owned().await.expect("never closed");
+        let mut working = tokio::spawn(work(core.clone(), key.clone()));
+        // Time stands still while anybody can go on.
+        let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+        assert!(waiting.is_err(), "it waits");
+        assert_eq!(cluster.writes(), Vec::<String>::new(), "it is not its turn");
+        if let Some(then) = &then {
+            core.heed(then.clone());
+        }
+        drop(turn);
+        working.await.expect("no panic").expect("no failure");
+        assert_eq!(cluster.writes(), expected, "{first:?} {then:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_decided_holds_between_two_requests() {
+    for line in [paused(), unwanted()] {
+        let Setting { core, cluster, key, .. } = setting(wanted("a"));
+        let (heeding, said) = (core.clone(), line.clone());
+        *cluster.meanwhile.lock().unwrap() = Some(Box::new(move || heeding.heed(said)));
+        work(core.clone(), key.clone()).await.expect("no failure");
+        assert_eq!(cluster.writes(), ["POST /api/v1/namespaces"], "{line:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_keeps_a_turn_for_a_cluster_that_is_not_known_to_be_the_right_one() {
+    let Setting { core, cluster, budget, key } = setting(wanted("a"));
+    let turn = budget.clone().acquire_owned().await.expect("never closed");
+    let mut working = tokio::spawn(work(core.clone(), key.clone()));
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err(), "it waits for its turn");
+    // Somebody else claims it by now, say.
+    core.trust.close();
+    drop(turn);
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err(), "it waits until that is known");
+    assert_eq!((budget.available_permits(), cluster.writes().len()), (1, 0));
+    core.trust.open(Instant::now() + Duration::from_secs(3600));
+    working.await.expect("no panic").expect("no failure");
+    assert_eq!(cluster.writes().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_rests_takes_no_turns() {
+    let Setting { core, cluster, budget, key } = setting(wanted("a"));
+    let until = Instant::now() + Duration::from_secs(5);
+    core.below.rest_until(until);
+    let mut working = tokio::spawn(work(core.clone(), key.clone()));
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err(), "it waits");
+    assert_eq!((budget.available_permits(), cluster.writes().len()), (1, 0));
+    working.await.expect("no panic").expect("no failure");
+    assert!(Instant::now() >= until);
+    // Whoever holds a turn does not wait with it.
+    core.below.rest_until(Instant::now() + Duration::from_secs(5));
+    let refused = core.in_turn.get(MAP).await.expect_err("it rests");
+    assert_eq!((refused.code(), refused.retry_after().is_some()), (429, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_looks_whether_the_cluster_is_there_waits_for_nobody() {
+    let Setting { core, budget, .. } = setting(wanted("a"));
+    let _turn = budget.acquire().await.expect("never closed");
+    let answered = tokio::time::timeout(Duration::from_secs(60), core.vital.get("/version")).await;
+    assert!(answered.is_ok_and(|answer| answer.is_ok()));
+}
