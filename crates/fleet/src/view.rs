@@ -83,6 +83,9 @@ pub enum Line {
     Remove {
         #[serde(flatten)]
         target: Target,
+        /// The revision since which that is so. Who says that it is gone says it of this.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        since: u64,
     },
     /// Nothing is known of it any longer, and nothing is to be done.
     Forget {
@@ -166,6 +169,13 @@ pub struct Record {
     pub observed: bool,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub status: Value,
+    /// Of what is gone: since when it was to go. Without it that is not asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// How a record begins that tells of changes that are left as they are.
@@ -245,7 +255,7 @@ mod tests {
                 object: serde_json::json!({ "spec": {} }),
                 drift: Drift::Report,
             },
-            Line::Remove { target: target.clone() },
+            Line::Remove { target: target.clone(), since: 7 },
             Line::Forget { target },
             Line::Ending { workspace: "w".into(), namespace: "n".into() },
             Line::Paused { workspace: "w".into(), paused: true, why: "storm".into() },

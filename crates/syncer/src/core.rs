@@ -132,9 +132,9 @@ impl Core {
         match line {
             Line::Object { target, generation, object, drift } => {
                 self.spaces.unend(&target.workspace, &target.namespace);
-                self.want(target, Wanted::present(generation, &object).drifting(drift));
+                self.want(target, Wanted::present(generation, &object).drifting(drift), 0);
             }
-            Line::Remove { target } => self.want(target, Wanted::Absent),
+            Line::Remove { target, since } => self.want(target, Wanted::Absent, since),
             Line::Forget { target } => {
                 self.table.forget(&target);
                 let (workspace, namespace) = (&target.workspace, &target.namespace);
@@ -166,10 +166,12 @@ impl Core {
         }
     }
 
-    fn want(self: &Arc<Self>, target: Target, wanted: Wanted) {
+    /// `since` is the revision above since which it is to go, if it is.
+    fn want(self: &Arc<Self>, target: Target, wanted: Wanted, since: u64) {
         let resource = target.resource.clone();
         let is_present = wanted != Wanted::Absent;
         let key = self.table.want(target, wanted);
+        self.table.leaves(&key, since);
         if is_present {
             self.reports.unsay_gone(&key);
         }

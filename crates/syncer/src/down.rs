@@ -94,7 +94,8 @@ impl Work<'_> {
     /// It is gone, or was never ours.
     fn gone(&self, message: String) -> Result<Next, Status> {
         let target = self.task.target.as_ref().clone();
-        let record = Record { target, state: State::Gone, message, ..Record::default() };
+        let since = self.task.since;
+        let record = Record { target, state: State::Gone, message, since, ..Record::default() };
         self.core.reports.tell(self.key.clone(), record);
         Ok(Next::Done)
     }

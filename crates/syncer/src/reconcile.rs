@@ -250,7 +250,7 @@ pub fn record(
     };
     let (state, message) = trouble.cloned().unwrap_or_default();
     let observed = is_current && seen.is_some_and(|seen| seen.observed);
-    Record { target: target.clone(), generation, state, message, observed, status }
+    Record { target: target.clone(), generation, state, message, observed, status, since: 0 }
 }
 
 #[cfg(test)]

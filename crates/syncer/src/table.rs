@@ -43,6 +43,8 @@ struct Entry {
     round: u64,
     /// How often others' changes were corrected lately, and when last.
     corrections: (u32, Option<Instant>),
+    /// The revision above since which it is to go, if it is.
+    since: u64,
 }
 
 /// What there is to do about one object.
@@ -51,6 +53,8 @@ pub struct Task {
     pub target: Arc<Target>,
     pub wanted: Wanted,
     pub seen: Option<Seen>,
+    /// The revision above since which it is to go, if it is.
+    pub since: u64,
     pub keep: String,
 }
 
@@ -133,11 +137,19 @@ impl Table {
                     told: None,
                     round,
                     corrections: (0, None),
+                    since: 0,
                 };
                 state.entries.insert(key.clone(), entry);
             }
         }
         key
+    }
+
+    /// Since when, above, an object is to go.
+    pub fn leaves(&self, key: &Key, since: u64) {
+        if let Some(entry) = self.state().entries.get_mut(key) {
+            entry.since = since;
+        }
     }
 
     pub fn forget(&self, target: &Target) {
@@ -171,6 +183,7 @@ impl Table {
             target: entry.target.clone(),
             wanted: entry.wanted.clone(),
             seen: entry.seen.clone(),
+            since: entry.since,
             keep: entry.keep.clone(),
         })
     }
@@ -225,7 +238,9 @@ impl Table {
         // What is only told is told anew whenever it may be something else.
         let is_told = now.drifted && entry.wanted.drift(Drift::Correct) == Drift::Report;
         let is_more = is_told && same.is_some_and(|same| now.differs(same));
-        let is_work = is_new_drift || is_more || is_news && !entry.wanted.is(&now);
+        // What was said of why it is not there is over.
+        let is_relief = before.is_none() && entry.trouble.is_some();
+        let is_work = is_new_drift || is_more || is_relief || is_news && !entry.wanted.is(&now);
         entry.keep.clone_from(&now.keep);
         entry.seen = Some(now);
         if is_work { Follows::Work } else { Follows::News }

@@ -64,7 +64,7 @@ impl Placed {
     fn take(&mut self, line: &[u8]) -> bool {
         match Line::parse(line) {
             Some(Line::Object { target, .. }) => self.there.push(target),
-            Some(Line::Remove { target }) => self.leaving.push(target),
+            Some(Line::Remove { target, .. }) => self.leaving.push(target),
             Some(Line::Synced { .. }) => return true,
             Some(Line::Forget { .. } | Line::Ending { .. } | Line::Paused { .. } | Line::Alive) | None => {}
         }
@@ -270,7 +270,7 @@ mod tests {
                 drift: Drift::Correct,
             },
             Line::Alive,
-            Line::Remove { target: target("", "configmaps", "c") },
+            Line::Remove { target: target("", "configmaps", "c"), since: 0 },
         ] {
             assert!(!placed.take(line.bytes().trim_ascii_end()));
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
 use atoll_fleet::{Brake, Placement, brake};
+use atoll_meta::object;
 use atoll_store::{Key, Revision, key};
 use atoll_watch::Observer;
 use bytes::Bytes;
@@ -31,6 +32,8 @@ struct State {
     clusters: HashMap<Arc<str>, Cluster>,
     /// Where everything is that is anywhere.
     objects: HashMap<Key, Box<[Arc<str>]>>,
+    /// Since which revision clusters are to let go of things, without having been meant to have them in between.
+    leaving: HashMap<Key, Vec<(Arc<str>, Revision)>>,
     /// Workspaces in which nothing is placed or taken away for now.
     brakes: HashMap<String, Brake>,
 }
@@ -83,6 +86,13 @@ impl Placements {
         self.state().clusters.get(cluster).is_some_and(|known| known.keys.contains(key))
     }
 
+    /// Since which revision a cluster is to let go of something, if it is.
+    pub fn leaving_since(&self, cluster: &str, key: &Key) -> Option<Revision> {
+        let state = self.state();
+        let leaving = state.leaving.get(key)?.iter().find(|(name, _)| **name == *cluster);
+        leaving.map(|(_, since)| *since)
+    }
+
     /// How much is on a cluster, or was and has not gone yet.
     pub fn count(&self, cluster: &str) -> usize {
         self.state().clusters.get(cluster).map_or(0, |known| known.keys.len())
@@ -116,10 +126,12 @@ impl Placements {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self, value: Option<&Bytes>) -> Option<Placement> {
+    /// Where an object is, and whether it is being deleted.
+    fn read(&self, value: Option<&Bytes>) -> Option<(Placement, bool)> {
         let value = value.filter(|value| self.sought.find(value).is_some())?;
         let object = atoll_meta::json::parse(value).ok()?.value;
-        Some(Placement::of(&object)).filter(|placement| !placement.is_empty())
+        let placement = Placement::of(&object);
+        (!placement.is_empty()).then(|| (placement, object::is_being_deleted(&object)))
     }
 }
 
@@ -144,9 +156,24 @@ impl Observer for Placements {
         if placement.is_none() && !state.objects.contains_key(key) {
             return;
         }
-        let State { clusters, objects, .. } = &mut *state;
+        let State { clusters, objects, leaving, .. } = &mut *state;
         let before = objects.remove(key).unwrap_or_default();
-        let names: Box<[Arc<str>]> = placement.iter().flat_map(Placement::names).map(Arc::from).collect();
+        let names: Box<[Arc<str>]> =
+            placement.iter().flat_map(|(placement, _)| placement.names()).map(Arc::from).collect();
+        let were_leaving = leaving.remove(key).unwrap_or_default();
+        let is_leaving = |name: &&Arc<str>| {
+            placement
+                .as_ref()
+                .is_some_and(|(placement, is_deleted)| *is_deleted || placement.share(name).is_none())
+        };
+        let since = |name: &Arc<str>| {
+            let known = were_leaving.iter().find(|(other, _)| other == name);
+            (name.clone(), known.map_or(revision, |(_, since)| *since))
+        };
+        let are_leaving: Vec<(Arc<str>, Revision)> = names.iter().filter(is_leaving).map(since).collect();
+        if !are_leaving.is_empty() {
+            leaving.insert(key.clone(), are_leaving);
+        }
         for name in before.iter().filter(|name| !names.contains(name)) {
             if let Some(cluster) = clusters.get_mut(name) {
                 cluster.keys.remove(key);
@@ -220,6 +247,34 @@ mod tests {
     fn stored(placement: &str) -> Bytes {
         let object = serde_json::json!({ "metadata": { "annotations": { PLACEMENT: placement } } });
         Bytes::from(object.to_string())
+    }
+
+    #[test]
+    fn who_is_to_let_go_is_so_since_the_last_time_that_it_was_not() {
+        let (placements, key) = (Placements::default(), Key::object("", "configmaps", "w", "n", "a"));
+        let east = r#"{"clusters":[{"name":"east"}]}"#;
+        let leaving = r#"{"clusters":[{"name":"west"}],"leaving":["east"]}"#;
+        let both = r#"{"leaving":["east","west"]}"#;
+        for (revision, placement, of_east, of_west) in [
+            (3, east, None, None),
+            (4, leaving, Some(4), None),
+            (5, both, Some(4), Some(5)),
+            (6, both, Some(4), Some(5)),
+            (7, east, None, None),
+            (8, both, Some(8), Some(8)),
+        ] {
+            placements.changed(&key, Some(&stored(placement)), revision);
+            let since = |cluster: &str| placements.leaving_since(cluster, &key);
+            assert_eq!((since("east"), since("west")), (of_east, of_west), "{revision}");
+        }
+        let deleted = serde_json::json!({ "metadata": {
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": { PLACEMENT: east },
+        } });
+        placements.changed(&key, Some(&stored(east)), 9);
+        placements.changed(&key, Some(&Bytes::from(deleted.to_string())), 10);
+        assert_eq!(placements.leaving_since("east", &key), Some(10));
+        placements.changed(&key, None, 11);
+        assert_eq!(placements.leaving_since("east", &key), None);
     }
 
     #[test]

@@ -102,7 +102,13 @@ async fn let_go(
     row: &Row,
     place: &Place<'_>,
 ) -> Result<(), Status> {
+    let key = row.key(place);
     let change = |existing: &Value, current: &Placement| {
+        let since = server.registry.placements.leaving_since(cluster, &key);
+        if record.since != 0 && since != Some(record.since) {
+            let message = "it was to be there again meanwhile: what is said is of the time before";
+            return Err(Status::conflict(&row.group, &row.resource, place.name, message));
+        }
         Ok(current.let_go(cluster, object::is_being_deleted(existing)))
     };
     server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;

@@ -313,7 +313,11 @@ impl View {
                 let drift = Drift::of(&self.registered, &object);
                 Line::Object { target, generation: object::generation(&object), object: shaped, drift }
             }
-            _ => Line::Remove { target },
+            _ => {
+                let since = self.server.registry.placements.leaving_since(&self.cluster, key);
+                // If that has changed since, there is more to say soon.
+                Line::Remove { target, since: since? }
+            }
         })
     }
 

@@ -85,7 +85,7 @@ fn wanted(value: &str) -> Line {
 }
 
 fn unwanted() -> Line {
-    Line::Remove { target: target() }
+    Line::Remove { target: target(), since: 0 }
 }
 
 fn paused() -> Line {

@@ -125,6 +125,18 @@ async fn two_who_disagree_do_so_more_and_more_slowly() {
     assert_eq!(table.correct(&key), Duration::ZERO, "it is peace again");
 }
 
+/// It was sent before it was paused, say, and arrived after somebody had looked.
+#[test]
+fn what_appears_after_a_complaint_is_looked_at() {
+    let table = Table::default();
+    let ours = target("a", "u");
+    let key = table.want(ours.clone(), wanted(1));
+    table.set_trouble(&key, Some((State::Refused, "it is not made yet".into())));
+    assert_eq!(table.saw(&key, PLANE, &found(&ours, 1, "b", 5)), Follows::Work);
+    table.set_trouble(&key, None);
+    assert_eq!(table.saw(&key, PLANE, &found(&ours, 1, "b", 6)), Follows::News);
+}
+
 #[test]
 fn what_something_was_kept_for_counts_when_it_is_made_again() {
     let table = Table::default();

@@ -89,7 +89,7 @@ async fn above_and_below_agree_in_the_end() {
     }
     for number in 10..20 {
         above.hears(&name(number), State::Applied).await;
-        above.say(&Line::Remove { target: map(&name(number)) });
+        above.say(&Line::Remove { target: map(&name(number)), since: 0 });
     }
     for number in 10..20 {
         above.hears(&name(number), State::Gone).await;
@@ -165,7 +165,7 @@ async fn another_cluster_behind_the_same_address_is_not_written_to() {
     .await;
     above.say(&map_line("settings", 2, "two"));
     above.say(&map_line("more", 1, "one"));
-    above.say(&Line::Remove { target: map("settings") });
+    above.say(&Line::Remove { target: map("settings"), since: 0 });
     // Two more looks, so that whoever was about to do something has done it.
     for _ in 0..2 {
         let last = above.beats();

@@ -166,7 +166,7 @@ async fn objects_go_down(below: &Client) {
     .await;
 
     // What is to go goes, and that is told.
-    above.say(&Line::Remove { target });
+    above.say(&Line::Remove { target, since: 0 });
     above.hears("web", State::Gone).await;
     assert_eq!(below.get(WEB).await.unwrap_err().code(), 404);
     assert!(below.get(&at("settings")).await.is_ok(), "nothing else goes");
@@ -236,15 +236,15 @@ async fn others_are_left_alone(below: &Client) {
     above.say(&map_line("taken", 1, "one"));
     let record = above.hears("taken", State::Conflict).await;
     assert!(record.message.contains("was not made by Atoll"), "{}", record.message);
-    above.say(&Line::Remove { target: map("taken") });
+    above.say(&Line::Remove { target: map("taken"), since: 0 });
     let record = above.hears("taken", State::Gone).await;
     assert!(record.message.contains("was not made by Atoll"), "{}", record.message);
     // One that was made for another of the same name.
     let mut other = map("ours");
     other.uid = "another".into();
-    above.say(&Line::Remove { target: other });
+    above.say(&Line::Remove { target: other, since: 0 });
     above.hears("ours", State::Gone).await;
-    above.say(&Line::Remove { target: map("never") });
+    above.say(&Line::Remove { target: map("never"), since: 0 });
     above.hears("never", State::Gone).await;
     for (name, value) in [("taken", "theirs"), ("ours", "one")] {
         assert_eq!(below.get(&at(name)).await.unwrap()["data"]["key"], value);

@@ -116,7 +116,7 @@ async fn what_is_refused_for_a_while_is_tried_again() {
             Refusal { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 4 };
         *refusing.refusal.lock().unwrap() = Some(refusal.clone());
         above.say(&Line::Ending { workspace: target.workspace.clone(), namespace: namespace.clone() });
-        above.say(&Line::Remove { target: target.clone() });
+        above.say(&Line::Remove { target: target.clone(), since: 0 });
         above.hears(&name, State::Gone).await;
         // When that is said, all of it is done.
         let is_going = match plain.get(&format!("/api/v1/namespaces/{namespace}")).await {

@@ -75,7 +75,7 @@ async fn what_a_cluster_does_not_serve_waits_until_it_does_and_holds_up_nobody()
     .await;
     // What is gone with its definition is gone.
     below.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.unwrap();
-    above.cut(lines(Line::Remove { target: widget("w0") }));
+    above.cut(lines(Line::Remove { target: widget("w0"), since: 0 }));
     above.hears("w0", State::Gone).await;
     running.stop().await;
 }

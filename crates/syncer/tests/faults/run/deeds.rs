@@ -15,9 +15,9 @@ use crate::spots::{Above, CLUSTER, ELSEWHERE, NAMESPACES, Room, SPACES, Spot};
 impl Run {
     pub(super) fn spot(&mut self) -> Spot {
         let space = if self.random.chance(60) { &SPACES[0] } else { &SPACES[1] };
-        let namespace = self.random.pick(&NAMESPACES);
+        let namespace = *self.random.pick(&NAMESPACES);
         let kind = self.random.pick(&KINDS);
-        let name = self.random.pick(&NAMES);
+        let name = *self.random.pick(&NAMES);
         Spot { room: Room { space, namespace }, kind, name }
     }
 
@@ -124,9 +124,10 @@ impl Run {
     pub async fn end_of(&mut self, room: Room) {
         let (now, before) = (self.now(), Above::of(&self.above).await);
         let is_in = |(spot, object): (&Spot, &Value)| {
-            spot.room == room && Placement::of(object).share(CLUSTER).is_some()
+            let is_placed = Placement::of(object).share(CLUSTER).is_some();
+            spot.room == room && is_placed && !object::is_being_deleted(object)
         };
-        // Who has nothing in the cluster is not heard of there.
+        // Who has nothing in the cluster is not heard of there. What is going already may be gone before anybody hears of this.
         match before.objects.iter().any(is_in) {
             true => self.forgotten.remove(&room),
             false => self.forgotten.insert(room),

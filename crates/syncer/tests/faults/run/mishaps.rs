@@ -24,7 +24,7 @@ impl Run {
         if self.random.chance(10) {
             let namespaces: Vec<&Value> = below.rooms.values().flatten().collect();
             if !namespaces.is_empty() {
-                let namespace = self.random.pick(&namespaces);
+                let namespace = *self.random.pick(&namespaces);
                 let name = object::name(namespace);
                 // With everything in it, whosever that is.
                 let inside = format!("/namespaces/{name}/");
