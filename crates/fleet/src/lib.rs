@@ -17,6 +17,7 @@ pub mod health;
 pub mod keep;
 pub mod marks;
 pub mod namespaces;
+pub mod order;
 pub mod overrides;
 pub mod placement;
 pub mod references;

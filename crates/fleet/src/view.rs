@@ -217,6 +217,11 @@ pub struct Report {
     /// Who says this for the last time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub farewell: Option<String>,
+    /// Which start of a syncer this is of, and how many reports it had sent by then; see [`crate::order`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub run: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub number: u64,
 }
 
 /// What a syncer is answered.

@@ -124,6 +124,8 @@ pub struct Server {
     pub(crate) listening: sync::Listening,
     /// How many events of clusters are shown.
     pub(crate) happenings: sync::Limits,
+    /// Which reports of clusters come too late.
+    pub(crate) orders: sync::Orders,
     inflight: InFlight,
     shelves: Arc<Shelves>,
     /// Turns true when the server is about to stop.
@@ -156,6 +158,7 @@ impl Server {
             heartbeat: None,
             listening: sync::Listening::default(),
             happenings: sync::Limits::default(),
+            orders: sync::Orders::default(),
             inflight: InFlight::new(limits.reading, limits.mutating),
             admission: Chain::default(),
             tokens: None,

@@ -36,6 +36,7 @@ use crate::workspace::Workspace;
 
 pub use self::happenings::Limits;
 pub use self::heartbeat::Listening;
+pub use self::report::Orders;
 
 const PATH: &str = "/services/sync/";
 

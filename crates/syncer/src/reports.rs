@@ -41,6 +41,9 @@ struct Pending {
     /// By uid.
     events: BTreeMap<String, Happening>,
     heartbeat: Option<Value>,
+    /// Which start this is, drawn when there is something to tell, and how many reports there were.
+    run: u64,
+    number: u64,
 }
 
 impl Reports {
@@ -82,6 +85,7 @@ impl Reports {
                 self.changed.notified().await;
                 continue;
             }
+            self.count(&mut report, settings);
             let began = Instant::now();
             let outcome = post(above, &path, &report).await;
             match &outcome {
@@ -105,6 +109,10 @@ impl Reports {
                         report.events.clear();
                     }
                     self.put_back(keys, report);
+                    if status.code() == 409 {
+                        // Somebody else was heard in between, or this one a second time.
+                        self.pending().run = 0;
+                    }
                     if is_refused(status) {
                         most = (most / 2).max(1);
                     } else {
@@ -122,6 +130,7 @@ impl Reports {
         let (_, mut report) = self.take(MOST);
         report.heartbeat = None;
         report.farewell = Some(settings.instance.clone());
+        self.count(&mut report, settings);
         let _ = post(above, &path, &report).await;
     }
 
@@ -133,7 +142,17 @@ impl Reports {
         let heartbeat = if most == MOST || keys.is_empty() { pending.heartbeat.take() } else { None };
         let ids: Vec<String> = pending.events.keys().take(EVENTS).cloned().collect();
         let events = ids.iter().filter_map(|id| pending.events.remove(id)).collect();
-        (keys, Report { records, events, heartbeat, farewell: None })
+        (keys, Report { records, events, heartbeat, ..Report::default() })
+    }
+
+    /// Numbers a report, so that one that arrives late is known for that.
+    fn count(&self, report: &mut Report, settings: &Settings) {
+        let mut pending = self.pending();
+        if pending.run == 0 {
+            pending.run = (settings.random)().max(1);
+        }
+        pending.number += 1;
+        (report.run, report.number) = (pending.run, pending.number);
     }
 
     /// Unless there is something newer.

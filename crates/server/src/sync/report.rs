@@ -1,8 +1,10 @@
 //! How objects fare in a cluster, and how the cluster is.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::Placement;
+use atoll_fleet::order::Order;
 use atoll_fleet::view::{Record, Report, State, Target};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
@@ -14,6 +16,23 @@ use super::family::Family;
 use super::happenings;
 use super::heartbeat::Heard;
 use crate::Server;
+
+/// Clusters whose reports are put in order. What is forgotten is heard as if it were the first.
+const MOST: usize = 10_000;
+
+/// The order of reports, by the uid of the cluster.
+#[derive(Default)]
+pub struct Orders(Mutex<HashMap<String, Order>>);
+
+impl Orders {
+    fn admit(&self, uid: &str, run: u64, number: u64) -> bool {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if orders.len() >= MOST && !orders.contains_key(uid) {
+            orders.clear();
+        }
+        orders.entry(uid.to_string()).or_default().admits(run, number)
+    }
+}
 
 /// Who writes what is heard of clusters.
 pub(super) const MANAGER: &str = "atoll-syncer";
@@ -27,7 +46,10 @@ pub async fn heed(
     uid: &str,
     report: Report,
 ) -> Result<(), Status> {
-    let Report { mut records, mut events, heartbeat, farewell } = report;
+    let Report { mut records, mut events, heartbeat, farewell, run, number } = report;
+    if !server.orders.admit(uid, run, number) {
+        return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has been heard already"));
+    }
     let heard = Heard { server, workspace, cluster, uid };
     // What cannot be written of objects does not make a cluster silent.
     let mut outcome = match &heartbeat {
