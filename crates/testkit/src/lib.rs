@@ -5,6 +5,7 @@
 //!   Atoll::simulate()   the same for a simulated cluster; SimulatedNodes for nodes at any server
 //!   Upstream::shared()  the real kube-apiserver, once for all tests of a process; None where Go is absent
 //!        └── client() ─► Client: HTTPS, JSON, watches
+//!   Programs::build()   Kubernetes' own programs, to be run by themselves; None where Go is absent
 //!   RealCluster::start()  real clusters with running containers; None where there can be none
 //! ```
 //!
@@ -15,10 +16,12 @@ mod atoll;
 mod client;
 mod cluster;
 mod process;
+mod programs;
 mod upstream;
 pub mod wait;
 
 pub use crate::atoll::{Atoll, SimulatedNodes, TOKEN, binary};
 pub use crate::client::{Answer, Client, Error, Watch, request};
 pub use crate::cluster::RealCluster;
+pub use crate::programs::{Program, Programs};
 pub use crate::upstream::Upstream;

@@ -9,9 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::process::Process;
-
-/// What `upstream/serve` ends with where Go is absent.
-const NO_GO: i32 = 3;
+use crate::programs::NO_GO;
 
 /// A running `upstream/serve`. Dropping it stops it and removes its data.
 pub struct Upstream {

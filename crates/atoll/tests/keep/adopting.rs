@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::access::Access;
 use crate::support::eventually;
-use crate::world::{World, becomes, create, object, record};
+use crate::world::{World, becomes, create, object, plain_pods, record, web};
 
 const CORE: &str = "/api/v1/namespaces/shop";
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
@@ -29,26 +29,20 @@ async fn shop(below: &Access) {
     let service =
         json!({ "spec": { "type": "NodePort", "selector": { "app": "web" }, "ports": [{ "port": 80 }] } });
     create(below, &format!("{CORE}/services"), object("v1", "Service", "web", service)).await;
-    let template = json!({
-        "metadata": { "labels": { "app": "web" } },
-        "spec": {
-            "serviceAccountName": "runner",
-            "containers": [{
-                "name": "main", "image": "example/web:1",
-                "resources": { "requests": { "cpu": "1000m", "memory": "64Mi" } },
-                "env": [{ "name": "WORD", "valueFrom": { "secretKeyRef": { "name": "password", "key": "word" } } }],
-            }],
-            "volumes": [
-                { "name": "settings", "configMap": { "name": "settings" } },
-                { "name": "disk", "persistentVolumeClaim": { "claimName": "disk" } },
-                { "name": "perhaps", "configMap": { "name": "missing", "optional": true } },
-            ],
-        },
+    let pods = json!({
+        "serviceAccountName": "runner",
+        "containers": [{
+            "name": "main", "image": "example/web:1",
+            "resources": { "requests": { "cpu": "1000m", "memory": "64Mi" } },
+            "env": [{ "name": "WORD", "valueFrom": { "secretKeyRef": { "name": "password", "key": "word" } } }],
+        }],
+        "volumes": [
+            { "name": "settings", "configMap": { "name": "settings" } },
+            { "name": "disk", "persistentVolumeClaim": { "claimName": "disk" } },
+            { "name": "perhaps", "configMap": { "name": "missing", "optional": true } },
+        ],
     });
-    let spec =
-        json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
-    let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
-    create(below, &format!("{APPS}/deployments"), web).await;
+    create(below, &format!("{APPS}/deployments"), web(2, pods)).await;
     let template = json!({
         "metadata": { "labels": { "app": "store" } },
         "spec": { "containers": [{ "name": "main", "image": "example/store:1" }] },
@@ -265,17 +259,9 @@ async fn a_namespace_is_adopted_into_one_of_another_name() {
     create(&below, "/api/v1/namespaces", object("v1", "Namespace", "legacy", json!({}))).await;
     let map = object("v1", "ConfigMap", "settings", json!({ "data": { "a": "1" } }));
     create(&below, "/api/v1/namespaces/legacy/configmaps", map).await;
-    let template = json!({
-        "metadata": { "labels": { "app": "web" } },
-        "spec": {
-            "containers": [{ "name": "main", "image": "example/web:1" }],
-            "volumes": [{ "name": "settings", "configMap": { "name": "settings" } }],
-        },
-    });
-    let spec =
-        json!({ "replicas": 1, "selector": { "matchLabels": { "app": "web" } }, "template": template });
-    let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
-    create(&below, "/apis/apps/v1/namespaces/legacy/deployments", web).await;
+    let mut pods = plain_pods();
+    pods["volumes"] = json!([{ "name": "settings", "configMap": { "name": "settings" } }]);
+    create(&below, "/apis/apps/v1/namespaces/legacy/deployments", web(1, pods)).await;
     let running = |web: &Value| web["status"]["availableReplicas"] == 1;
     let before = becomes("it runs", &below, &legacy(WEB), running).await;
     let pods = identities(&below, "/api/v1/namespaces/legacy/pods").await;

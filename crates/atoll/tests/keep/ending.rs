@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::config_map_with;
-use crate::world::{World, becomes, create, goes, object};
+use crate::world::{World, becomes, create, goes, object, plain_pods, web};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_goes_with_the_one_above_unless_somebody_needs_it() {
@@ -26,15 +26,8 @@ async fn a_namespace_goes_with_the_one_above_unless_somebody_needs_it() {
         }
     }
     // What runs leaves pods and others behind for a moment.
-    let template = json!({
-        "metadata": { "labels": { "app": "web" } },
-        "spec": { "containers": [{ "name": "main", "image": "example/web:1" }] },
-    });
-    let spec =
-        json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
-    let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
     let deployments = "/apis/apps/v1/namespaces/goes/deployments";
-    create(&above, deployments, web).await;
+    create(&above, deployments, web(2, plain_pods())).await;
     let service = json!({ "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] } });
     create(&above, &format!("{}/services", at("goes")), object("v1", "Service", "web", service)).await;
     world.says("place deploy/web svc/web -n goes --on east");

@@ -13,9 +13,6 @@ mod observing;
 mod orphaned;
 mod pages;
 mod pausing;
-#[path = "../upstream/programs.rs"]
-#[allow(dead_code, reason = "another suite uses the rest")]
-mod programs;
 mod real;
 mod releasing;
 #[allow(dead_code, reason = "other suites use the rest")]

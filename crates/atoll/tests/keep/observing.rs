@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::eventually;
-use crate::world::{World, becomes, create, object};
+use crate::world::{World, becomes, create, object, plain_pods, web};
 
 const EAST: &str = "/apis/atoll.dev/v1alpha1/clusters/east";
 const SECRET: &str = "/api/v1/namespaces/atoll-system/secrets/cluster-east";
@@ -13,14 +13,7 @@ async fn what_runs_there_is_listed_and_the_token_renewed() {
     let world = World::apart();
     let (above, below) = (world.admin(), world.east.admin());
     create(&below, "/api/v1/namespaces", object("v1", "Namespace", "shop", json!({}))).await;
-    let template = json!({
-        "metadata": { "labels": { "app": "web" } },
-        "spec": { "containers": [{ "name": "main", "image": "example/web:1" }] },
-    });
-    let spec =
-        json!({ "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": template });
-    let web = object("apps/v1", "Deployment", "web", json!({ "spec": spec }));
-    create(&below, "/apis/apps/v1/namespaces/shop/deployments", web).await;
+    create(&below, "/apis/apps/v1/namespaces/shop/deployments", web(2, plain_pods())).await;
     let path = "/apis/apps/v1/namespaces/shop/deployments/web";
     becomes("it runs", &below, path, |web| web["status"]["readyReplicas"] == 2).await;
 

@@ -3,8 +3,7 @@
 use atoll_testkit::Client;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
-use crate::programs::Programs;
+use crate::cluster::{self, Cluster};
 use crate::support::eventually;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::succeed;
@@ -48,7 +47,7 @@ async fn untouched(below: &Client) -> String {
 
 #[test]
 fn what_runs_in_a_real_cluster_is_adopted_let_go_and_does_not_notice() {
-    let Some(programs) = Programs::build() else { return };
+    let Some(programs) = cluster::programs() else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     // Programs end with the thread that starts them: this one.
     let (cluster, above) = (Cluster::of_kube_apiserver(&programs, STAGES), Atoll::start());

@@ -99,6 +99,19 @@ pub fn object(api_version: &str, kind: &str, name: &str, more: Value) -> Value {
     object
 }
 
+/// A Deployment whose pods are as the template's `spec` says.
+pub fn web(replicas: u32, pods: Value) -> Value {
+    let labels = json!({ "app": "web" });
+    let template = json!({ "metadata": { "labels": labels }, "spec": pods });
+    let spec = json!({ "replicas": replicas, "selector": { "matchLabels": labels }, "template": template });
+    object("apps/v1", "Deployment", "web", json!({ "spec": spec }))
+}
+
+/// What the plainest pods are.
+pub fn plain_pods() -> Value {
+    json!({ "containers": [{ "name": "main", "image": "example/web:1" }] })
+}
+
 pub async fn create(access: &Access, path: &str, object: Value) -> Value {
     access.post(path, object).await.expect(201)
 }

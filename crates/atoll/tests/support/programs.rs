@@ -15,19 +15,7 @@ pub fn kubectl() -> Option<PathBuf> {
 
 /// The directory of programs that `upstream/build` makes, or a printed reason why this machine has none.
 pub fn upstream(names: &[&str]) -> Option<PathBuf> {
-    /// What `upstream/build` exits with where there is no Go to build with.
-    const NO_GO: i32 = 3;
-    let output = Command::new(root().join("upstream/build")).args(names).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(NO_GO) {
-        let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
-        assert!(!required, "{names:?} are required here: {complaint}");
-        eprintln!("skipped: {}", complaint.trim());
-        return None;
-    }
-    assert!(output.status.success(), "{complaint}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    Some(PathBuf::from(text.lines().last().unwrap()))
+    atoll_testkit::Programs::build(names).map(|programs| programs.directory().to_path_buf())
 }
 
 /// What a command printed; it must succeed.

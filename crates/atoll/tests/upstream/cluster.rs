@@ -5,10 +5,21 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use atoll_testkit::{Atoll, Client, Upstream};
+use atoll_testkit::{Atoll, Client, Program, Programs, Upstream};
 use tempfile::TempDir;
 
-use crate::programs::{Program, Programs};
+/// What such a cluster is made of; `None`, with a line that says so, where Go is absent.
+pub fn programs() -> Option<Programs> {
+    Programs::build(&[
+        "keys",
+        "kube-apiserver",
+        "etcd",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kwok",
+        "kubectl",
+    ])
+}
 
 /// Which server it is.
 enum Server {
@@ -42,7 +53,7 @@ impl Cluster {
         let kubectl = programs.command("kubectl").get_program().into();
         let mut cluster = Cluster { started: Vec::new(), server, kubectl, directory };
         let (keys, kubeconfig, authority) = (cluster.path("keys"), cluster.kubeconfig(), cluster.authority());
-        programs.keys(&keys);
+        assert!(programs.command("keys").arg(&keys).status().unwrap().success());
         let key = |name: &str| keys.join(name).display().to_string();
         let asks = |port: u16| {
             let kubeconfig = kubeconfig.display();

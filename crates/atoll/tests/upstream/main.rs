@@ -13,7 +13,6 @@ mod api;
 mod cluster;
 mod complaints;
 mod known;
-mod programs;
 mod scenarios;
 
 use std::path::PathBuf;
@@ -21,7 +20,6 @@ use std::path::PathBuf;
 use crate::cluster::Cluster;
 use crate::complaints::Counts;
 use crate::known::Known;
-use crate::programs::Programs;
 use crate::scenarios::Outcome;
 
 /// How KWOK's nodes and pods behave.
@@ -51,7 +49,7 @@ async fn play(cluster: Cluster, logs: PathBuf) -> Run {
 
 #[test]
 fn the_real_controllers_run_a_cluster() {
-    let Some(programs) = Programs::build() else { return };
+    let Some(programs) = cluster::programs() else { return };
     let rounds = std::env::var("UPSTREAM_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     let known = Known::load();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();

@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use atoll_testkit::{Atoll, Client, SimulatedNodes, TOKEN};
+use atoll_testkit::{Atoll, Client, Programs, SimulatedNodes, TOKEN};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::programs::Programs;
 use crate::real;
 
 /// How KWOK's nodes and pods behave: as simulated ones do.

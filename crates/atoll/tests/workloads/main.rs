@@ -27,8 +27,6 @@ mod masks;
 mod objects;
 mod player;
 mod pods;
-#[path = "../upstream/programs.rs"]
-mod programs;
 #[path = "../upstream/cluster.rs"]
 #[allow(dead_code, reason = "another suite compares servers with it")]
 mod real;
@@ -46,7 +44,6 @@ use tokio::task::JoinHandle;
 use crate::cluster::Cluster;
 use crate::differences::differences;
 use crate::player::{Done, Player};
-use crate::programs::Programs;
 use crate::recorder::Recorder;
 use crate::scenario::Scenario;
 
@@ -65,7 +62,7 @@ struct Played {
 #[test]
 fn the_same_manifests_end_in_the_same_objects() {
     let chosen: &'static [Scenario] = Vec::leak(scenario::chosen());
-    let programs = Programs::build();
+    let programs = real::programs();
     let kubectl: Option<OsString> =
         programs.as_ref().map(|programs| programs.command("kubectl").get_program().into());
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();

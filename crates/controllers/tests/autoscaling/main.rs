@@ -14,23 +14,20 @@
 
 mod cases;
 mod changes;
+#[path = "../support/sides.rs"]
+mod sides;
 mod snapshot;
 
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::context::{Acts, Context};
 use atoll_controllers::settings::Settings;
-use atoll_informer::{SystemClock, World};
 use atoll_meta::time;
 use atoll_testkit::wait::eventually;
-use atoll_testkit::{Atoll, Client, TOKEN};
+use atoll_testkit::{Atoll, Client};
 use cases::{AUTOSCALERS, Case, KEPT, NAMESPACE, UNMEASURED, WIDGETS};
 use serde_json::{Value, json};
+use sides::Ours;
 use snapshot::{Snapshot, differences, list, name};
-use tokio::task::JoinHandle;
 
 const CONTROLLER: &str = "horizontal-pod-autoscaler-controller";
 /// Who else is at work: nobody who would remove pods for being odd.
@@ -48,14 +45,24 @@ const MEASURED: &str = "/apis/metrics.k8s.io/v1beta1/namespaces/test/pods";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn autoscalers_do_as_in_kube_controller_manager() {
-    let Some(program) = controller_manager() else { return };
+    let Some(programs) = sides::controller_manager() else { return };
     let arguments = ["--nodes=4", "--node-cpu=64", &format!("--controllers={OTHERS}")];
     let (theirs, ours) = (Atoll::simulate(&arguments), Atoll::simulate(&arguments));
     let cases = cases::all();
     let clients = [theirs.client(), ours.client()];
     futures_util::future::join_all(clients.iter().map(|client| make(client, &cases))).await;
-    let _theirs = Theirs::start(&theirs, &program);
-    let _ours = Ours(tokio::spawn(run(&ours)));
+    let more = [
+        format!("--horizontal-pod-autoscaler-sync-period={}s", SYNC_PERIOD.as_secs()),
+        format!("--horizontal-pod-autoscaler-downscale-stabilization={}s", STABILIZATION.as_secs()),
+    ];
+    let log = theirs.data_dir().join("controller-manager.log");
+    let _theirs = sides::theirs(&programs, &theirs.kubeconfig(), CONTROLLER, &more, &log);
+    let settings = Settings {
+        horizontal_pod_autoscaler_sync_period: SYNC_PERIOD,
+        horizontal_pod_autoscaler_downscale_stabilization: STABILIZATION,
+        ..Settings::default()
+    };
+    let _ours = Ours::start(ours.url(), &ours.authority(), CONTROLLER, settings);
     same(&clients, |status_of| {
         cases.iter().filter_map(|case| unsettled(case, &status_of(case.name))).collect()
     })
@@ -106,88 +113,6 @@ async fn same(clients: &[Client; 2], missing: impl Fn(&dyn Fn(&str) -> Value) ->
         }
         assert!(begin.elapsed() < PATIENCE, "{} differences:\n{}", wrong.len(), wrong.join("\n"));
     }
-}
-
-/// Where `upstream/build` has put it; `None`, with a line that says so, where Go is absent.
-fn controller_manager() -> Option<String> {
-    const NAME: &str = "kube-controller-manager";
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
-    let output = command.arg(NAME).output().expect("upstream/build runs");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "{NAME} is required here: {complaint}");
-        eprintln!("skipped: no {NAME} to compare with: {}", complaint.trim());
-        return None;
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Some(format!("{}/{NAME}", text.lines().last().expect("a directory")))
-}
-
-/// A running kube-controller-manager.
-struct Theirs(Child);
-
-impl Theirs {
-    fn start(atoll: &Atoll, program: &str) -> Theirs {
-        let kubeconfig = atoll.kubeconfig().display().to_string();
-        let log = std::fs::File::create(atoll.data_dir().join("controller-manager.log")).expect("a log");
-        // Where there is setpriv (not on every system) a test that is killed leaves nothing behind.
-        let mut command = match Command::new("setpriv").arg("--version").output() {
-            Ok(_) => {
-                let mut command = Command::new("setpriv");
-                command.args(["--pdeathsig", "KILL"]).arg(program);
-                command
-            }
-            Err(_) => Command::new(program),
-        };
-        command.args(["--kubeconfig", &kubeconfig, "--controllers", CONTROLLER]);
-        command.arg(format!("--horizontal-pod-autoscaler-sync-period={}s", SYNC_PERIOD.as_secs()));
-        command
-            .arg(format!("--horizontal-pod-autoscaler-downscale-stabilization={}s", STABILIZATION.as_secs()));
-        command.args([
-            "--leader-elect=false",
-            "--secure-port=0",
-            "--kube-api-qps=1000",
-            "--kube-api-burst=1000",
-        ]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        Theirs(child.expect("kube-controller-manager starts"))
-    }
-}
-
-impl Drop for Theirs {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Our controller, while it runs.
-struct Ours(JoinHandle<()>);
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn run(atoll: &Atoll) -> impl Future<Output = ()> + use<> {
-    let endpoint = Endpoint {
-        server: atoll.url().to_string(),
-        authority_pem: std::fs::read(atoll.authority()).expect("the authority"),
-        certificate_pem: None,
-        key_pem: None,
-        token: Some(TOKEN.to_string()),
-    };
-    let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
-    let settings = Settings {
-        horizontal_pod_autoscaler_sync_period: SYNC_PERIOD,
-        horizontal_pod_autoscaler_downscale_stabilization: STABILIZATION,
-        ..Settings::default()
-    };
-    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
-    let choice = CONTROLLER.parse().expect("controllers");
-    async move { atoll_controllers::run_chosen(context.with_settings(settings), &choice).await }
 }
 
 async fn create(client: &Client, path: &str, object: &Value) {

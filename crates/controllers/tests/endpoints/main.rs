@@ -10,21 +10,19 @@
 //! `ENDPOINTS_PODS` is how many pods the largest Service has; with more than 1,000 its Endpoints are cut.
 
 mod cluster;
+#[path = "../support/sides.rs"]
+mod sides;
 mod snapshot;
 
 use std::collections::BTreeSet;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use atoll_client::https::{Endpoint, Https};
-use atoll_controllers::context::{Acts, Context};
-use atoll_informer::{SystemClock, World};
+use atoll_controllers::settings::Settings;
 use atoll_testkit::wait::Waiting;
-use atoll_testkit::{Client, TOKEN, Upstream};
+use atoll_testkit::{Client, Programs, Upstream};
 use serde_json::{Value, json};
+use sides::Ours;
 use snapshot::{ENDPOINTS, EVENTS, SLICES, Seen, Snapshot, difference, events, list};
-use tokio::task::JoinHandle;
 
 const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller";
 /// How long nothing has to change for it to be all. It is only looked for once everything is there that has to be.
@@ -42,27 +40,29 @@ async fn endpoints_are_those_of_kube_controller_manager() {
         "--service-cluster-ip-range=10.0.0.0/16,fd00:10::/112",
     ];
     let Some(upstream) = Upstream::start(&arguments) else { return };
-    let Some(program) = controller_manager() else { return };
+    let Some(programs) = sides::controller_manager() else { return };
     let client = upstream.client();
     make(&client, further).await;
     let mut disagreements = Vec::new();
-    while let Err(disagreement) = compare(&upstream, &client, &program).await {
+    while let Err(disagreement) = compare(&upstream, &client, &programs).await {
         disagreements.push(disagreement);
         assert!(disagreements.len() < TRIES, "{}", disagreements.join("\n\n"));
         change(&client, false).await;
     }
 }
 
-async fn compare(upstream: &Upstream, client: &Client, program: &str) -> Result<(), String> {
+async fn compare(upstream: &Upstream, client: &Client, programs: &Programs) -> Result<(), String> {
     let begin = Instant::now();
     let said = |what: &str| println!("{what} after {:?}", begin.elapsed());
+    let log = upstream.directory().join("endpoints.log");
+    let start_theirs = || sides::theirs(programs, &upstream.kubeconfig(), CONTROLLERS, &[], &log);
     clear(client).await;
-    let theirs = Theirs::start(upstream, program);
+    let theirs = start_theirs();
     let (first, told) = settled(client).await;
     drop(theirs);
     said("recorded theirs");
     clear(client).await;
-    let ours = Ours(tokio::spawn(ours(upstream)));
+    let ours = Ours::start(upstream.url(), &upstream.authority(), CONTROLLERS, Settings::default());
     same(client, "ours, from nothing", &first, &told, Seen::whole).await?;
     said("compared ours");
     change(client, true).await;
@@ -70,7 +70,7 @@ async fn compare(upstream: &Upstream, client: &Client, program: &str) -> Result<
     drop(ours);
     said("recorded ours");
     clear(client).await;
-    let theirs = Theirs::start(upstream, program);
+    let theirs = start_theirs();
     same(client, "theirs, from nothing", &second, &BTreeSet::new(), Seen::lasting).await?;
     said("compared theirs");
     change(client, false).await;
@@ -78,80 +78,6 @@ async fn compare(upstream: &Upstream, client: &Client, program: &str) -> Result<
     drop(theirs);
     said("compared theirs again");
     outcome
-}
-
-/// Where `upstream/build` has put it; `None`, with a line that says so, where Go is absent.
-fn controller_manager() -> Option<String> {
-    const NAME: &str = "kube-controller-manager";
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
-    let output = command.arg(NAME).output().expect("upstream/build runs");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "{NAME} is required here: {complaint}");
-        eprintln!("skipped: no {NAME} to compare with: {}", complaint.trim());
-        return None;
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    Some(format!("{}/{NAME}", text.lines().last().expect("a directory")))
-}
-
-/// A running kube-controller-manager.
-struct Theirs(Child);
-
-impl Theirs {
-    fn start(upstream: &Upstream, program: &str) -> Theirs {
-        let kubeconfig = upstream.kubeconfig().display().to_string();
-        let log = std::fs::File::create(upstream.directory().join("endpoints.log")).expect("a log");
-        // Where there is setpriv (not on every system) a test that is killed leaves nothing behind.
-        let mut command = match Command::new("setpriv").arg("--version").output() {
-            Ok(_) => {
-                let mut command = Command::new("setpriv");
-                command.args(["--pdeathsig", "KILL"]).arg(program);
-                command
-            }
-            Err(_) => Command::new(program),
-        };
-        command.args(["--kubeconfig", &kubeconfig, "--controllers", CONTROLLERS]);
-        command.args([
-            "--leader-elect=false",
-            "--secure-port=0",
-            "--kube-api-qps=1000",
-            "--kube-api-burst=1000",
-        ]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        Theirs(child.expect("kube-controller-manager starts"))
-    }
-}
-
-impl Drop for Theirs {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Our controllers, while they run.
-struct Ours(JoinHandle<()>);
-
-impl Drop for Ours {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn ours(upstream: &Upstream) -> impl Future<Output = ()> + use<> {
-    let endpoint = Endpoint {
-        server: upstream.url().to_string(),
-        authority_pem: std::fs::read(upstream.authority()).expect("the authority"),
-        certificate_pem: None,
-        key_pem: None,
-        token: Some(TOKEN.to_string()),
-    };
-    let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
-    let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
-    let choice = CONTROLLERS.parse().expect("controllers");
-    async move { atoll_controllers::run_chosen(context, &choice).await }
 }
 
 async fn make(client: &Client, further: usize) {

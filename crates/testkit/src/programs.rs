@@ -1,54 +1,50 @@
-//! The programs from `upstream/build`, and processes that write logs.
+//! Kubernetes' own programs, and others to compare with or to be driven by, through `upstream/build`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Where the programs are.
+/// What `upstream/build` and `upstream/serve` end with where Go is absent.
+pub(crate) const NO_GO: i32 = 3;
+
+/// Where programs are.
 pub struct Programs {
     directory: PathBuf,
 }
 
 impl Programs {
-    /// `None`, with a line that says so, where Go is absent.
-    pub fn build() -> Option<Programs> {
-        /// What `upstream/build` exits with where there is no Go to build with.
-        const NO_GO: i32 = 3;
+    /// Has them built, unless they were. `None`, with a line that says so, where Go is absent; with `ATOLL_REQUIRE_UPSTREAM` set
+    /// that is a failure instead.
+    pub fn build(names: &[&str]) -> Option<Programs> {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../upstream/build"));
-        command.args([
-            "keys",
-            "kube-apiserver",
-            "etcd",
-            "kube-controller-manager",
-            "kube-scheduler",
-            "kwok",
-            "kubectl",
-        ]);
-        let output = command.output().unwrap();
+        let output = command.args(names).output();
+        let output = output.unwrap_or_else(|error| panic!("upstream/build does not run: {error}"));
         let complaint = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(NO_GO) {
-            assert!(std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_none(), "required here: {complaint}");
+            let required = std::env::var_os("ATOLL_REQUIRE_UPSTREAM").is_some();
+            assert!(!required, "{names:?} are required here: {complaint}");
             eprintln!("skipped: {}", complaint.trim());
             return None;
         }
         assert!(output.status.success(), "{complaint}");
-        let directory = String::from_utf8(output.stdout).unwrap().lines().last().unwrap().into();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let directory =
+            text.lines().last().unwrap_or_else(|| panic!("upstream/build says no directory")).into();
         Some(Programs { directory })
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     pub fn command(&self, name: &str) -> Command {
         Command::new(self.directory.join(name))
     }
 
-    /// Keys and certificates for the controllers, in a new directory.
-    pub fn keys(&self, directory: &Path) {
-        assert!(self.command("keys").arg(directory).status().unwrap().success());
-    }
-
     /// Starts a program that runs until it is dropped, and no longer than the thread that starts it, where there is
     /// setpriv (not on every system): a test that is killed leaves nothing behind.
     pub fn start(&self, name: &'static str, arguments: &[String], log: &Path) -> Program {
-        let output = File::create(log).unwrap();
+        let output = File::create(log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let program = self.directory.join(name);
         let mut command = match Command::new("setpriv").arg("--version").output() {
             Ok(_) => {
@@ -59,10 +55,12 @@ impl Programs {
             Err(_) => Command::new(program),
         };
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        Program { child: command.spawn().unwrap(), name }
+        let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        Program { child, name }
     }
 }
 
+/// A running program.
 pub struct Program {
     child: Child,
     name: &'static str,
@@ -71,7 +69,8 @@ pub struct Program {
 impl Program {
     /// Its name, if it has ended although nobody asked it to.
     pub fn ended(&mut self) -> Option<&'static str> {
-        self.child.try_wait().unwrap().map(|_| self.name)
+        let ended = self.child.try_wait().unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        ended.map(|_| self.name)
     }
 }
 

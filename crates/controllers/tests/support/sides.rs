@@ -1,0 +1,64 @@
+//! The two that are compared: the real kube-controller-manager and our controllers, at any server.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use atoll_client::https::{Endpoint, Https};
+use atoll_controllers::context::{Acts, Context};
+use atoll_controllers::settings::Settings;
+use atoll_informer::{SystemClock, World};
+use atoll_testkit::{Program, Programs, TOKEN};
+use tokio::task::JoinHandle;
+
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+
+/// `None`, with a line that says so, where Go is absent.
+pub fn controller_manager() -> Option<Programs> {
+    Programs::build(&[CONTROLLER_MANAGER])
+}
+
+/// kube-controller-manager with some of its controllers, until that is dropped.
+pub fn theirs(
+    programs: &Programs,
+    kubeconfig: &Path,
+    controllers: &str,
+    more: &[String],
+    log: &Path,
+) -> Program {
+    let mut arguments = vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--controllers={controllers}"),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+        "--kube-api-qps=1000".to_owned(),
+        "--kube-api-burst=1000".to_owned(),
+    ];
+    arguments.extend_from_slice(more);
+    programs.start(CONTROLLER_MANAGER, &arguments, log)
+}
+
+/// Our controllers, while they run.
+pub struct Ours(JoinHandle<()>);
+
+impl Ours {
+    pub fn start(url: &str, authority: &Path, controllers: &str, settings: Settings) -> Ours {
+        let endpoint = Endpoint {
+            server: url.to_string(),
+            authority_pem: std::fs::read(authority).expect("the authority"),
+            token: Some(TOKEN.to_string()),
+            ..Endpoint::default()
+        };
+        let client = atoll_client::Client::new(Arc::new(Https::new(&endpoint).expect("a client")));
+        let context = Context::new(World::one(client), Arc::new(SystemClock), Acts::Everywhere);
+        let choice = controllers.parse().expect("controllers");
+        Ours(tokio::spawn(async move {
+            atoll_controllers::run_chosen(context.with_settings(settings), &choice).await;
+        }))
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
