@@ -1,5 +1,6 @@
 //! The cluster as a syncer asks it: not too much at once, not for too long, and not when it asks for a rest.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::trust::Trust;
 
 /// A server that has not answered by then will not.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Whoever is kept waiting for longer gives the turn back.
+const LONGEST_TURN: Duration = Duration::from_secs(2);
 /// Nobody rests longer than this without asking again.
 const LONGEST_REST: u32 = 60;
 
@@ -39,9 +42,22 @@ enum Asking {
     OutOfTurn,
 }
 
-/// A turn to ask, for as long as it is held.
+/// A turn to ask.
 pub struct Turn {
-    _permit: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Turn {
+    /// Does something in turn. A cluster that hangs keeps no turn, for the others have to go on.
+    pub async fn take<T>(self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(LONGEST_TURN) => drop(self.permit),
+        }
+        work.await
+    }
 }
 
 /// How a request is made.
@@ -89,7 +105,7 @@ impl Below {
             };
             // Nobody keeps others waiting who has to wait.
             if self.rests_for().is_zero() {
-                return Turn { _permit: permit };
+                return Turn { permit };
             }
         }
     }
@@ -147,8 +163,8 @@ impl Below {
         manner: Manner,
         request: impl Future<Output = Result<Value, Status>>,
     ) -> Result<Value, Status> {
-        let _turn = match self.asking {
-            Asking::Patiently => Some(self.turn().await),
+        let turn = match self.asking {
+            Asking::Patiently => self.turn().await,
             Asking::AtOnce => {
                 let rest = self.rests_for();
                 if !rest.is_zero() {
@@ -158,11 +174,11 @@ impl Below {
                         seconds,
                     ));
                 }
-                None
+                Turn { permit: None }
             }
             Asking::OutOfTurn => {
                 self.rested().await;
-                None
+                Turn { permit: None }
             }
         };
         if manner == Manner::Trusting && !self.trust.is_open() {
@@ -170,7 +186,7 @@ impl Below {
                 "it is being looked whether this is still the same cluster",
             ));
         }
-        let answer = match tokio::time::timeout(PATIENCE, request).await {
+        let answer = match turn.take(tokio::time::timeout(PATIENCE, request)).await {
             Ok(answer) => answer,
             Err(_) => {
                 let seconds = PATIENCE.as_secs();

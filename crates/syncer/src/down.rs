@@ -32,11 +32,15 @@ pub async fn work(core: Arc<Core>, key: Key) -> Result<Next, Status> {
     }
     let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
     // Waiting comes before deciding: meanwhile something else may be wanted, or nothing may be done.
-    let Some(_turn) = core.turn(Some(&task.target.resource)).await else { return Ok(Next::Done) };
+    let Some(turn) = core.turn(Some(&task.target.resource)).await else { return Ok(Next::Done) };
+    turn.take(in_turn(&core, &key)).await
+}
+
+async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     // What was seen meanwhile counts.
-    let Some(task) = core.table.task(&key) else { return Ok(Next::Done) };
+    let Some(task) = core.table.task(key) else { return Ok(Next::Done) };
     let Some(master) = core.control_plane() else { return Ok(Next::Done) };
-    let work = Work { core: &core, key: &key, task: &task, control_plane: &master.control_plane };
+    let work = Work { core, key, task: &task, control_plane: &master.control_plane };
     let outcome = work.next(task.seen.as_ref()).await;
     match outcome {
         Ok(next) => Ok(next),

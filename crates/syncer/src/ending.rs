@@ -25,7 +25,11 @@ pub fn is_key(key: &Key) -> bool {
 }
 
 pub async fn work(core: &Arc<Core>, key: &Key) -> Result<Next, Status> {
-    let Some(_turn) = core.turn(None).await else { return Ok(Next::Done) };
+    let Some(turn) = core.turn(None).await else { return Ok(Next::Done) };
+    turn.take(in_turn(core, key)).await
+}
+
+async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     let Some(master) = core.control_plane() else { return Ok(Next::Done) };
     let locator = Locator {
         control_plane: master.control_plane.clone(),

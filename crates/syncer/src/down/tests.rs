@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
 use atoll_fleet::view::{Line, Resource, Target};
@@ -22,6 +23,8 @@ type Hook = Box<dyn FnOnce() + Send>;
 struct Cluster {
     objects: Mutex<HashMap<String, Value>>,
     writes: Mutex<Vec<String>>,
+    /// Whether it does not answer any more.
+    hangs: AtomicBool,
     /// What happens while it deals with the first write.
     meanwhile: Mutex<Option<Hook>>,
 }
@@ -61,6 +64,9 @@ impl Cluster {
 
 impl Transport for Cluster {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        if self.hangs.load(Ordering::SeqCst) {
+            return Box::pin(std::future::pending());
+        }
         let (code, answer) = self.answer(&request);
         let body = Full::new(Bytes::from(answer.to_string())).map_err(|never| match never {}).boxed_unsync();
         Box::pin(async move { Ok(Response::builder().status(code).body(body)?) })
@@ -191,6 +197,20 @@ async fn a_cluster_that_rests_takes_no_turns() {
     core.below.rest_until(Instant::now() + Duration::from_secs(5));
     let refused = core.in_turn.get(MAP).await.expect_err("it rests");
     assert_eq!((refused.code(), refused.retry_after().is_some()), (429, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_hangs_keeps_no_turn() {
+    let Setting { core, cluster, budget, key } = setting(wanted("a"));
+    cluster.hangs.store(true, Ordering::SeqCst);
+    let began = Instant::now();
+    let mut working = tokio::spawn(work(core.clone(), key));
+    let waiting = tokio::time::timeout(Duration::from_secs(1), &mut working).await;
+    assert!(waiting.is_err() && budget.available_permits() == 0, "it may answer yet");
+    drop(budget.acquire().await);
+    assert!(began.elapsed() < Duration::from_secs(3), "others wait for {:?}", began.elapsed());
+    assert!(!working.is_finished(), "it is still waited for");
+    assert_eq!(working.await.expect("no panic").expect_err("it does not answer").code(), 503);
 }
 
 #[tokio::test(start_paused = true)]
