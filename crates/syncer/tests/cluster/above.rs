@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use atoll_client::{BoxError, BoxFuture, ResponseBody, Transport};
-use atoll_fleet::view::{Line, Record, Report, State};
+use atoll_fleet::view::{Line, Record, Report, State, Target};
 use atoll_testkit::wait::eventually;
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -90,8 +90,13 @@ impl Above {
         Arc::new(above)
     }
 
+    /// To everybody who listens, and to whoever comes later: a view that is silent for long begins anew.
     pub fn say(&self, line: &Line) {
         let mut state = self.state.lock().unwrap();
+        if let Some(target) = target(line) {
+            state.lines.retain(|said| self::target(said) != Some(target));
+            state.lines.insert(0, line.clone());
+        }
         state.listeners.retain(|listener| listener.send(line.bytes().into()).is_ok());
     }
 
@@ -130,5 +135,13 @@ impl Above {
         })
         .await;
         self.record(name).unwrap()
+    }
+}
+
+/// Whom a line is about.
+fn target(line: &Line) -> Option<&Target> {
+    match line {
+        Line::Object { target, .. } | Line::Remove { target, .. } => Some(target),
+        _ => None,
     }
 }
