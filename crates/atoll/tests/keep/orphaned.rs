@@ -74,6 +74,9 @@ async fn what_an_old_backup_does_not_know_is_found_and_pruned() {
     let errors = world.refuses("orphans prune --yes");
     assert!(errors.contains("nothing was done: cluster east is paused by "), "{errors}");
     world.says("resume --cluster east");
+    // That is so at once, whatever the syncer has said of it.
+    let stale = json!({ "status": { "paused": "cluster east is paused by somebody; resume it" } });
+    above.merge("/apis/atoll.dev/v1alpha1/clusters/east/status", stale).await.expect(200);
     // Something of somebody else's is in the namespace by now: that stays, with what it is in.
     create(&below, maps, config_map_with("mine", "1")).await;
     let errors = world.refuses("orphans prune --yes");
