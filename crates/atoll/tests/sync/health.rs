@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::running::{Running, fault};
+use crate::running::fault;
 use crate::support::access::Access;
 use crate::support::eventually;
 use crate::support::process::Setup;
@@ -154,35 +154,44 @@ async fn rights_and_authorities_that_are_gone_are_told_apart() {
     fails(&above, "TimedOut").await;
 }
 
+/// Whether it hangs or is gone depends on when its connection ends, and that on how busy the machine is.
+const MISSED: [&str; 2] = ["SyncerHangs", "SyncerSilent"];
+
+fn synced_by_hand() -> Fleet {
+    Fleet::with(Setup::new().flag("--cluster-grace-period", GRACE), Mode::None, &["east"])
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_syncer_that_is_killed_hangs_or_stops_is_missed_and_one_without_a_control_plane_says_so_below() {
-    let mut fleet = Fleet::with(Setup::new().flag("--cluster-grace-period", GRACE), Mode::None, &["east"]);
+async fn a_syncer_that_hangs_is_missed_until_it_goes_on() {
+    let mut fleet = synced_by_hand();
     let above = fleet.admin();
     turns_ready(&above).await;
-    let line = fleet.lines[0].clone();
-
-    let first = fleet.syncers.pop().unwrap();
-    first.signal("STOP");
-    // Whether it hangs or is gone depends on when its connection ends, and that on how busy the machine is.
-    let missed = ["SyncerHangs", "SyncerSilent"];
-    let (message, _) = fails_by(&above, &missed).await;
+    let syncer = fleet.syncers.pop().unwrap();
+    syncer.signal("STOP");
+    let (message, _) = fails_by(&above, &MISSED).await;
     assert!(message.contains("atoll syncer --from-kubeconfig"), "{message}");
-    first.signal("CONT");
+    syncer.signal("CONT");
+    turns_ready(&above).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_syncer_that_is_killed_or_stopped_is_missed_until_another_starts() {
+    let mut fleet = synced_by_hand();
+    let above = fleet.admin();
     turns_ready(&above).await;
     // It dies with its value, as by a kill.
-    drop(first);
-    fails_by(&above, &missed).await;
-    let second = syncer(&line);
+    drop(fleet.syncers.pop().unwrap());
+    fails_by(&above, &MISSED).await;
+    let second = syncer(&fleet.lines[0]);
     turns_ready(&above).await;
     second.stop();
     fails(&above, "SyncerStopped").await;
+}
 
-    let third: Running = syncer(&line);
-    eventually("it is at work again", async || {
-        let holder = above.get(HEARTBEAT).await.expect(200)["spec"]["holderIdentity"].clone();
-        holder.as_str().is_some_and(|holder| holder.starts_with("syncer-"))
-    })
-    .await;
+#[tokio::test(flavor = "multi_thread")]
+async fn a_syncer_without_a_control_plane_goes_on_and_says_so_below() {
+    let mut fleet = synced_by_hand();
+    turns_ready(&fleet.admin()).await;
     let east = fleet.clusters[0].admin();
     let lost = |lease: &Value| lease["metadata"]["annotations"]["atoll.dev/control-plane-lost"].clone();
     fleet.atoll.kill();
@@ -190,11 +199,9 @@ async fn a_syncer_that_is_killed_hangs_or_stops_is_missed_and_one_without_a_cont
         lost(lease).as_str().is_some_and(|lost| lost.starts_with("since "))
     })
     .await;
-    // And goes on.
     let renewed = east.get(LEASE_BELOW).await.expect(200)["spec"]["renewTime"].clone();
     becomes("it goes on", &east, LEASE_BELOW, |lease| lease["spec"]["renewTime"] != renewed).await;
     fleet.atoll.restart();
     becomes("it takes that back", &east, LEASE_BELOW, |lease| lost(lease).is_null()).await;
     turns_ready(&fleet.admin()).await;
-    drop(third);
 }
