@@ -40,6 +40,18 @@ impl Schema {
         found.into_iter().map(|failure| failure.into_error(&FieldPath::nil())).collect()
     }
 
+    /// The same of both, and items that are there twice. Who has rules of its own asks no more of its schema.
+    pub fn complaints(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = match old {
+            None => self.check(new),
+            Some(old) => self.check_change(new, old),
+        };
+        if old.is_none_or(|old| self.validate_lists(old).is_empty()) {
+            errors.extend(self.validate_lists(new));
+        }
+        errors
+    }
+
     /// The same for the status alone.
     fn check_status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let (Some(id), Some(status)) = (self.root().property("status"), new.get("status")) else {

@@ -10,7 +10,6 @@
 //! Documents are written on demand and piece by piece, from the same facts that requests are decoded with; whoever
 //! serves them keeps what becomes of them. Kinds without facts (Atoll's own, what is measured, and custom ones) bring their schema with them.
 
-mod atoll;
 mod custom;
 mod definitions;
 mod descriptions;
@@ -19,15 +18,16 @@ mod gnostic;
 mod metrics;
 mod names;
 mod operations;
+mod own;
 mod parameters;
 mod schemas;
 mod text;
 mod v2;
 mod v3;
 
-pub use atoll::kinds as atoll_kinds;
 pub use custom::{Published, kind as custom_kind};
 pub use metrics::kinds as metrics_kinds;
+pub use own::kind as own_kind;
 
 use std::io::{self, Write};
 

@@ -8,8 +8,9 @@ use atoll_schema::Resource;
 use atoll_validation::warnings;
 
 use crate::definitions::{Definition, Interned, Text};
+use crate::own;
 use crate::row::{Row, SharedRow, Subresource};
-use crate::strategy::{self, Strategy};
+use crate::strategy;
 use crate::views;
 
 /// Group of Atoll's own kinds.
@@ -65,7 +66,7 @@ impl Catalog {
     pub fn new(profile: Profile) -> Self {
         let builtin =
             atoll_schema::resources().iter().filter(|resource| is_served(resource, profile)).map(builtin);
-        let rows: Vec<SharedRow> = builtin.chain(own()).map(Arc::new).collect();
+        let rows: Vec<SharedRow> = builtin.chain(own::rows()).map(Arc::new).collect();
         let path = |row: &SharedRow| (row.group.clone(), row.version.clone(), row.resource.clone());
         let by_path = rows.iter().map(|row| (path(row), row.clone())).collect();
         let (definitions, texts) = (Interned::default(), Interned::default());
@@ -130,6 +131,7 @@ fn builtin(resource: &Resource) -> Row {
             })
             .collect(),
         type_id: resource.type_id,
+        schema: None,
         view,
         strategy: strategy::builtin(resource.group, resource.resource),
         defaults: atoll_defaults::of(resource.group, resource.version, resource.kind),
@@ -138,54 +140,6 @@ fn builtin(resource: &Resource) -> Row {
         managed: Kind::new(api_version, resource.kind, resource.type_id),
         custom: None,
     }
-}
-
-/// Atoll's own: workspaces in their parents, clusters, and how objects fare in these.
-fn own() -> [Row; 3] {
-    let row = |resource: &str, kind: &str, namespaced: bool, short: &[&str], strategy: &'static Strategy| {
-        let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-        Row {
-            group: ATOLL.into(),
-            version: "v1alpha1".into(),
-            resource: resource.into(),
-            singular: kind.to_lowercase(),
-            kind: kind.into(),
-            namespaced,
-            verbs: owned(&[
-                "create",
-                "delete",
-                "deletecollection",
-                "get",
-                "list",
-                "patch",
-                "update",
-                "watch",
-            ]),
-            short_names: owned(short),
-            categories: Vec::new(),
-            storage_version_hash: String::new(),
-            subresources: vec![Subresource {
-                name: "status".into(),
-                kind: kind.into(),
-                group: String::new(),
-                version: String::new(),
-                verbs: owned(&["get", "patch", "update"]),
-            }],
-            type_id: None,
-            view: None,
-            strategy,
-            defaults: atoll_defaults::of(ATOLL, "v1alpha1", kind),
-            checks: atoll_validation::of(ATOLL, resource),
-            warnings: warnings::of(ATOLL, resource),
-            managed: Kind::new(format!("{ATOLL}/v1alpha1"), kind, None),
-            custom: None,
-        }
-    };
-    [
-        row("clusters", "Cluster", false, &[], &strategy::cluster::STRATEGY),
-        row("objectstatuses", "ObjectStatus", true, &[], &strategy::cluster::OF_OBJECTS),
-        row("workspaces", "Workspace", false, &["ws"], &strategy::workspace::STRATEGY),
-    ]
 }
 
 /// What is measured: `nodes` and `pods` of the group for that, which nobody keeps.
@@ -203,6 +157,7 @@ pub fn measured() -> [Row; 2] {
         storage_version_hash: String::new(),
         subresources: Vec::new(),
         type_id: None,
+        schema: None,
         view: None,
         strategy: strategy::builtin(METRICS, resource),
         defaults: atoll_defaults::of(METRICS, "v1beta1", kind),

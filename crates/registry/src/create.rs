@@ -104,6 +104,7 @@ impl Registry {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
         let mut errors = row.strategy.check_create(&object, row.namespaced, row.checks);
+        errors = row.check_schema(&object, None, errors);
         if let Some(custom) = &row.custom {
             errors = custom.check_create(row, &object, errors);
         }

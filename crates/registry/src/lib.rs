@@ -25,6 +25,7 @@ mod facts;
 mod lineage;
 mod managers;
 mod modify;
+pub mod own;
 pub mod placement;
 mod purge;
 mod read;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use atoll_defaults::Defaults;
+use atoll_extension::Schema;
 use atoll_merge::apply::Kind;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
@@ -32,6 +33,8 @@ pub struct Row {
     pub subresources: Vec<Subresource>,
     /// What is known of the fields; `None` leaves them as they are.
     pub type_id: Option<TypeId>,
+    /// What is known of the fields of Atoll's own kinds, which have no type.
+    pub schema: Option<Arc<Schema>>,
     /// Set for what is stored as another kind.
     pub view: Option<&'static View>,
     pub strategy: &'static Strategy,

@@ -215,6 +215,9 @@ impl Registry {
             return Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) });
         }
         let mut errors = row.strategy.check_update(update.subresource, &new, old, row.namespaced, row.checks);
+        if update.subresource.is_empty() {
+            errors = row.check_schema(&new, Some(old), errors);
+        }
         if let Some(custom) = &row.custom {
             errors = custom.check_update(row, update.subresource, &new, old, errors);
             if differs_in_times_only(&new, old) {

@@ -3,6 +3,7 @@
 mod custom;
 pub mod yaml;
 
+use atoll_extension::Origin;
 use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_schema::{Document, TypeId, Types};
@@ -293,7 +294,11 @@ fn typed(expected: &Expected<'_>, source: Source<'_>) -> Result<(Value, Vec<Stri
         Some(row) => row.type_id,
         None => types.by_kind(expected.group, expected.version, expected.kind),
     };
-    let (mut value, remarks) = read(source, type_id)?;
+    let (mut value, mut remarks) = read(source, type_id)?;
+    if let Some(schema) = expected.row.and_then(|row| row.schema.as_ref()) {
+        let unknown = schema.read(&mut value, Origin::Request).map_err(Unfit::new)?;
+        remarks.extend(unknown.into_iter().map(custom::unknown_field));
+    }
     if !value["metadata"].is_object() {
         value["metadata"] = Value::Object(Map::new());
     }

@@ -11,7 +11,7 @@ use atoll_meta::{Status, time};
 use atoll_openapi::{Api, Published, Resource, Subresource};
 use atoll_registry::catalog::{ATOLL, METRICS};
 use atoll_registry::definitions::Definition;
-use atoll_registry::{Row, SharedRow};
+use atoll_registry::{Row, SharedRow, own};
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use flate2::Compression;
@@ -103,7 +103,10 @@ fn own_kinds(rows: &[SharedRow]) -> Vec<atoll_openapi::Kind> {
     let serves = |group: &str| rows.iter().any(|row| row.group == group);
     let mut kinds = Vec::new();
     if serves(ATOLL) {
-        kinds.extend(atoll_openapi::atoll_kinds());
+        kinds.extend(own::schemas().map(|(kind, schema)| {
+            let schemas = (publish::v3(&schema), publish::v2(&schema));
+            atoll_openapi::own_kind(ATOLL, own::VERSION, kind, schemas)
+        }));
     }
     if serves(METRICS) {
         kinds.extend(atoll_openapi::metrics_kinds());

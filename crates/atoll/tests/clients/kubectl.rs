@@ -2,6 +2,7 @@
 
 mod compared;
 mod described;
+mod own;
 mod plugin;
 
 use std::io::{BufRead, BufReader, Write};

@@ -113,6 +113,7 @@ impl Compiler<'_> {
             subresources: self.subresources(version),
             type_id: None,
             view: None,
+            schema: None,
             strategy: &custom::STRATEGY,
             defaults: Defaults::NONE,
             checks: atoll_validation::of("", ""),

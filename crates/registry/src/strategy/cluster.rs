@@ -71,8 +71,11 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
     }
     for (name, limit) in spec["limits"].as_object().into_iter().flatten() {
         let path = path.child("limits").key(name);
-        let quantity = limit.as_str().map(Quantity::parse);
-        if quantity.is_none_or(|quantity| quantity.is_err()) {
+        let is_quantity = match limit {
+            Value::String(text) => Quantity::parse(text).is_ok(),
+            other => other.is_i64(),
+        };
+        if !is_quantity {
             errors.push(FieldError::invalid(&path, limit.clone(), "must be a quantity"));
         }
     }
@@ -102,7 +105,7 @@ mod tests {
         for (spec, expected) in [
             (json!(null), ""),
             (json!({ "mode": "none", "taints": [{ "key": "a", "effect": "NoSchedule" }] }), ""),
-            (json!({ "limits": { "cpu": "10", "memory": "1Ti" } }), ""),
+            (json!({ "limits": { "cpu": "10", "memory": "1Ti", "pods": 100 } }), ""),
             (
                 json!({ "mode": "Push" }),
                 "spec.mode: Unsupported value: \"Push\": supported values: \"none\", \"pull\", \"push\"",

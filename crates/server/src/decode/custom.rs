@@ -85,7 +85,7 @@ fn missing_kind(text: &str) -> String {
     format!("Object 'Kind' is missing in '{text}'")
 }
 
-fn unknown_field(path: String) -> String {
+pub fn unknown_field(path: String) -> String {
     format!("unknown field \"{path}\"")
 }
 

@@ -1,29 +1,13 @@
-//! Atoll's own kinds.
+//! `Workspace`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::Kind;
-use crate::names::definition;
-use crate::schemas::reference;
-
-/// `Workspace`.
-pub fn kinds() -> Vec<Kind> {
-    let metadata = reference(&definition("meta/v1.ObjectMeta"));
-    let schema = json!({
+pub fn schema() -> Value {
+    json!({
         "description": "Workspace is a Kubernetes API server of its own within another one, at /clusters/<path>. Creating \
             one in a workspace makes a child of that workspace; deleting it deletes everything in it first.",
         "type": "object",
         "properties": {
-            "apiVersion": {
-                "description": "The version of the schema that this object is written in: atoll.dev/v1alpha1.",
-                "type": "string",
-            },
-            "kind": { "description": "What this object is: Workspace.", "type": "string" },
-            "metadata": {
-                "description": "Standard metadata. The name is the last part of the workspace's path.",
-                "default": {},
-                "allOf": [metadata],
-            },
             "spec": {
                 "description": "What the workspace should be like.",
                 "type": "object",
@@ -52,11 +36,9 @@ pub fn kinds() -> Vec<Kind> {
                         "type": "string",
                         "enum": ["Deleting", "Ready"],
                     },
+                    "message": { "description": "What its deletion waits for.", "type": "string" },
                 },
             },
         },
-    });
-    let (group, version, kind) = ("atoll.dev".to_owned(), "v1alpha1".to_owned(), "Workspace".to_owned());
-    let list_kind = format!("{kind}List");
-    vec![Kind { group, version, kind, list_kind, schema, lesser: None }]
+    })
 }

@@ -1,0 +1,198 @@
+//! Atoll's own kinds: what they are called, and a schema of each. By it unknown fields are told from known ones, values of the
+//! wrong type are refused, and documents about the API describe them.
+
+mod cluster;
+mod object_status;
+mod workspace;
+
+use std::sync::Arc;
+
+use atoll_extension::Schema;
+use atoll_merge::apply::Kind;
+use atoll_meta::FieldError;
+use atoll_validation::warnings;
+use serde_json::Value;
+
+use crate::catalog::ATOLL;
+use crate::row::{Row, Subresource};
+use crate::strategy::{self, Strategy};
+
+/// The only version so far.
+pub const VERSION: &str = "v1alpha1";
+
+/// One of them.
+struct Own {
+    resource: &'static str,
+    kind: &'static str,
+    namespaced: bool,
+    short: &'static [&'static str],
+    strategy: &'static Strategy,
+    schema: fn() -> Value,
+}
+
+/// Workspaces in their parents, clusters, and how objects fare in these.
+static KINDS: [Own; 3] = [
+    Own {
+        resource: "clusters",
+        kind: "Cluster",
+        namespaced: false,
+        short: &[],
+        strategy: &strategy::cluster::STRATEGY,
+        schema: cluster::schema,
+    },
+    Own {
+        resource: "objectstatuses",
+        kind: "ObjectStatus",
+        namespaced: true,
+        short: &[],
+        strategy: &strategy::cluster::OF_OBJECTS,
+        schema: object_status::schema,
+    },
+    Own {
+        resource: "workspaces",
+        kind: "Workspace",
+        namespaced: false,
+        short: &["ws"],
+        strategy: &strategy::workspace::STRATEGY,
+        schema: workspace::schema,
+    },
+];
+
+pub(crate) fn rows() -> impl Iterator<Item = Row> {
+    KINDS.iter().map(row)
+}
+
+/// Kinds and what their objects are like, as definitions of custom resources say it.
+pub fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
+    KINDS.iter().map(|own| (own.kind, (own.schema)()))
+}
+
+fn row(own: &Own) -> Row {
+    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    let schema = Arc::new(Schema::compile(Some(&(own.schema)()), false));
+    Row {
+        group: ATOLL.into(),
+        version: VERSION.into(),
+        resource: own.resource.into(),
+        singular: own.kind.to_lowercase(),
+        kind: own.kind.into(),
+        namespaced: own.namespaced,
+        verbs: owned(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
+        short_names: owned(own.short),
+        categories: Vec::new(),
+        storage_version_hash: String::new(),
+        subresources: vec![Subresource {
+            name: "status".into(),
+            kind: own.kind.into(),
+            group: String::new(),
+            version: String::new(),
+            verbs: owned(&["get", "patch", "update"]),
+        }],
+        type_id: None,
+        schema: Some(schema.clone()),
+        view: None,
+        strategy: own.strategy,
+        defaults: atoll_defaults::of(ATOLL, VERSION, own.kind),
+        checks: atoll_validation::of(ATOLL, own.resource),
+        warnings: warnings::of(ATOLL, own.resource),
+        managed: Kind::custom(format!("{ATOLL}/{VERSION}"), own.kind, schema),
+        custom: None,
+    }
+}
+
+impl Row {
+    /// What is wrong with an object by its schema, besides `errors`, which were found otherwise. What is as it was before is not
+    /// refused.
+    pub(crate) fn check_schema(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        errors: Vec<FieldError>,
+    ) -> Vec<FieldError> {
+        let Some(schema) = &self.schema else { return errors };
+        let mut found = schema.complaints(new, old);
+        let known: Vec<String> = found.iter().map(|error| error.field().to_string()).collect();
+        found.extend(errors.into_iter().filter(|error| !known.iter().any(|field| *field == error.field())));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_extension::Origin;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Nothing is said of a cluster that its schema would take for an error, and nothing of that is dropped.
+    #[test]
+    fn what_atoll_writes_itself_fits() {
+        let condition = json!({
+            "type": "Ready", "status": "True", "reason": "Synced", "message": "", "observedGeneration": 2,
+            "lastTransitionTime": "2026-11-16T12:43:15Z",
+        });
+        let cluster = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": "east" },
+            "spec": {
+                "mode": "push", "access": "manage", "unschedulable": true, "paused": true, "drift": "report",
+                "controllers": "allow", "limits": { "cpu": "100", "pods": 10 },
+                "credentials": { "secret": { "namespace": "atoll-system", "name": "cluster-east" } },
+                "taints": [{ "key": "atoll.dev/fenced", "effect": "NoExecute" }],
+                "overrides": [{
+                    "match": { "kinds": ["Deployment"], "namespaces": ["shop"], "labels": { "a": "b" } },
+                    "registry": { "from": "docker.io", "to": "mirror" }, "storageClass": { "fast": "gp3" },
+                    "env": [{ "name": "A", "value": "" }], "labels": { "a": "b" }, "annotations": { "a": "b" },
+                    "patch": [{ "op": "add", "path": "/spec/x", "value": { "y": [1, null] } }],
+                }],
+            },
+            "status": {
+                "id": "u", "conditions": [condition], "nodes": { "total": 5, "ready": 4 },
+                "capacity": { "cpu": "40" }, "free": [{ "cpu": "8", "nodes": 2, "pods": 110 }],
+                "syncer": { "instance": "push", "version": "0.1.0", "lastHeartbeatTime": "2026-11-16T12:44:49Z" },
+                "later": { "unheard": ["of"] },
+            },
+        });
+        let record = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "ObjectStatus", "metadata": { "name": "u.east" },
+            "spec": {
+                "cluster": "east", "name": "web", "namespace": "shop", "uid": "u",
+                "resource": { "group": "apps", "version": "v1", "resource": "deployments" },
+            },
+            "status": {
+                "state": "Applied", "message": "", "generation": 1, "observed": true,
+                "status": { "replicas": 1, "conditions": [{ "type": "Available" }] },
+            },
+        });
+        let workspace = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" },
+            "spec": { "grain": "pod" }, "status": { "id": "a", "phase": "Ready", "message": "waits" },
+        });
+        // Custom objects may have anything for a status.
+        let with = |status: Value| {
+            let mut record = record.clone();
+            record["status"]["status"] = status;
+            record
+        };
+        let odd = [json!(null), json!("fine"), json!([1])].map(with);
+        let row = |kind: &str| rows().find(|row| row.kind == kind).expect("a kind");
+        for object in [cluster, record.clone(), workspace].into_iter().chain(odd) {
+            let row = row(object["kind"].as_str().expect("a kind"));
+            let schema = row.schema.as_ref().expect("all have one");
+            let mut read = object.clone();
+            assert_eq!(schema.read(&mut read, Origin::Request), Ok(Vec::new()), "{}", row.kind);
+            assert_eq!(read, object);
+            assert_eq!(row.check_schema(&object, None, Vec::new()), Vec::new());
+        }
+    }
+
+    #[test]
+    fn a_field_is_complained_of_once() {
+        let row = rows().next().expect("clusters");
+        let new = json!({ "spec": { "mode": "Push", "taints": {} } });
+        let also = strategy::cluster::STRATEGY.validate;
+        let errors: Vec<String> =
+            row.check_schema(&new, None, also(&new)).iter().map(|error| error.field().to_string()).collect();
+        assert_eq!(errors, ["spec.mode", "spec.taints", "spec.access"]);
+        assert_eq!(row.check_schema(&new, Some(&new), Vec::new()), Vec::new(), "what was there stays");
+    }
+}
