@@ -20,7 +20,15 @@ const DATA: [&str; 2] = ["control-plane", "clusters"];
 pub struct Place {
     pub directory: PathBuf,
     /// Held for as long as the playground runs.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Place {
+    /// Closing the file would not do: a program that is just being started has it open for a moment, too.
+    fn drop(&mut self) {
+        // If that fails, whoever comes next is told that it still runs.
+        let _ = self.lock.unlock();
+    }
 }
 
 /// What a playground remembers of itself.
@@ -104,7 +112,7 @@ impl Place {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let place = Place { directory, _lock: lock };
+        let place = Place { directory, lock };
         if reset {
             place.empty().map_err(failed)?;
         }
