@@ -60,7 +60,7 @@ fn spec() -> Value {
         "unschedulable": flag("Whether nothing new is placed there, as after \"atoll cluster cordon\"."),
         "paused": flag("Whether nothing is placed, moved or deleted there, as after \"atoll pause --cluster\"."),
         "taints": taints(),
-        "limits": quantities("The most that all work placed there may ask for, by resource."),
+        "limits": quantities("The most that all work placed there may ask for, by resource; for who schedules, which nobody does yet."),
         "drift": one_of(
             "What becomes of changes that others make there to what is placed: \"correct\" them, or \"report\" and leave them.",
             &["correct", "report"]
