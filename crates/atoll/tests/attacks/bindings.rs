@@ -1,0 +1,1 @@
+//! Bindings of one workspace never count for identities of another.

@@ -1,0 +1,1 @@
+//! A malicious cluster cannot exhaust the memory of the control plane.

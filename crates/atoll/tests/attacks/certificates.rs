@@ -1,0 +1,1 @@
+//! Certificates that a tenant obtains open nothing but the tenant's workspace.

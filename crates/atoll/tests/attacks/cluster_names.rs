@@ -1,0 +1,1 @@
+//! A tenant's Clusters neither block nor receive anything of other workspaces.

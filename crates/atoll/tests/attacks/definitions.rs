@@ -1,0 +1,1 @@
+//! Definitions and objects of one tenant cannot stall or fill the server for everybody.

@@ -1,0 +1,1 @@
+//! A tenant cannot make the server connect to addresses of its own host.

@@ -1,0 +1,1 @@
+//! Text from a cluster cannot inject anything into files, terminals or messages.

@@ -1,0 +1,1 @@
+//! Custom resources cannot shadow built-in kinds.
