@@ -23,6 +23,7 @@ mod fleet;
 mod merge;
 mod meta;
 mod objects;
+mod registry;
 mod server;
 mod sim;
 mod streams;
@@ -52,6 +53,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "controller_list", run: controllers::list },
     Target { name: "cron", run: controllers::cron },
     Target { name: "custom_resource", run: extension::custom_resource },
+    Target { name: "definitions", run: registry::definitions },
     Target { name: "duration", run: meta::duration },
     Target { name: "encryption_configuration", run: encryption::configuration },
     Target { name: "fault", run: sim::fault },

@@ -26,7 +26,8 @@ use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::placement::Placements;
 use atoll_registry::{
-    Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, definitions, dialect, expiry,
+    Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, custom_keys, definitions, dialect,
+    expiry,
 };
 use atoll_server::listen::Entrance;
 use atoll_server::local::Local;
@@ -415,6 +416,9 @@ async fn registry(
     let catalog = settings.common.catalog.clone();
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     identity::ensure(store.as_ref()).await?;
+    custom_keys::migrate(&store, &catalog).await.map_err(|error| {
+        format!("the data in {} cannot be brought up to date: {error}", settings.directory.display())
+    })?;
     let birth = Birth {
         created: first_start(&settings.directory)?,
         endpoint,

@@ -58,6 +58,9 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
         Sight::There(workspace) => {
             let Some(target) = Target::of(&workspace) else { return };
             tree.insert(&target.id, &target.parent, &target.name);
+            if !tree.is_of(&target.id, &target.parent, &target.name) {
+                return;
+            }
             if is_on && object::is_being_deleted(&workspace) {
                 queue.add(target.key());
                 going.insert(target.id.clone(), target.key());
@@ -65,6 +68,9 @@ pub async fn run(client: Client, tree: Arc<Tree>, is_on: bool) {
         }
         Sight::Gone(workspace) => {
             let Some(target) = Target::of(&workspace) else { return };
+            if !tree.is_of(&target.id, &target.parent, &target.name) {
+                return;
+            }
             tree.remove(&target.id);
             going.remove(&target.id);
             // A parent that waited for this child may go on.

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use atoll_store::Key;
-use atoll_store::key::CORE;
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
@@ -116,7 +115,7 @@ impl Rules {
 
     fn entry(&self, place: &Key) -> Option<&Entry> {
         let parts = place.parts()?;
-        let group = if parts.group == CORE { "" } else { parts.group };
+        let group = parts.api_group();
         self.entries
             .iter()
             .find(|entry| entry.patterns.iter().any(|pattern| pattern.matches(group, parts.resource)))

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atoll_meta::id::is_workspace_id;
+
 const ROOT: &str = "root";
 
 #[derive(Default)]
@@ -16,8 +18,18 @@ struct Node {
 }
 
 impl Tree {
+    /// Takes notice of a workspace. What does not have the id of a workspace, or has that of another one, is ignored.
     pub fn insert(&self, id: &str, parent: &str, name: &str) {
-        self.nodes().insert(id.into(), Node { parent: parent.into(), name: name.into() });
+        let mut nodes = self.nodes();
+        let is_other = |node: &Node| node.parent != parent || node.name != name;
+        if is_workspace_id(id) && !nodes.get(id).is_some_and(is_other) {
+            nodes.insert(id.into(), Node { parent: parent.into(), name: name.into() });
+        }
+    }
+
+    /// Whether an id is that of the workspace of this name.
+    pub fn is_of(&self, id: &str, parent: &str, name: &str) -> bool {
+        self.nodes().get(id).is_some_and(|node| node.parent == parent && node.name == name)
     }
 
     pub fn remove(&self, id: &str) {
@@ -30,6 +42,10 @@ impl Tree {
         let mut names = Vec::new();
         let mut current = id;
         while current != ROOT {
+            // Workspaces above each other would go round in circles.
+            if names.len() == nodes.len() {
+                return None;
+            }
             let node = nodes.get(current)?;
             names.push(node.name.as_str());
             current = &node.parent;
@@ -51,12 +67,26 @@ mod tests {
     #[test]
     fn paths_lead_to_the_root() {
         let tree = Tree::default();
-        tree.insert("b2", "a1", "team");
-        assert_eq!(tree.path("b2"), None, "the parent is not known yet");
-        tree.insert("a1", "root", "org");
-        assert_eq!(tree.path("b2").as_deref(), Some("root:org:team"));
+        let [org, team] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2"];
+        tree.insert(team, org, "team");
+        assert_eq!(tree.path(team), None, "the parent is not known yet");
+        tree.insert(org, "root", "org");
+        assert_eq!(tree.path(team).as_deref(), Some("root:org:team"));
         assert_eq!(tree.path("root").as_deref(), Some("root"));
-        tree.remove("a1");
-        assert_eq!(tree.path("b2"), None);
+        tree.remove(org);
+        assert_eq!(tree.path(team), None);
+    }
+
+    #[test]
+    fn an_id_belongs_to_one_workspace() {
+        let tree = Tree::default();
+        let [org, loose] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2"];
+        tree.insert(org, "root", "org");
+        tree.insert(org, "root", "other");
+        tree.insert("root", org, "door");
+        assert!(tree.is_of(org, "root", "org") && !tree.is_of(org, "root", "other"));
+        assert_eq!(tree.path(org).as_deref(), Some("root:org"));
+        tree.insert(loose, loose, "circle");
+        assert_eq!(tree.path(loose), None);
     }
 }

@@ -42,6 +42,27 @@ pub fn generated_name(base: &str, random: [u8; 8]) -> String {
     format!("{base}{}", name_suffix(random))
 }
 
+/// Letters and digits of the id of a workspace.
+const WORKSPACE_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const WORKSPACE_LENGTH: usize = 15;
+
+/// The id of a new workspace. 75 random bits: two workspaces never get the same one. It is a DNS label, so it begins with a
+/// letter.
+pub fn workspace_id(random: &[u8; 16]) -> String {
+    let letter = |(position, byte): (usize, &u8)| {
+        let choices = if position == 0 { 26 } else { 32 };
+        char::from(WORKSPACE_ALPHABET[usize::from(*byte) % choices])
+    };
+    random.iter().take(WORKSPACE_LENGTH).enumerate().map(letter).collect()
+}
+
+/// Whether a text can be what [`workspace_id`] made. The id of the root workspace is not among those.
+pub fn is_workspace_id(text: &str) -> bool {
+    text.len() == WORKSPACE_LENGTH
+        && text.bytes().all(|byte| WORKSPACE_ALPHABET.contains(&byte))
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +73,17 @@ mod tests {
         assert_eq!(uuid_v4([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         let counting: [u8; 16] = std::array::from_fn(|index| index as u8 * 17);
         assert_eq!(uuid_v4(counting), "00112233-4455-4677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn ids_of_workspaces_are_known_by_their_form() {
+        for random in [[0; 16], [0xff; 16], std::array::from_fn(|index| index as u8 * 17)] {
+            let id = workspace_id(&random);
+            assert!(is_workspace_id(&id), "{id}");
+        }
+        for other in ["", "root", "aaaaaaaaaaaaaa", "2aaaaaaaaaaaaaa", "aaaaaaaaaaaaaa1", "aaaaaaaaaaaaaa/"] {
+            assert!(!is_workspace_id(other), "{other}");
+        }
     }
 
     #[test]

@@ -111,6 +111,7 @@ impl Registry {
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
+        self.check_reserved(row, place, &object, None)?;
         let _naming = self.name_cluster(row, place).await?;
         admission.validate(Some(&object), None).await?;
         let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;

@@ -20,11 +20,13 @@ pub(crate) mod form;
 mod intern;
 mod naming;
 mod removal;
+pub mod reserved;
 mod settle;
 
 use std::sync::Arc;
 
 use atoll_store::Key;
+use atoll_store::key::{Parts, custom_group};
 use atoll_watch::{Object, Scope, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
@@ -79,6 +81,11 @@ impl Definition {
         atoll_meta::json::parse(&self.spec).map(|parsed| parsed.value).unwrap_or_default()
     }
 
+    /// All objects of it in a workspace.
+    pub(crate) fn scope(&self, workspace: &str) -> Scope {
+        Scope::new(&custom_group(&self.group), &self.accepted.plural, Some(workspace), None)
+    }
+
     pub fn row(&self, version: &str) -> Option<&SharedRow> {
         self.rows.iter().find(|row| row.version == version)
     }
@@ -111,6 +118,16 @@ impl Registry {
         definition.row(version).filter(|_| definition.is_served).cloned()
     }
 
+    /// The row of a stored object in one of its versions. A custom object belongs to a definition, even if a built-in
+    /// resource has the same name.
+    pub fn find_stored(&self, parts: &Parts<'_>, version: &str) -> Option<SharedRow> {
+        if !parts.is_custom() {
+            return self.catalog.find(parts.api_group(), version, parts.resource).cloned();
+        }
+        let definition = self.definition(Some(parts.workspace), parts.api_group(), parts.resource)?;
+        definition.row(version).filter(|_| definition.is_served).cloned()
+    }
+
     /// The definition of a custom resource in a workspace. For all of them it is that of the first one that has it.
     pub fn definition(
         &self,
@@ -126,9 +143,12 @@ impl Registry {
         let snapshot = self.snapshot();
         match workspace {
             Some(workspace) => {
-                let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name));
-                let own = object.and_then(|object| Definition::of(&object));
-                own.or_else(|| self.spoken(Some(workspace), group, resource))
+                // What a dialect serves is reserved where it is spoken: a definition of the workspace's own would serve the
+                // same objects without what the dialect does to protect them.
+                self.spoken(Some(workspace), group, resource).or_else(|| {
+                    let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name));
+                    object.and_then(|object| Definition::of(&object))
+                })
             }
             None => {
                 let everywhere = Scope::new(GROUP, RESOURCE, None, None);

@@ -9,6 +9,7 @@
 mod evict;
 pub mod kcp;
 pub mod labels;
+mod reserve;
 pub mod seal;
 
 use std::sync::Arc;
@@ -52,18 +53,19 @@ impl Registry {
         workspace.is_none_or(|workspace| self.speaks(workspace, kcp::NAME)).then(|| found.clone())
     }
 
-    /// All definitions that count in a workspace, in the order of their names: its own, and those of dialects.
+    /// All definitions that count in a workspace, in the order of their names: those of dialects, and its own.
     pub fn definitions(&self, workspace: &str) -> Vec<Arc<Definition>> {
         let mut all = definitions::list(&self.snapshot(), workspace);
         if self.speaks(workspace, kcp::NAME) {
-            for spoken in self.catalog.kcp() {
-                let is_same = |own: &Arc<Definition>| {
+            let spoken = self.catalog.kcp();
+            let is_spoken = |own: &Arc<Definition>| {
+                let is_same = |spoken: &Arc<Definition>| {
                     own.group == spoken.group && own.accepted.plural == spoken.accepted.plural
                 };
-                if !all.iter().any(is_same) {
-                    all.push(spoken.clone());
-                }
-            }
+                spoken.iter().any(is_same)
+            };
+            all.retain(|own| !is_spoken(own));
+            all.extend(spoken.iter().cloned());
             all.sort_by_cached_key(|definition| {
                 format!("{}.{}", definition.accepted.plural, definition.group)
             });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_store::{Key, Memo, key};
+use atoll_store::{Key, Memo};
 use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
 use atoll_watch::{Facts, Further};
 use bytes::Bytes;
@@ -26,10 +26,8 @@ impl Decode for Decoder {
         if value == TOMBSTONE {
             return Facts::none();
         }
-        let row = key.parts().and_then(|parts| {
-            let group = if parts.group == key::CORE { "" } else { parts.group };
-            self.catalog.stored(group, parts.resource)
-        });
+        let built_in = key.parts().filter(|parts| !parts.is_custom());
+        let row = built_in.and_then(|parts| self.catalog.stored(parts.api_group(), parts.resource));
         match (row, atoll_meta::json::parse(value)) {
             (Some(row), Ok(parsed)) => of(&self.catalog, row, &parsed.value),
             // An object of a custom resource: which one is known when it is read.

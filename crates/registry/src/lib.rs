@@ -16,6 +16,7 @@ mod binding;
 pub mod bootstrap;
 pub mod catalog;
 mod create;
+pub mod custom_keys;
 pub mod definitions;
 mod delete;
 pub mod dialect;

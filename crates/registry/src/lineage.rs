@@ -1,8 +1,9 @@
 //! Which workspace is below which: ids of workspaces are never used again, and none is ever moved.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use atoll_meta::id::is_workspace_id;
 use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_store::{Key, key};
 use atoll_watch::Scope;
@@ -13,16 +14,17 @@ use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 
-/// Kept up to date with every write.
+/// Kept up to date with every write. An id belongs to one Workspace object: one that claims the id of another, or one that
+/// no Workspace is given, stands for no workspace.
 #[derive(Default)]
 pub struct Lineage {
-    known: Mutex<Known>,
+    known: RwLock<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The one above, by id.
-    parents: HashMap<String, String>,
+    /// The Workspace object that an id belongs to. Its key says which workspace is above.
+    owners: HashMap<String, Key>,
     /// The id of what is under a key.
     ids: HashMap<Key, String>,
 }
@@ -34,21 +36,28 @@ impl Lineage {
             return;
         }
         let object = value.and_then(|value| atoll_meta::json::parse(value).ok()).map(|parsed| parsed.value);
-        let id =
-            object.as_ref().and_then(|object| object["status"]["id"].as_str()).filter(|id| !id.is_empty());
-        let mut known = self.known();
-        match id {
-            Some(id) => {
-                known.parents.insert(id.to_string(), parts.workspace.to_string());
+        let id = object.as_ref().and_then(|object| object["status"]["id"].as_str());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        match id.filter(|id| is_workspace_id(id)) {
+            Some(id) if known.owners.get(id).is_none_or(|owner| owner == key) => {
+                known.owners.insert(id.to_string(), key.clone());
                 known.ids.insert(key.clone(), id.to_string());
+            }
+            Some(id) => {
+                tracing::error!(key = &**key, id, "a Workspace has the id of another one and is ignored")
             }
             None if value.is_none() => {
                 if let Some(id) = known.ids.remove(key) {
-                    known.parents.remove(&id);
+                    known.owners.remove(&id);
                 }
             }
             None => {}
         }
+    }
+
+    /// Whether an id is that of the workspace that the Workspace object under `key` stands for.
+    pub fn is_of(&self, id: &str, key: &Key) -> bool {
+        self.known().owners.get(id) == Some(key)
     }
 
     /// A workspace and all above it, the nearest first.
@@ -56,9 +65,9 @@ impl Lineage {
         let known = self.known();
         let mut line = vec![workspace.to_string()];
         let mut last = workspace;
-        while let Some(parent) = known.parents.get(last) {
-            line.push(parent.clone());
-            last = parent;
+        while let Some(parts) = known.owners.get(last).and_then(Key::parts) {
+            line.push(parts.workspace.to_string());
+            last = parts.workspace;
             if last == ROOT {
                 break;
             }
@@ -66,8 +75,24 @@ impl Lineage {
         line
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
+    pub fn path(&self, workspace: &str) -> String {
+        let known = self.known();
+        let (mut names, mut last) = (Vec::new(), workspace);
+        while last != ROOT {
+            let Some(parts) = known.owners.get(last).and_then(Key::parts) else {
+                return workspace.to_string();
+            };
+            names.push(parts.name);
+            last = parts.workspace;
+        }
+        names.push(ROOT);
+        names.reverse();
+        names.join(":")
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,6 +100,11 @@ impl Registry {
     /// A workspace and all above it, the nearest first.
     pub fn line(&self, workspace: &str) -> Vec<String> {
         self.placements.lineage.line(workspace)
+    }
+
+    /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
+    pub fn path_of(&self, workspace: &str) -> String {
+        self.placements.lineage.path(workspace)
     }
 
     /// Refuses a new Cluster whose name another one has that serves the same workspaces: a placement names one cluster, and
@@ -140,12 +170,38 @@ mod tests {
             let value = id.map(|id| Bytes::from(format!(r#"{{"status":{{"id":"{id}"}}}}"#)));
             lineage.changed(&key, &key.parts().unwrap(), value.as_ref());
         };
-        note(ROOT, "a", Some("1"));
-        note("1", "b", Some("2"));
-        assert_eq!(lineage.line("2"), ["2", "1", ROOT]);
+        let [one, two, three] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2", "cccccccccccccc3"];
+        note(ROOT, "a", Some(one));
+        note(one, "b", Some(two));
+        assert_eq!(lineage.line(two), [two, one, ROOT]);
+        assert_eq!(lineage.path(two), "root:a:b");
+        assert_eq!((lineage.path(ROOT), lineage.path(three)), (ROOT.to_string(), three.to_string()));
         assert_eq!(lineage.line(ROOT), [ROOT]);
-        assert_eq!(lineage.line("3"), ["3"], "nobody knows what is above it");
-        note("1", "b", None);
-        assert_eq!(lineage.line("2"), ["2"]);
+        assert_eq!(lineage.line(three), [three], "nobody knows what is above it");
+        note(one, "b", None);
+        assert_eq!(lineage.line(two), [two]);
+    }
+
+    #[test]
+    fn an_id_belongs_to_one_workspace() {
+        let lineage = Lineage::default();
+        let key = |parent: &str, name: &str| Key::object(ATOLL, "workspaces", parent, "", name);
+        let note = |key: &Key, id: Option<&str>| {
+            let value = id.map(|id| Bytes::from(format!(r#"{{"status":{{"id":"{id}"}}}}"#)));
+            lineage.changed(key, &key.parts().unwrap(), value.as_ref());
+        };
+        let id = "aaaaaaaaaaaaaaa";
+        let (first, second) = (key(ROOT, "a"), key(ROOT, "b"));
+        note(&first, Some(id));
+        note(&second, Some(id));
+        assert!(lineage.is_of(id, &first) && !lineage.is_of(id, &second));
+        note(&second, None);
+        assert!(lineage.is_of(id, &first), "the other one had nothing to take with it");
+        for reserved in
+            [ROOT, "", "a", "AAAAAAAAAAAAAAA", "aaaaaaaaaaaaaaaa", "2aaaaaaaaaaaaaa", "aaaaaaaaaaaaaa/"]
+        {
+            note(&second, Some(reserved));
+            assert!(!lineage.is_of(reserved, &second), "{reserved:?}");
+        }
     }
 }

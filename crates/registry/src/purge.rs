@@ -26,17 +26,30 @@ impl Registry {
         // What a dialect left behind goes as well, whether it is still spoken or not.
         let mut custom = definitions::list(&snapshot, workspace);
         custom.extend(self.catalog.kcp().iter().cloned());
-        let custom = custom.iter().filter_map(|definition| definition.stored.as_ref());
-        for row in custom.chain(self.catalog.rows()) {
+        for definition in custom {
+            for key in snapshot.stored_keys(&definition.scope(workspace)) {
+                self.remove(key).await?;
+            }
+        }
+        for row in self.catalog.rows() {
             for key in snapshot.stored_keys(&row.scope(Some(workspace), "")) {
                 if row.group == ATOLL && row.resource == "workspaces" {
-                    let child = snapshot.get(&key).map(|child| child.field("status.id").to_string());
-                    Box::pin(self.purge(&child.unwrap_or_default())).await?;
+                    Box::pin(self.purge_child(&key)).await?;
                 }
                 self.remove(key).await?;
             }
         }
         Ok(())
+    }
+
+    /// Removes every key of the workspace that a Workspace object stands for. An id that is another object's is not
+    /// touched.
+    pub(crate) async fn purge_child(&self, key: &Key) -> Result<(), Status> {
+        let child = self.snapshot().get(key).map(|child| child.field("status.id").to_string());
+        match child.filter(|id| self.placements.lineage.is_of(id, key)) {
+            Some(id) => self.purge(&id).await,
+            None => Ok(()),
+        }
     }
 
     /// Removes a key whatever is there. That nothing is there is as good.

@@ -83,8 +83,13 @@ impl Row {
         self.view.map_or(&self.group, |view| view.group)
     }
 
+    /// The group in the keys of its objects: that of custom objects has a mark, so that they never alias built-in ones.
+    fn key_group(&self) -> &str {
+        self.custom.as_ref().map_or_else(|| self.storage_group(), |custom| &custom.key_group)
+    }
+
     pub fn key(&self, place: &Place<'_>) -> Key {
-        Key::object(self.storage_group(), &self.resource, place.workspace, place.namespace, place.name)
+        Key::object(self.key_group(), &self.resource, place.workspace, place.namespace, place.name)
     }
 
     /// Every object of this row in a workspace (`None`: in all of them) and, if given, a namespace.
@@ -95,12 +100,12 @@ impl Row {
             (true, namespace) => Some(namespace),
             (false, _) => Some(""),
         };
-        Scope::new(self.storage_group(), &self.resource, workspace, namespace)
+        Scope::new(self.key_group(), &self.resource, workspace, namespace)
     }
 
     /// One object only.
     pub fn object_scope(&self, place: &Place<'_>) -> Scope {
-        Scope::object(self.storage_group(), &self.resource, place.workspace, place.namespace, place.name)
+        Scope::object(self.key_group(), &self.resource, place.workspace, place.namespace, place.name)
     }
 
     pub fn serves(&self, verb: &str) -> bool {

@@ -87,6 +87,7 @@ impl Registry {
             }
             update.admission.mutate(&mut new, Some(&shown)).await?;
             check_revision(row, place, &new, &existing)?;
+            self.check_reserved(row, place, &new, Some(&old))?;
             row.to_stored(&mut new);
             let taken = match services::is_services(row) && update.subresource.is_empty() {
                 true => self.take_for_service(place, &mut new, Some(&old), update.dry_run).await?,
@@ -161,7 +162,7 @@ impl Registry {
         if deleted
             && row.group == ATOLL
             && row.resource == "workspaces"
-            && let Err(status) = self.purge(existing.object.field("status.id")).await
+            && let Err(status) = self.purge_child(existing.key).await
         {
             return (Err(status), Written::No);
         }

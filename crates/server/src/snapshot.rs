@@ -1,6 +1,6 @@
 //! A copy of everything, taken from and put back into a running server.
 //!
-//! A snapshot is lines of JSON: a head with the revision it was taken at, one line a key in key order, and an
+//! A snapshot is lines of JSON: a head with the format and the revision it was taken at, one line a key in key order, and an
 //! end with their number, so that a file that was cut off is known as such. What the store encrypts is encrypted here
 //! too, with the same key, as base64 under `sealed` instead of `value`. Putting it back is a sequence of
 //! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::{Status, json};
+use atoll_registry::custom_keys;
 use atoll_store::{Condition, Key, Range, Store, Unavailable, Write, WriteError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +29,9 @@ pub const PATH: &str = "/atoll/snapshot";
 /// Beyond what any server can have written since the snapshot was taken: a generous rate, and some more.
 const REVISIONS_PER_SECOND: u64 = 100_000;
 const MARGIN: u64 = 1_000_000;
+
+/// In format 1, custom objects had the same keys as built-in ones. Such snapshots are still read.
+const FORMAT: u64 = 2;
 
 const PIECE: usize = 256 << 10;
 
@@ -51,7 +55,8 @@ async fn save(server: &Arc<Server>) -> Result<Response<Body>, Status> {
     let taken = server.registry.clock.now();
     let store = server.registry.store.clone();
     tokio::spawn(async move {
-        let head = json!({ "atoll": "snapshot", "format": 1, "revision": page.revision, "taken": taken });
+        let head =
+            json!({ "atoll": "snapshot", "format": FORMAT, "revision": page.revision, "taken": taken });
         let mut piece = line(&head);
         let count = page.entries.len();
         for entry in page.entries {
@@ -97,7 +102,10 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let store = &server.registry.store;
-    let copy = read(store.as_ref(), body).await?;
+    let mut copy = read(store.as_ref(), body).await?;
+    if copy.format < FORMAT {
+        custom_keys::upgrade(&mut copy.entries, &server.registry.catalog);
+    }
     let beyond = beyond(&copy, server.registry.clock.now());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
@@ -149,6 +157,7 @@ fn beyond(copy: &Copy, now: i64) -> u64 {
 }
 
 pub(crate) struct Copy {
+    format: u64,
     revision: u64,
     taken: i64,
     pub(crate) entries: BTreeMap<Key, Bytes>,
@@ -173,7 +182,11 @@ where
             let line = pending.split_to(end + 1).freeze();
             let value = json::parse(&line[..end]).map_err(|error| wrong(&error.to_string()))?.value;
             match &mut copy {
-                None => copy = Some(head(&value).ok_or_else(|| wrong("it has no head of format 1"))?),
+                None => {
+                    copy = Some(head(&value).ok_or_else(|| {
+                        wrong("it has no head of a format that this version of Atoll knows")
+                    })?)
+                }
                 Some(copy) => match (value["key"].as_str(), value["end"].as_u64()) {
                     (Some(key), _) => {
                         let key = Key::from(key);
@@ -193,9 +206,10 @@ where
 }
 
 fn head(value: &Value) -> Option<Copy> {
-    let known = value["atoll"] == "snapshot" && value["format"] == 1;
+    let format = value["format"].as_u64()?;
+    let known = value["atoll"] == "snapshot" && (1..=FORMAT).contains(&format);
     let (revision, taken) = (value["revision"].as_u64()?, value["taken"].as_i64()?);
-    known.then(|| Copy { revision, taken, entries: BTreeMap::new() })
+    known.then(|| Copy { format, revision, taken, entries: BTreeMap::new() })
 }
 
 /// What was encrypted, if the key is there.
@@ -222,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_revision_goes_beyond_any_that_a_client_has_seen() {
-        let copy = |revision, taken| Copy { revision, taken, entries: BTreeMap::new() };
+        let copy = |revision, taken| Copy { format: FORMAT, revision, taken, entries: BTreeMap::new() };
         assert_eq!(beyond(&copy(7, 100), 100), 7 + MARGIN);
         assert_eq!(beyond(&copy(7, 100), 110), 7 + 10 * REVISIONS_PER_SECOND + MARGIN);
         // A clock that went back, and numbers that nobody wrote.

@@ -40,8 +40,12 @@ pub fn resolve(registry: &Registry, path: Option<&str>) -> Result<Workspace, Sta
     for name in names {
         let key = Key::object(ATOLL, "workspaces", &id, "", name);
         let workspace = snapshot.get(&key).ok_or_else(not_found)?;
+        let child = workspace.field("status.id");
+        if !registry.placements.lineage.is_of(child, &key) {
+            return Err(not_found());
+        }
         deleting |= workspace.field("status.phase") == "Deleting";
-        let parent = std::mem::replace(&mut id, workspace.field("status.id").to_string());
+        let parent = std::mem::replace(&mut id, child.to_string());
         steps.push(Step { parent, name: name.to_string() });
     }
     Ok(Workspace::One { id, deleting, steps })

@@ -3,6 +3,10 @@
 //! The workspace follows the resource, so that one prefix lists a resource in a workspace and a shorter
 //! one lists it across all of them. The namespace is empty for what is cluster-scoped. Segments never
 //! contain a slash, and byte order of keys is the order in which Kubernetes lists objects.
+//!
+//! The group of a custom object carries a mark that no API group can have (`~example.com`). A custom resource can
+//! therefore never alias a built-in one, whatever its definition says: code that compares a segment with the group of a
+//! built-in kind does not match custom objects.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -12,13 +16,17 @@ use std::sync::Arc;
 /// Name of the core group in keys, where the API has an empty string.
 pub const CORE: &str = "core";
 
+/// What the group of custom objects begins with in keys. API groups are DNS subdomains, which cannot contain it.
+pub const CUSTOM: char = '~';
+
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
 /// The segments of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// `core` for the core group.
+    /// `core` for the core group; with the mark of custom objects, if it is one. Compare it with the group of a built-in
+    /// kind; use [`Parts::api_group`] to talk to the API.
     pub group: &'a str,
     pub resource: &'a str,
     pub workspace: &'a str,
@@ -33,6 +41,11 @@ impl Key {
         Key([group, resource, workspace, namespace, name].join("/").into())
     }
 
+    /// The key of an object whose kind a CustomResourceDefinition defines.
+    pub fn custom(group: &str, resource: &str, workspace: &str, namespace: &str, name: &str) -> Self {
+        Key::object(&custom_group(group), resource, workspace, namespace, name)
+    }
+
     /// The segments, or `None` if this is not an object's key.
     pub fn parts(&self) -> Option<Parts<'_>> {
         let mut segments = self.0.splitn(5, '/');
@@ -44,6 +57,26 @@ impl Key {
             name: segments.next()?,
         })
     }
+}
+
+impl<'a> Parts<'a> {
+    /// The group as the API names it: empty for the core group.
+    pub fn api_group(&self) -> &'a str {
+        match self.group {
+            CORE => "",
+            group => group.strip_prefix(CUSTOM).unwrap_or(group),
+        }
+    }
+
+    /// Whether a CustomResourceDefinition defines its kind.
+    pub fn is_custom(&self) -> bool {
+        self.group.starts_with(CUSTOM)
+    }
+}
+
+/// The group segment of custom objects of an API group.
+pub fn custom_group(group: &str) -> String {
+    format!("{CUSTOM}{group}")
 }
 
 /// `group/resource/`, and further down as far as workspace and namespace are given.
@@ -104,5 +137,24 @@ impl fmt::Debug for Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn custom_objects_never_alias_built_in_ones() {
+        let built_in = Key::object("atoll.dev", "workspaces", "w", "", "a");
+        let custom = Key::custom("atoll.dev", "workspaces", "w", "", "a");
+        assert_eq!(&*custom, "~atoll.dev/workspaces/w//a");
+        assert_ne!(custom, built_in);
+        let (custom, built_in) = (custom.parts().unwrap(), built_in.parts().unwrap());
+        assert_ne!(custom.group, built_in.group);
+        assert_eq!((custom.api_group(), built_in.api_group()), ("atoll.dev", "atoll.dev"));
+        assert_eq!((custom.is_custom(), built_in.is_custom()), (true, false));
+        let core = Key::object("", "pods", "w", "n", "a");
+        assert_eq!((core.parts().unwrap().group, core.parts().unwrap().api_group()), (CORE, ""));
     }
 }

@@ -16,9 +16,14 @@ use crate::object::{Facts, Object};
 /// The revision that objects of the layer carry.
 pub const REVISION: Revision = 1;
 
-/// Group and resource of the key whose value sets a control plane apart from all others, and the uids of what lies in its
-/// layer with it. Nobody sees it; it goes wherever the data goes.
-pub const IDENTITY: (&str, &str) = ("internal.atoll.dev", "identity");
+/// Group of the keys that the server keeps for itself. They belong to no workspace, and the API does not serve them.
+pub const INTERNAL: &str = "internal.atoll.dev";
+
+/// The key whose value sets a control plane apart from all others, and the uids of what lies in its layer with it. Nobody
+/// sees it; it goes wherever the data goes.
+pub fn identity_key() -> Key {
+    Key::object(INTERNAL, "identity", "", "", "self")
+}
 
 #[derive(Clone, Default)]
 pub struct Layer {
@@ -38,8 +43,7 @@ struct Template {
 impl Layer {
     /// The same objects with other uids, if `key` is that of the identity.
     pub(crate) fn identified(&self, key: &Key, value: Option<&Bytes>) -> Option<Layer> {
-        let parts = key.parts()?;
-        if (parts.group, parts.resource) != IDENTITY {
+        if **key != *"internal.atoll.dev/identity///self" {
             return None;
         }
         let identity = String::from_utf8_lossy(value.map_or(&[], |value| value));

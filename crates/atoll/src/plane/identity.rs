@@ -2,21 +2,17 @@
 
 use std::ops::Bound;
 
-use atoll_store::{Condition, Key, Range, Store, Write};
+use atoll_store::{Condition, Range, Store, Write};
 use atoll_watch::layer;
 use bytes::Bytes;
 use serde_json::json;
-
-/// There is but one.
-const NAME: &str = "self";
 
 /// Gives new data an identity. Such as is older than identities does without.
 pub async fn ensure(store: &dyn Store) -> Result<(), String> {
     if store.revision().await.map_err(|error| format!("{error:?}"))? > 0 {
         return Ok(());
     }
-    let (group, resource) = layer::IDENTITY;
-    let key = Key::object(group, resource, "", "", NAME);
+    let key = layer::identity_key();
     let range = Range { start: Bound::Included(key.clone()), end: Bound::Included(key.clone()) };
     let found = store.range(range, None, 1).await.map_err(|error| format!("{error:?}"))?;
     if !found.entries.is_empty() {
@@ -24,7 +20,7 @@ pub async fn ensure(store: &dyn Store) -> Result<(), String> {
     }
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
-    let identity = json!({ "metadata": { "name": NAME, "uid": atoll_meta::id::uuid_v4(random) } });
+    let identity = json!({ "metadata": { "name": "self", "uid": atoll_meta::id::uuid_v4(random) } });
     // The first revision is that of what lies under all workspaces.
     store.raise(layer::REVISION).await.map_err(|error| format!("{error:?}"))?;
     let value = Some(Bytes::from(atoll_meta::json::encode_object(&identity)));

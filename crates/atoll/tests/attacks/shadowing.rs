@@ -1,1 +1,207 @@
 //! Custom resources cannot shadow built-in kinds.
+//!
+//! `shadowing/store.db` and `shadowing/store.snapshot` were written by Atoll 632790b, which accepted such definitions. In them,
+//! `root:team-a:rootdoor` stands for the root workspace and `root:team-c:bdoor` for `root:team-b`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::access::{Access, names};
+use crate::support::eventually;
+use crate::support::process::{Atoll, Setup, atoll};
+use crate::support::programs::succeed;
+use crate::support::{CONFIG_MAPS, config_map};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A definition in version `v9` whose objects may have any field. Kubernetes' own groups need the annotation.
+fn definition(plural: &str, group: &str, kind: &str) -> Value {
+    let schema = json!({
+        "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "properties": { "status": { "type": "object", "properties": {
+            "id": { "type": "string" }, "phase": { "type": "string" },
+        } } },
+    });
+    json!({
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "annotations": { "api-approved.kubernetes.io": "https://example.com/approved" },
+        },
+        "spec": {
+            "group": group, "scope": "Cluster",
+            "names": { "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List") },
+            "versions": [{
+                "name": "v9", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+                "selectableFields": [{ "jsonPath": ".status.id" }, { "jsonPath": ".status.phase" }],
+            }],
+        },
+    })
+}
+
+/// A server with the workspace `root:team-a`, and its tenant.
+async fn tenant(setup: Setup) -> (Atoll, Access, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tokens.csv");
+    std::fs::write(&file, "tenant,tenant,1\n").unwrap();
+    let server = setup.flag("--token-auth-file", file.display()).start();
+    let admin = server.admin();
+    admin.post(WORKSPACES, json!({ "metadata": { "name": "team-a" } })).await.expect(201);
+    let team = admin.workspace("root:team-a");
+    let binding = json!({
+        "metadata": { "name": "tenant" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "tenant" }],
+    });
+    team.post(&format!("{RBAC}/clusterrolebindings"), binding).await.expect(201);
+    (server, team.token("tenant"), directory)
+}
+
+/// Built-in resources that would give a tenant something, and what is said of each.
+const SHADOWS: [(&str, &str, &str, &str); 7] = [
+    ("workspaces", "atoll.dev", "Workspace", "spec.group: Forbidden: the group atoll.dev"),
+    ("identity", "internal.atoll.dev", "Identity", "spec.group: Forbidden: the group atoll.dev"),
+    ("widgets", "team.atoll.dev", "Widget", "spec.group: Forbidden: the group atoll.dev"),
+    (
+        "certificatesigningrequests",
+        "certificates.k8s.io",
+        "CertificateSigningRequest",
+        "spec.names.plural: Forbidden: certificatesigningrequests.certificates.k8s.io is a built-in resource",
+    ),
+    (
+        "clusterrolebindings",
+        "rbac.authorization.k8s.io",
+        "ClusterRoleBinding",
+        "spec.names.plural: Forbidden: clusterrolebindings.rbac.authorization.k8s.io is a built-in resource",
+    ),
+    (
+        "deployments",
+        "apps",
+        "Deployment",
+        "spec.names.plural: Forbidden: deployments.apps is a built-in resource",
+    ),
+    (
+        "pods",
+        "metrics.k8s.io",
+        "PodMetrics",
+        "spec.names.plural: Forbidden: pods.metrics.k8s.io is a built-in resource",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_definition_shadows_a_built_in_resource() {
+    for profile in ["full", "minimal"] {
+        let (server, tenant, _directory) = tenant(Setup::new().flag("--profile", profile)).await;
+        for (plural, group, kind, expected) in SHADOWS {
+            let answer = tenant.post(DEFINITIONS, definition(plural, group, kind)).await;
+            let message = answer.expect_status(422, "Invalid");
+            assert!(message.contains(expected), "{profile}: {message}");
+            let mut object = json!({
+                "apiVersion": format!("{group}/v9"), "kind": kind, "metadata": { "name": "rootdoor" },
+            });
+            object["status"] = json!({ "id": "root", "phase": "Ready" });
+            tenant.post(&format!("/apis/{group}/v9/{plural}"), object).await.expect_status_code(404);
+        }
+        let door = tenant.workspace("root:team-a:rootdoor");
+        assert!(matches!(door.get("/api/v1/namespaces").await.status, 403 | 404), "{profile}");
+        // Another resource of the same group, and one of the same name in another group, are nobody else's.
+        for (plural, group, kind) in
+            [("widgets", "networking.k8s.io", "Widget"), ("workspaces", "example.com", "Workspace")]
+        {
+            tenant.post(DEFINITIONS, definition(plural, group, kind)).await.expect(201);
+        }
+        drop(server);
+    }
+}
+
+/// The rule of upstream for groups of Kubernetes holds in workspaces, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_of_kubernetes_need_an_approval() {
+    let (_server, tenant, _directory) = tenant(Setup::new()).await;
+    let mut unapproved = definition("widgets", "example.k8s.io", "Widget");
+    unapproved["metadata"]["annotations"] = Value::Null;
+    let message = tenant.post(DEFINITIONS, unapproved).await.expect_status(422, "Invalid");
+    assert!(message.contains("protected groups must have approval annotation"), "{message}");
+}
+
+fn written_by_an_older_version(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks/shadowing").join(name)
+}
+
+/// What must be true of a server that has what the older version wrote.
+async fn holds_what_is_there_and_opens_no_door(admin: &Access) {
+    for workspace in ["root", "root:team-b"] {
+        let access = admin.workspace(workspace);
+        let widgets = access.get(WIDGETS).await.expect(200);
+        assert_eq!(names(&widgets), ["one", "two"], "{workspace}");
+        for item in widgets["items"].as_array().unwrap() {
+            assert_eq!(item["spec"]["size"], item["metadata"]["name"]);
+            assert_eq!(item["metadata"]["labels"]["of"], workspace.replace(':', "."));
+        }
+    }
+    assert_eq!(names(&admin.get(WORKSPACES).await.expect(200)), ["team-a", "team-b", "team-c"]);
+    let team_a = admin.workspace("root:team-a");
+    assert_eq!(names(&team_a.get(WORKSPACES).await.expect(200)), ["child"]);
+    for door in ["root:team-a:rootdoor", "root:team-c:bdoor"] {
+        admin.workspace(door).get(CONFIG_MAPS).await.expect_status_code(404);
+    }
+    team_a.get("/apis/atoll.dev/v9/workspaces").await.expect_status_code(404);
+    admin.get(&config_map("plain")).await.expect(200);
+}
+
+/// Deleting the definitions that shadowed Workspaces takes nothing else along.
+async fn survives_the_end_of_the_definitions(admin: &Access) {
+    let shadow = format!("{DEFINITIONS}/workspaces.atoll.dev");
+    for workspace in ["root:team-a", "root:team-c"] {
+        let access = admin.workspace(workspace);
+        eventually("the definition says that it is not served", async || {
+            let found = access.get(&shadow).await.expect(200);
+            let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|condition| {
+                (&condition["type"], &condition["status"], &condition["reason"])
+                    == (&json!("NamesAccepted"), &json!("False"), &json!("Reserved"))
+            })
+        })
+        .await;
+        access.delete(&shadow).await.expect(200);
+        eventually("the definition is gone", async || access.get(&shadow).await.status == 404).await;
+    }
+    holds_what_is_there_and_opens_no_door(admin).await;
+    let team_c = admin.workspace("root:team-c");
+    team_c.get(&config_map("c")).await.expect(200);
+    // The workspace behind a door is not deleted with the one that had the door.
+    admin.delete(&format!("{WORKSPACES}/team-c")).await.expect(200);
+    eventually("team-c is gone", async || admin.get(&format!("{WORKSPACES}/team-c")).await.status == 404)
+        .await;
+    admin.workspace("root:team-b").get(&config_map("kept")).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doors_in_an_older_store_are_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::copy(written_by_an_older_version("store.db"), directory.path().join("store.db")).unwrap();
+    let mut server = Setup::new().directory(directory.path()).start();
+    holds_what_is_there_and_opens_no_door(&server.admin()).await;
+    server.kill();
+    server.restart();
+    let admin = server.admin();
+    holds_what_is_there_and_opens_no_door(&admin).await;
+    survives_the_end_of_the_definitions(&admin).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doors_in_an_older_snapshot_are_closed() {
+    let mut server = Atoll::start();
+    let file = written_by_an_older_version("store.snapshot");
+    let mut restore = atoll(&["snapshot", "restore"]);
+    succeed(restore.arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()));
+    holds_what_is_there_and_opens_no_door(&server.admin()).await;
+    server.kill();
+    server.restart();
+    let admin = server.admin();
+    holds_what_is_there_and_opens_no_door(&admin).await;
+    survives_the_end_of_the_definitions(&admin).await;
+}

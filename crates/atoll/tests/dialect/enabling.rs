@@ -94,26 +94,42 @@ pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: 
     })
 }
 
-/// kcp's demos bring the definition along.
+/// A definition of a tenant's own would serve Clusters whose kubeconfigs nobody seals.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_of_ones_own_comes_first() {
+async fn kinds_of_a_dialect_are_reserved_where_it_is_spoken() {
     let server = Atoll::start_bare();
     let admin = server.admin();
-    says(&server, "dialect enable kcp");
-    let schema = json!({
-        "type": "object",
-        "properties": { "spec": {
-            "type": "object", "required": ["kubeconfig"],
-            "properties": { "kubeconfig": { "type": "string" }, "extra": { "type": "string" } },
-        } },
-    });
-    let definition = definition("workloadclusters", "WorkloadCluster", "Cluster", "v1alpha1", schema);
-    admin.post(DEFINITIONS, definition).await.expect(201);
-    let mut object = cluster("WorkloadCluster", "a", &crate::kubeconfig("s3cr3t"));
-    object["spec"]["extra"] = "x".into();
-    let made = admin.post(&format!("{KCP}/workloadclusters"), object).await.expect(201);
-    assert_eq!(made["spec"], json!({ "kubeconfig": "", "extra": "x" }));
-    assert_eq!(resources(&admin.get(KCP).await.expect(200)).len(), 3, "both, and the status of one");
+    for name in ["org", "other"] {
+        says(&server, &format!("workspace create {name}"));
+    }
+    let child = json!({ "metadata": { "name": "team" } });
+    admin.workspace("root:org").post("/apis/atoll.dev/v1alpha1/workspaces", child).await.expect(201);
+    let [org, team, other] =
+        ["org", "org:team", "other"].map(|path| admin.workspace(&format!("root:{path}")));
+    says(&server, "dialect enable kcp --workspace root:org");
+    let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
+        let own = definition(plural, kind, "Cluster", "v1alpha1", any.clone());
+        for access in [&org, &team] {
+            let message = access.post(DEFINITIONS, own.clone()).await.expect_status(422, "Invalid");
+            assert!(message.contains("the dialect kcp serves"), "{message}");
+        }
+        other.post(DEFINITIONS, own).await.expect(201);
+    }
+    // Nobody enables it over what others have defined, here or below.
+    for workspace in ["root:other", "root"] {
+        let complaint = refuses(&server, &format!("dialect enable kcp --workspace {workspace}"));
+        assert!(complaint.contains("the workspace root:other has a CustomResourceDefinition"), "{complaint}");
+    }
+    for plural in ["clusters", "workloadclusters"] {
+        let path = format!("{DEFINITIONS}/{plural}.workload.kcp.dev");
+        other.delete(&path).await.expect(200);
+        eventually("the definition is gone", async || other.get(&path).await.status == 404).await;
+    }
+    says(&server, "dialect enable kcp --workspace root:other");
+    let object = cluster("WorkloadCluster", "a", &crate::kubeconfig("s3cr3t"));
+    let made = org.post(&format!("{KCP}/workloadclusters"), object).await.expect(201);
+    assert_eq!(made["spec"]["kubeconfig"], "");
 }
 
 /// Waits until a Cluster of kcp has been looked after.

@@ -10,7 +10,7 @@ use crate::enabling::{DEFINITIONS, definition};
 use crate::support::access::{Access, Body, names};
 use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
-use crate::{CLUSTERS, OWN, SECRETS, cluster, kubeconfig, says};
+use crate::{CLUSTERS, OWN, SECRETS, cluster, kubeconfig, refuses, says};
 
 const POINTER: &str = "atoll.dev/kubeconfig-secret";
 
@@ -26,15 +26,14 @@ fn pointer(object: &Value) -> &Value {
     &object["metadata"]["annotations"][POINTER]
 }
 
-/// Whoever may write Clusters but not read Secrets names one, before anybody looks: its kubeconfig is neither used nor lost.
+/// Whoever may write Clusters but not read Secrets names one in a Cluster of their own definition, before kcp is spoken: nobody
+/// looks at annotations then. kcp cannot be enabled over it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_somebody_names_is_not_used_and_not_touched() {
     let server = Setup::new().flag("--controllers", "kcpcluster").start();
     let admin = server.admin();
-    // Their own definition, from the time before kcp was spoken: then nobody looks at annotations.
     let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let mut definition = definition("clusters", "Cluster", "Cluster", "v1alpha1", any);
-    definition["spec"]["versions"][0]["subresources"] = json!({ "status": {} });
+    let definition = definition("clusters", "Cluster", "Cluster", "v1alpha1", any);
     admin.post(DEFINITIONS, definition).await.expect(201);
     let namespace = json!({ "metadata": { "name": "atoll-system" } });
     admin.post("/api/v1/namespaces", namespace).await.expect(201);
@@ -46,30 +45,32 @@ async fn a_secret_that_somebody_names_is_not_used_and_not_touched() {
     let same = async || assert_eq!(admin.get(&format!("{SECRETS}/precious")).await.expect(200), precious);
     let mut thief = cluster("Cluster", "thief", "");
     thief["metadata"]["annotations"] = json!({ POINTER: "precious" });
-    let at = format!("{CLUSTERS}/thief");
     assert_eq!(pointer(&admin.post(CLUSTERS, thief.clone()).await.expect(201)), "precious");
-    thief["metadata"]["name"] = "second".into();
-    admin.post(CLUSTERS, thief).await.expect(201);
 
+    let complaint = refuses(&server, "dialect enable kcp");
+    assert!(complaint.contains("delete that definition first"), "{complaint}");
+    same().await;
+    let path = format!("{DEFINITIONS}/clusters.workload.kcp.dev");
+    admin.delete(&path).await.expect(200);
+    eventually("the definition is gone", async || admin.get(&path).await.status == 404).await;
     says(&server, "dialect enable kcp");
-    // It is looked at when it next changes.
-    for name in ["thief", "second"] {
-        let label = json!({ "metadata": { "labels": { "a": "b" } } });
-        admin.merge(&format!("{CLUSTERS}/{name}"), label).await.expect(200);
-        becomes(&admin, name, "InvalidKubeConfig").await;
-    }
+    assert_eq!(
+        names(&admin.get(CLUSTERS).await.expect(200)),
+        [""; 0],
+        "its objects went with the definition"
+    );
+    let made = admin.post(CLUSTERS, thief).await.expect(201);
+    assert_eq!(*pointer(&made), Value::Null);
+    becomes(&admin, "thief", "InvalidKubeConfig").await;
     same().await;
     assert_eq!(names(&admin.get(OWN).await.expect(200)), [""; 0]);
     // One that it is given itself takes that place, and does not take away what was there.
+    let at = format!("{CLUSTERS}/thief");
     let own = admin.merge(&at, json!({ "spec": { "kubeconfig": kubeconfig("own") } })).await.expect(200);
     assert!(pointer(&own).as_str().unwrap().starts_with("kcp-thief-"), "{own}");
     becomes(&admin, "thief", "ErrorStartingSyncer").await;
-    same().await;
-    for name in ["thief", "second"] {
-        let path = format!("{CLUSTERS}/{name}");
-        admin.delete(&path).await.expect(200);
-        eventually("it is gone", async || admin.get(&path).await.status == 404).await;
-    }
+    admin.delete(&at).await.expect(200);
+    eventually("it is gone", async || admin.get(&at).await.status == 404).await;
     same().await;
     assert_eq!(names(&admin.get(SECRETS).await.expect(200)), ["precious"]);
     assert!(!server.log().contains("s3cr3t"), "{}", server.log());

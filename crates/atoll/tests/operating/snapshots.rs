@@ -188,7 +188,7 @@ async fn half_a_snapshot_changes_nothing() {
         "{}\n".into(),
         without_end,
         whole[..whole.len() / 2].to_string(),
-        whole.replacen("\"format\":1", "\"format\":2", 1),
+        whole.replacen("\"format\":2", "\"format\":3", 1),
         whole.lines().skip(1).map(|line| format!("{line}\n")).collect(),
     ];
     for text in broken {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::custom::{self, Custom};
 use super::intern::Interned;
-use super::{Definition, Names, conditions};
+use super::{Definition, Names, conditions, reserved};
 use crate::row::{Row, SharedRow, Subresource};
 
 /// Numbers of definitions and of their versions' forms; 0 is none.
@@ -46,9 +46,12 @@ pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Defini
 fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Definition {
     let (spec, accepted) = (&object["spec"], Names::read(&state["accepted"]));
     let flag = |name: &str| state[name] == true;
-    let is_complete = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
+    let has_names = [&accepted.plural, &accepted.singular, &accepted.kind, &accepted.list_kind]
         .iter()
         .all(|name| !name.is_empty());
+    // Older versions of Atoll accepted definitions of built-in resources. They are stored still, but not served.
+    let is_reserved = reserved::is_built_in(spec["group"].as_str().unwrap_or_default(), &accepted.plural);
+    let is_complete = has_names && !is_reserved;
     // Before it has its names nobody asks for its objects.
     let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
     let compiler = Compiler {
@@ -124,6 +127,7 @@ impl Compiler<'_> {
                 version: version.clone(),
                 definition: self.compiled.clone(),
                 list_kind: names.list_kind.as_str().into(),
+                key_group: atoll_store::key::custom_group(self.group).into(),
                 deprecation: self.deprecation(&version.name).map(Box::from),
                 stored,
                 selectable: version.selectable.iter().map(|field| Arc::from(&*field.name)).collect(),

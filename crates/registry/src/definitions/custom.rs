@@ -20,6 +20,8 @@ pub struct Custom {
     /// All versions.
     pub definition: Definition,
     pub list_kind: Box<str>,
+    /// The group in the keys of its objects.
+    pub key_group: Box<str>,
     /// What every request is told.
     pub deprecation: Option<Box<str>>,
     /// The version that objects are stored in; `None` if it is this one.

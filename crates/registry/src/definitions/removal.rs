@@ -92,7 +92,19 @@ impl Registry {
             }
             None => ["Terminating", "False", "NeverEstablished", "resource was never established"],
         };
+        if definition.stored.is_none() {
+            let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
+            self.remove_unserved(&definition, workspace).await?;
+        }
         self.change_definition(key, last, true).await.map(|_| ())
+    }
+
+    /// Removes the objects of a definition that is not served any longer, because its names are reserved. Nobody can see them.
+    async fn remove_unserved(&self, definition: &Definition, workspace: &str) -> Result<(), Status> {
+        for key in self.snapshot().stored_keys(&definition.scope(workspace)) {
+            self.remove(key).await?;
+        }
+        Ok(())
     }
 
     async fn remove_objects(self: &Arc<Self>, row: &crate::Row, workspace: &str) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use atoll_store::Key;
 use atoll_watch::{Scope, Snapshot};
 use serde_json::Value;
 
-use super::{Definition, GROUP, Names, RESOURCE, conditions};
+use super::{Definition, GROUP, Names, RESOURCE, conditions, reserved};
 use crate::{Refused, Registry, parse, resets};
 
 /// Who the account of managers says it is.
@@ -89,6 +89,18 @@ fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
 
 /// What the status must say, given the names that others have.
 fn update(definition: &mut Value, others: &[Names], now: &str) {
+    if let Some(reason) = reserved_names(definition) {
+        let not_served = "the definition is not served, because its names are reserved; delete it";
+        for said in [
+            ["NamesAccepted", "False", "Reserved", &reason],
+            ["Established", "False", "Reserved", not_served],
+        ] {
+            if !conditions::says(definition, said) {
+                conditions::set(definition, said, now);
+            }
+        }
+        return;
+    }
     if let Some((status, reason, message)) = approval(definition) {
         let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];
         if !conditions::says(definition, said) {
@@ -116,6 +128,13 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
         let said = ["Established", "True", "InitialNamesAccepted", "the initial names have been accepted"];
         conditions::set(definition, said, now);
     }
+}
+
+/// Why a definition cannot have its names. It was accepted by a version of Atoll that did not reserve them.
+fn reserved_names(definition: &Value) -> Option<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let spec = &definition["spec"];
+    reserved::why(&text(&spec["group"]), &text(&spec["names"]["plural"]))
 }
 
 const APPROVED: &str = "api-approved.kubernetes.io";

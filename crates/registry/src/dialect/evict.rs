@@ -4,7 +4,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::brake::CAUSE;
 use atoll_fleet::placement::Share;
 use atoll_meta::{Status, object};
-use atoll_store::{Key, key};
+use atoll_store::Key;
 use serde_json::Value;
 
 use crate::Registry;
@@ -50,9 +50,8 @@ impl Registry {
     pub(super) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
         let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
         let found = crate::parse(&found.json())?;
-        let group = if parts.group == key::CORE { "" } else { parts.group };
         let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();
-        let row = self.find(Some(parts.workspace), group, version, parts.resource);
+        let row = self.find_stored(&parts, version);
         Ok(row.filter(|row| is_placeable(row)).map(|row| (row, found)))
     }
 

@@ -3,6 +3,7 @@
 use atoll_meta::{names, object};
 use serde_json::{Value, json};
 
+use crate::definitions::reserved;
 use crate::modify::set_condition;
 
 use super::{ONLY_STATUS, Strategy, WITH_THE_WHOLE, spec_differs};
@@ -12,6 +13,7 @@ pub static DEFINITION: Strategy = Strategy {
     is_counted: spec_differs,
     prepare_create: |definition, _| note_stored_version(definition),
     prepare_update: |new, _, _| note_stored_version(new),
+    validate: reserved::validate,
     unconditional_update: false,
     finalizer_names: false,
     own_deletion: true,

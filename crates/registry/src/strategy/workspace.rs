@@ -1,6 +1,6 @@
 //! Workspaces: each gets an id that is never used again, and stays until its contents are gone.
 
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::{FieldError, FieldPath, id, names};
 use serde_json::{Value, json};
 
 use super::{Context, Strategy, field, spec_differs, text};
@@ -22,11 +22,8 @@ pub static STRATEGY: Strategy = Strategy {
 /// Keeps a Workspace until everything in it has been deleted.
 pub const FINALIZER: &str = "atoll.dev/contents";
 
-/// Letters and digits of an id; it must be a DNS label, so it begins with a letter.
-const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-
 fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
-    let id = id(&context.random);
+    let id = id::workspace_id(&context.random);
     if !workspace["spec"].is_object() {
         workspace["spec"] = json!({});
     }
@@ -61,15 +58,6 @@ fn validate_identity(new: &Value, old: &Value) -> Vec<FieldError> {
 
 fn begin_delete(workspace: &mut Value) {
     workspace["status"]["phase"] = "Deleting".into();
-}
-
-/// 75 random bits: two workspaces never get the same one.
-fn id(random: &[u8; 16]) -> String {
-    let letter = |position: usize, byte: &u8| {
-        let choices = if position == 0 { 26 } else { 32 };
-        char::from(ALPHABET[usize::from(*byte) % choices])
-    };
-    random.iter().take(15).enumerate().map(|(position, byte)| letter(position, byte)).collect()
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use atoll_fleet::brake::CAUSE;
 use atoll_fleet::{Brake, Placement};
 use atoll_meta::Status;
-use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
+use atoll_registry::{Registry, Row};
 use atoll_store::Key;
-use atoll_watch::{Scope, Snapshot};
+use atoll_watch::Scope;
 use serde_json::Value;
 
 use super::parse;
@@ -33,7 +33,7 @@ pub fn of_view(
     }
     let workspaces = workspaces();
     for (workspace, brake) in &brakes {
-        let family = below(&server.registry.snapshot(), workspace);
+        let family = below(&server.registry, workspace);
         let concerns = |other: &str| other == workspace || family.contains(other);
         let why = || brake.why("its workspace", "atoll resume --workspace PATH");
         if concerns(home) {
@@ -113,14 +113,15 @@ fn paused(server: &Server, workspace: &Workspace, name: &str) -> Option<String> 
 }
 
 /// The ids of all workspaces below one.
-fn below(snapshot: &Snapshot, root: &str) -> HashSet<String> {
+fn below(registry: &Registry, root: &str) -> HashSet<String> {
+    let snapshot = registry.snapshot();
     let mut found = HashSet::new();
     let mut next = vec![root.to_string()];
     while let Some(parent) = next.pop() {
         let scope = Scope::new(ATOLL, "workspaces", Some(&parent), Some(""));
         for workspace in snapshot.list(&scope, None) {
             let id = workspace.field("status.id").to_string();
-            if !id.is_empty() && found.insert(id.clone()) {
+            if registry.placements.lineage.is_of(&id, &workspace.key) && found.insert(id.clone()) {
                 next.push(id);
             }
         }

@@ -17,7 +17,7 @@ pub fn objection(
     sent: &Value,
     controllers: bool,
 ) -> Option<String> {
-    let group = if parts.group == key::CORE { "" } else { parts.group };
+    let group = parts.api_group();
     if atoll_fleet::placement::stays(group, parts.resource) {
         return Some(format!("{} stay in the control plane", parts.resource));
     }

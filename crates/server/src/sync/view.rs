@@ -340,7 +340,7 @@ impl View {
 }
 
 fn target(parts: &key::Parts<'_>, object: &Value) -> Target {
-    let group = if parts.group == key::CORE { "" } else { parts.group };
+    let group = parts.api_group();
     let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
     Target {
         resource: Resource {

@@ -107,10 +107,9 @@ impl Plane {
     /// A new one.
     pub async fn new(name: &'static str, clock: Clock) -> Arc<Plane> {
         let store = Arc::new(MemoryStore::new());
-        let (group, resource) = layer::IDENTITY;
         let identity = json!({ "metadata": { "name": "self", "uid": format!("identity-of-{name}") } });
         store.raise(layer::REVISION).await.expect("an empty store");
-        write(&store, Key::object(group, resource, "", "", "self"), identity.to_string().into()).await;
+        write(&store, layer::identity_key(), identity.to_string().into()).await;
         for space in &SPACES[1..] {
             // As if it had been created, but for the id, which would be another one every time.
             let name = space.prefix.rsplit(':').next().unwrap_or_default();

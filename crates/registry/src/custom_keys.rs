@@ -1,0 +1,193 @@
+//! Moves custom objects to keys of their own.
+//!
+//! Versions of Atoll before the mark of custom objects ([`atoll_store::key::CUSTOM`]) kept built-in and custom objects under
+//! the same keys. Stores and snapshots that they wrote are brought up to date before anybody reads them.
+//!
+//! Those versions also accepted definitions of built-in resources, so that under the key of a built-in resource there may be
+//! a custom object. Such an object is told by its versions and, if it is a Workspace, by an id that was never given to it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use atoll_meta::id::is_workspace_id;
+use atoll_meta::object;
+use atoll_store::{Condition, Key, Range, ReadError, Revision, Store, Write, WriteError};
+use atoll_watch::layer::INTERNAL;
+use atoll_watch::object::TOMBSTONE;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::catalog::{ATOLL, Catalog};
+use crate::definitions::{self, reserved};
+
+/// Writes that are handed to the store together, so that they share commits.
+const AT_ONCE: usize = 512;
+
+/// Says that custom objects have keys of their own in this store.
+pub fn marker() -> (Key, Bytes) {
+    let key = Key::object(INTERNAL, "format", "", "", "custom-keys");
+    // In the encoding of all values, so that restoring a snapshot does not find it changed.
+    let value = atoll_meta::json::encode_object(&json!({ "metadata": { "name": "custom-keys" } }));
+    (key, Bytes::from(value))
+}
+
+/// Why a store could not be brought up to date.
+#[derive(Debug)]
+pub enum MigrationError {
+    Read(ReadError),
+    Write(WriteError),
+    Interrupted,
+}
+
+impl std::fmt::Display for MigrationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MigrationError::Read(error) => write!(f, "the store cannot be read: {error:?}"),
+            MigrationError::Write(error) => write!(f, "the store cannot be written: {error:?}"),
+            MigrationError::Interrupted => f.write_str("interrupted; start again to continue"),
+        }
+    }
+}
+
+/// Moves the custom objects of a store that an older version wrote. To be called before the cache is opened. It may be
+/// interrupted at any point: an object is written under its new key before the old key is deleted, and the next call goes on.
+pub async fn migrate(store: &Arc<dyn Store>, catalog: &Catalog) -> Result<usize, MigrationError> {
+    let (marker, value) = marker();
+    let own = Range { start: Bound::Included(marker.clone()), end: Bound::Included(marker.clone()) };
+    if !store.range(own, None, 1).await.map_err(MigrationError::Read)?.entries.is_empty() {
+        return Ok(0);
+    }
+    let page = store.range(Range::all(), None, 0).await.map_err(MigrationError::Read)?;
+    let entries: BTreeMap<Key, Bytes> =
+        page.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    let moves = moves(&entries, catalog);
+    let mut last = 0;
+    for chunk in moves.chunks(AT_ONCE) {
+        let copies =
+            chunk.iter().filter_map(|(old, new)| Some((new.clone(), Some(entries.get(old)?.clone()))));
+        last = last.max(write_all(store, copies).await?);
+        last = last.max(write_all(store, chunk.iter().map(|(old, _)| (old.clone(), None))).await?);
+    }
+    if !moves.is_empty() {
+        tracing::info!(objects = moves.len(), "moved custom objects to keys of their own");
+        // What happened under the old keys would be missing from watches that resume: they have to list again.
+        store.compact(last).await.map_err(MigrationError::Write)?;
+    }
+    write_all(store, [(marker, Some(value))]).await?;
+    Ok(moves.len())
+}
+
+/// Brings the contents of an older snapshot up to date.
+pub fn upgrade(entries: &mut BTreeMap<Key, Bytes>, catalog: &Catalog) {
+    for (old, new) in moves(entries, catalog) {
+        if let Some(value) = entries.remove(&old) {
+            entries.insert(new, value);
+        }
+    }
+    let (key, value) = marker();
+    entries.insert(key, value);
+}
+
+async fn write_all(
+    store: &Arc<dyn Store>,
+    changes: impl IntoIterator<Item = (Key, Option<Bytes>)>,
+) -> Result<Revision, MigrationError> {
+    let mut running = JoinSet::new();
+    for (key, value) in changes {
+        let expect = if value.is_some() { Condition::Any } else { Condition::Present };
+        let write = Write { key, expect, value, guards: Vec::new(), memo: None };
+        let store = store.clone();
+        running.spawn(async move { store.write(write).await });
+    }
+    let mut last = 0;
+    while let Some(outcome) = running.join_next().await {
+        match outcome {
+            Ok(Ok(revision)) => last = last.max(revision),
+            Ok(Err(error)) => return Err(MigrationError::Write(error)),
+            Err(_) => return Err(MigrationError::Interrupted),
+        }
+    }
+    Ok(last)
+}
+
+/// The keys that have to change, and what they become.
+fn moves(entries: &BTreeMap<Key, Bytes>, catalog: &Catalog) -> Vec<(Key, Key)> {
+    let defined: HashSet<(&str, &str)> = entries
+        .keys()
+        .filter_map(Key::parts)
+        .filter(|parts| (parts.group, parts.resource) == (definitions::GROUP, definitions::RESOURCE))
+        .map(|parts| (parts.workspace, parts.name))
+        .collect();
+    let owners = owners(entries);
+    let is_custom = |key: &Key, value: &Bytes| {
+        let Some(parts) = key.parts().filter(|parts| !parts.is_custom()) else { return false };
+        if parts.group == INTERNAL || value == TOMBSTONE {
+            return false;
+        }
+        let (group, resource) = (parts.api_group(), parts.resource);
+        if !reserved::is_built_in(group, resource) {
+            return true;
+        }
+        if (group, resource) == (ATOLL, "workspaces") && owners.get(key) == Some(&false) {
+            return true;
+        }
+        defined.contains(&(parts.workspace, format!("{resource}.{group}").as_str()))
+            && !has_built_in_versions(value, catalog, group, resource)
+    };
+    let custom = entries.iter().filter(|(key, value)| is_custom(key, value));
+    custom
+        .filter_map(|(key, _)| {
+            let parts = key.parts()?;
+            let group = parts.api_group();
+            Some((
+                key.clone(),
+                Key::custom(group, parts.resource, parts.workspace, parts.namespace, parts.name),
+            ))
+        })
+        .collect()
+}
+
+/// Whether each Workspace object is the one that its id was given to: the first of those that have it.
+fn owners(entries: &BTreeMap<Key, Bytes>) -> HashMap<Key, bool> {
+    let is_workspace =
+        |key: &Key| key.parts().is_some_and(|parts| (parts.group, parts.resource) == (ATOLL, "workspaces"));
+    let mut claims: HashMap<String, Vec<(String, Key)>> = HashMap::new();
+    let mut owners = HashMap::new();
+    for (key, value) in entries.iter().filter(|(key, _)| is_workspace(key)) {
+        let workspace = parse(value);
+        match workspace["status"]["id"].as_str().filter(|id| is_workspace_id(id)) {
+            Some(id) => {
+                let created = object::creation_timestamp(&workspace).unwrap_or_default().to_string();
+                claims.entry(id.to_string()).or_default().push((created, key.clone()));
+            }
+            None => drop(owners.insert(key.clone(), false)),
+        }
+    }
+    for mut same in claims.into_values() {
+        same.sort();
+        owners.extend(same.into_iter().enumerate().map(|(position, (_, key))| (key, position == 0)));
+    }
+    owners
+}
+
+/// Whether an object was only ever written in versions of a built-in resource.
+fn has_built_in_versions(value: &Bytes, catalog: &Catalog, group: &str, resource: &str) -> bool {
+    let stored = parse(value);
+    let managers = stored["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let versions = managers.filter_map(|manager| manager["apiVersion"].as_str());
+    // Views of a resource may be in another group.
+    let is_known = |api_version: &str| match api_version.rsplit_once('/') {
+        Some((own, version)) => catalog.find(own, version, resource).is_some(),
+        None => group.is_empty(),
+    };
+    versions.chain([object::api_version(&stored)]).all(is_known)
+}
+
+fn parse(value: &Bytes) -> Value {
+    atoll_meta::json::parse(value).map(|parsed| parsed.value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use atoll_store::memory::MemoryStore;
+use serde_json::json;
+
+use super::*;
+use crate::Profile;
+
+fn entry(key: &str, value: Value) -> (Key, Bytes) {
+    (Key::from(key), Bytes::from(value.to_string()))
+}
+
+fn workspace(id: &str, created: &str) -> Value {
+    json!({
+        "apiVersion": "atoll.dev/v1alpha1", "metadata": { "creationTimestamp": created }, "status": { "id": id },
+    })
+}
+
+/// What a store of an older version may contain, and the keys under which each value is found afterwards.
+fn old_store() -> Vec<((Key, Bytes), &'static str)> {
+    let definition = |workspace: &str, name: &str| {
+        format!("apiextensions.k8s.io/customresourcedefinitions/{workspace}//{name}")
+    };
+    let of = |api_version: &str| json!({ "apiVersion": api_version, "metadata": {} });
+    let managed = |api_version: &str, manager: &str| json!({ "apiVersion": api_version, "metadata": { "managedFields": [{ "apiVersion": manager }] } });
+    let cases = [
+        ("core/configmaps/root/default/a", of("v1"), "core/configmaps/root/default/a"),
+        ("apps/deployments/root/default/a", of("apps/v1"), "apps/deployments/root/default/a"),
+        ("example.com/widgets/w/default/a", of("example.com/v1"), "~example.com/widgets/w/default/a"),
+        ("apps/widgets/w//a", of("apps/v1"), "~apps/widgets/w//a"),
+        (
+            "workload.kcp.dev/clusters/w//a",
+            of("workload.kcp.dev/v1alpha1"),
+            "~workload.kcp.dev/clusters/w//a",
+        ),
+        ("internal.atoll.dev/nodeports/w//30000", json!({}), "internal.atoll.dev/nodeports/w//30000"),
+        ("internal.atoll.dev/identity///self", json!({}), "internal.atoll.dev/identity///self"),
+        (
+            "rbac.authorization.k8s.io/clusterroles/w//edit",
+            Value::Null,
+            "rbac.authorization.k8s.io/clusterroles/w//edit",
+        ),
+        // A definition that shadows a built-in resource, with objects of both.
+        ("apps/statefulsets/w/n/real", managed("apps/v1", "apps/v1"), "apps/statefulsets/w/n/real"),
+        ("apps/statefulsets/w/n/v9", of("apps/v9"), "~apps/statefulsets/w/n/v9"),
+        (
+            "apps/statefulsets/w/n/converted",
+            managed("apps/v1", "apps/v9"),
+            "~apps/statefulsets/w/n/converted",
+        ),
+        ("apps/statefulsets/other/n/a", managed("apps/v1", "apps/v9"), "apps/statefulsets/other/n/a"),
+        // Workspaces, and objects that claim to be one.
+        (
+            "atoll.dev/workspaces/root//a",
+            workspace("aaaaaaaaaaaaaaa", "2026-01-01T00:00:00Z"),
+            "atoll.dev/workspaces/root//a",
+        ),
+        (
+            "atoll.dev/workspaces/other//b",
+            workspace("aaaaaaaaaaaaaaa", "2026-02-01T00:00:00Z"),
+            "~atoll.dev/workspaces/other//b",
+        ),
+        (
+            "atoll.dev/workspaces/other//door",
+            workspace("root", "2026-02-01T00:00:00Z"),
+            "~atoll.dev/workspaces/other//door",
+        ),
+        (
+            "atoll.dev/workspaces/other//own",
+            workspace("ccccccccccccccc", "2026-02-01T00:00:00Z"),
+            "atoll.dev/workspaces/other//own",
+        ),
+    ];
+    let mut all: Vec<_> = cases.into_iter().map(|(old, value, new)| (entry(old, value), new)).collect();
+    let shadow = entry(&definition("w", "statefulsets.apps"), of("apiextensions.k8s.io/v1"));
+    all.push((shadow, "apiextensions.k8s.io/customresourcedefinitions/w//statefulsets.apps"));
+    all
+}
+
+#[tokio::test]
+async fn custom_objects_get_keys_of_their_own() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let catalog = Catalog::new(Profile::Full);
+    for ((key, value), _) in old_store() {
+        let write =
+            Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), memo: None };
+        store.write(write).await.unwrap();
+    }
+    let before = store.revision().await.unwrap();
+    // A migration that was interrupted has written a new key and has not deleted the old one.
+    let (half, value) =
+        (Key::from("~example.com/widgets/w/default/a"), Bytes::from_static(b"{\"older\":true}"));
+    write_all(&store, [(half, Some(value))]).await.unwrap();
+
+    assert_eq!(migrate(&store, &catalog).await.unwrap(), 7);
+    let entries = store.range(Range::all(), None, 0).await.unwrap().entries;
+    let mut found: BTreeMap<Key, Bytes> = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    assert!(found.remove(&marker().0).is_some());
+    let expected: BTreeMap<Key, Bytes> =
+        old_store().into_iter().map(|((_, value), new)| (Key::from(new), value)).collect();
+    assert_eq!(found, expected);
+    assert!(store.compacted().await.unwrap() > before, "watches from before have to list again");
+
+    let revision = store.revision().await.unwrap();
+    assert_eq!(migrate(&store, &catalog).await.unwrap(), 0);
+    assert_eq!(store.revision().await.unwrap(), revision, "the second time there is nothing to do");
+}
+
+#[test]
+fn older_snapshots_are_brought_up_to_date() {
+    let mut entries: BTreeMap<Key, Bytes> = old_store().into_iter().map(|(entry, _)| entry).collect();
+    upgrade(&mut entries, &Catalog::new(Profile::Full));
+    let mut expected: BTreeMap<Key, Bytes> =
+        old_store().into_iter().map(|((_, value), new)| (Key::from(new), value)).collect();
+    expected.extend([marker()]);
+    assert_eq!(entries, expected);
+}
+
+#[test]
+fn what_is_custom_under_the_minimal_profile_stays_custom() {
+    let definition = "apiextensions.k8s.io/customresourcedefinitions/w//deployments.apps";
+    let entries = BTreeMap::from([
+        entry(definition, json!({})),
+        entry("apps/deployments/w/n/a", json!({ "apiVersion": "apps/v1" })),
+    ]);
+    let moved = |profile| moves(&entries, &Catalog::new(profile)).len();
+    assert_eq!((moved(Profile::Minimal), moved(Profile::Full)), (1, 0));
+}
