@@ -74,7 +74,8 @@ pub fn continue_token(bytes: &[u8]) -> Accepted {
     let text = text(bytes)?;
     let _ = Token::decode(text);
     let token = Token::decode(&URL_SAFE_NO_PAD.encode(text)).ok()?;
-    let again = Token::decode(&Token::encode(token.revision, &token.after)).expect("our own can be read");
+    let again =
+        Token::decode(&Token::encode(token.revision, &token.after, token.rest)).expect("our own can be read");
     assert_eq!(again, token);
     Some(())
 }

@@ -27,6 +27,9 @@ const FIVE_HUNDRED: &str = "five-hundred";
 const BULK: &str = "bulk";
 const FROM_ONE: &str = "from-one";
 const FROM_MANY: &str = "from-many";
+/// Namespaces that are listed in pages, and how many objects each has: what a page costs must not depend on that.
+const FEW: (&str, u64) = ("few", 1_000);
+const CROWD: (&str, u64) = ("crowd", 100_000);
 
 /// What one server did in one round.
 #[derive(Default)]
@@ -43,6 +46,10 @@ struct Round {
     everything: Measured,
     create_one: Measured,
     create_many: Measured,
+    /// One object, of few and of many.
+    one_of_few: Measured,
+    one_of_many: Measured,
+    page_of_many: Measured,
 }
 
 pub fn run(session: &Session) -> Outcome<()> {
@@ -89,7 +96,7 @@ fn measure(running: &Running, time: Duration) -> Outcome<Round> {
     let mut round = Round { ready: running.ready, ..Round::default() };
     round.idle = process::memory(&running.processes)?.now;
     runtime.block_on(async {
-        for namespace in [FIVE_HUNDRED, BULK, FROM_ONE, FROM_MANY] {
+        for namespace in [FIVE_HUNDRED, BULK, FROM_ONE, FROM_MANY, FEW.0, CROWD.0] {
             let body =
                 format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}"}}}}"#);
             target.call("POST", "/api/v1/namespaces", &body).await?;
@@ -118,7 +125,29 @@ fn measure(running: &Running, time: Duration) -> Outcome<Round> {
     round.create_one = create(running, FROM_ONE, 1, Until::Elapsed(time))?;
     progress("  creates, many connections");
     round.create_many = create(running, FROM_MANY, MANY, Until::Elapsed(time))?;
+    progress(&format!("  {} creates, for pages", CROWD.1));
+    for (namespace, count) in [FEW, CROWD] {
+        create(running, namespace, MANY, Until::Count(count))?;
+    }
+    progress("  pages");
+    let pages = |namespace: &str, limit: u64| {
+        let path = format!("{}?limit={limit}", config_maps(namespace));
+        runtime.block_on(page(target, &path, limit))?.during(time).run_at(&running.processes)
+    };
+    round.one_of_few = pages(FEW.0, 1)?;
+    round.one_of_many = pages(CROWD.0, 1)?;
+    round.page_of_many = pages(CROWD.0, PAGE)?;
     Ok(round)
+}
+
+/// The first page of a list, tried and checked.
+async fn page(target: &Target, path: &str, limit: u64) -> Outcome<Reading> {
+    let (listed, length) = count(target, path).await?;
+    if listed as u64 != limit {
+        return Err(BenchError::Answer(format!("GET {path} lists {listed} objects")));
+    }
+    let requests = Requests::new(target.request("GET", path, ""), limit);
+    Ok(Reading { target: target.clone(), requests, connections: MANY, length })
 }
 
 fn create(running: &Running, namespace: &str, connections: usize, until: Until) -> Outcome<Measured> {
@@ -236,6 +265,12 @@ fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
         round.everything.bytes_rate()
     });
     line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.everything.cost());
+    line("pages of 500 of 100,000 objects", Unit::PerSecond, Goal::Least(12.0), &|round| {
+        round.page_of_many.rate()
+    });
+    line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.page_of_many.cost());
+    line("pages of 1, server busy: of 1,000", Unit::Seconds, Goal::None, &|round| round.one_of_few.cost());
+    line("  of 100,000", Unit::Seconds, Goal::None, &|round| round.one_of_many.cost());
     line("memory, idle", Unit::Bytes, Goal::Most(6.0), &|round| round.idle as f64);
     line("memory, after 27,000 creates", Unit::Bytes, Goal::Most(6.0), &|round| round.loaded as f64);
     line("  per object", Unit::Bytes, Goal::None, &|round| {
@@ -280,6 +315,9 @@ impl Round {
             "list_everything": load(&mut self.everything),
             "create_one_connection": load(&mut self.create_one),
             "create": load(&mut self.create_many),
+            "page_of_1_of_1000": load(&mut self.one_of_few),
+            "page_of_1_of_100000": load(&mut self.one_of_many),
+            "page_of_500_of_100000": load(&mut self.page_of_many),
         })
     }
 }

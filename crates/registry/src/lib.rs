@@ -52,7 +52,7 @@ pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};
 pub use delete::{DeleteOptions, Deleted, Propagation};
 pub use facts::Decoder;
-pub use read::{Listing, Selection};
+pub use read::{Listing, Selection, Start};
 pub use row::{Place, Row, SharedRow};
 pub use services::{Network, PortRange, Prefix};
 pub use update::Update;

@@ -28,6 +28,15 @@ pub struct Listing {
     pub remaining: Option<usize>,
 }
 
+/// Where a page of a list begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// Behind this, counted from the scope's prefix.
+    pub after: &'a str,
+    /// How many were left when the page before had been sent, if that is known.
+    pub rest: Option<usize>,
+}
+
 impl Selection {
     pub fn everything() -> Self {
         Selection { labels: LabelSelector::everything(), fields: FieldSelector::everything() }
@@ -65,9 +74,10 @@ impl Registry {
         snapshot: &Arc<Snapshot>,
         scope: &Scope,
         selection: &Selection,
-        after: Option<&str>,
+        start: Option<Start<'_>>,
         limit: usize,
     ) -> Listing {
+        let after = start.map(|start| start.after);
         let everything = selection.is_everything();
         let most = if limit == 0 { usize::MAX } else { limit };
         let objects = everything.then(|| Stretch::within(snapshot, scope, after, most)).flatten();
@@ -84,7 +94,13 @@ impl Registry {
         // Whether what follows is selected is only seen when it is asked for, as upstream has it.
         let mut rest = last.as_deref().map(|last| snapshot.look(scope, Some(last)));
         let more = rest.as_mut().is_some_and(|rest| rest.next().is_some());
-        let remaining = rest.filter(|_| more && everything).map(|rest| rest.count() + 1);
+        let remaining = (more && everything).then(|| {
+            let before = match start {
+                None => snapshot.count(scope),
+                Some(start) => start.rest.unwrap_or_else(|| snapshot.look(scope, after).count()),
+            };
+            before.saturating_sub(limit).max(1)
+        });
         if more {
             self.cache.pin(snapshot);
         }

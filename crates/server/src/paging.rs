@@ -1,6 +1,7 @@
 //! Continue tokens: where a list goes on, and at which revision. The form is upstream's.
 
 use atoll_meta::{Status, json};
+use atoll_registry::Start;
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
@@ -18,13 +19,24 @@ pub struct Token {
     pub revision: Option<u64>,
     /// What follows the list's prefix in the key of the last object sent.
     pub after: String,
+    /// How many objects were left when the token was handed out: at its revision nobody has to count them again.
+    pub rest: Option<usize>,
 }
 
 impl Token {
-    pub fn encode(revision: Option<u64>, after: &str) -> String {
+    /// Where the next page begins.
+    pub fn start(&self) -> Start<'_> {
+        Start { after: &self.after, rest: self.rest }
+    }
+
+    pub fn encode(revision: Option<u64>, after: &str, rest: Option<usize>) -> String {
         let revision = revision.map_or(json!(-1), |revision| json!(revision));
         // The next key is the smallest one behind the last: the same with a zero byte.
-        let token = json!({ "v": VERSION, "rv": revision, "start": format!("{after}\0") });
+        let mut token = json!({ "v": VERSION, "rv": revision, "start": format!("{after}\0") });
+        // Upstream's decoder ignores what it does not know.
+        if let Some(rest) = rest {
+            token["rest"] = rest.into();
+        }
         BASE64.encode(json::to_vec(&token))
     }
 
@@ -66,7 +78,8 @@ impl Token {
             return Err(invalid(format!("continue key is not valid: {start}")));
         }
         let after = relative.strip_suffix('\0').unwrap_or(relative).to_string();
-        Ok(Token { revision, after })
+        let rest = token["rest"].as_u64().and_then(|rest| usize::try_from(rest).ok());
+        Ok(Token { revision, after, rest })
     }
 }
 
@@ -76,9 +89,9 @@ mod tests {
 
     #[test]
     fn what_is_encoded_comes_back() {
-        for (revision, after) in [(Some(7), "default/a"), (None, "x")] {
-            let token = Token::decode(&Token::encode(revision, after)).unwrap();
-            assert_eq!(token, Token { revision, after: after.into() });
+        for (revision, after, rest) in [(Some(7), "default/a", Some(3)), (None, "x", None)] {
+            let token = Token::decode(&Token::encode(revision, after, rest)).unwrap();
+            assert_eq!(token, Token { revision, after: after.into(), rest });
         }
     }
 
@@ -86,7 +99,10 @@ mod tests {
     fn tokens_look_like_upstreams() {
         let upstream = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjMyLCJzdGFydCI6ImRlZmF1bHQva3ViZS1yb290LWNhLmNydFx1MDAwMCJ9";
         let token = Token::decode(upstream).unwrap();
-        assert_eq!(token, Token { revision: Some(232), after: "default/kube-root-ca.crt".into() });
+        assert_eq!(
+            token,
+            Token { revision: Some(232), after: "default/kube-root-ca.crt".into(), rest: None }
+        );
         let with_slash = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjMyLCJzdGFydCI6Ii9nb2xkZW4vYVx1MDAwMCJ9";
         assert_eq!(Token::decode(with_slash).unwrap().after, "golden/a");
     }

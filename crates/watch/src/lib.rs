@@ -11,6 +11,7 @@
 //! Invariants: a snapshot never changes; its revision is durable; whoever has been told of an event finds it
 //! when they look; whoever has looked at revision N can watch from N and miss nothing. Reads take no lock.
 
+mod counts;
 pub mod event;
 mod fanout;
 mod history;

@@ -9,6 +9,7 @@ use atoll_store::{Key, Revision, key};
 use bytes::Bytes;
 use imbl::OrdMap;
 
+use crate::counts::Counts;
 use crate::event::Event;
 use crate::layer::Layer;
 use crate::object::Object;
@@ -17,6 +18,8 @@ use crate::object::Object;
 pub struct Snapshot {
     pub revision: Revision,
     objects: OrdMap<Key, Arc<Object>>,
+    /// Of `objects`, without tombstones.
+    counts: Counts,
     layer: Arc<Layer>,
 }
 
@@ -78,7 +81,7 @@ impl Scope {
 
 impl Snapshot {
     pub(crate) fn new(revision: Revision, layer: Arc<Layer>) -> Self {
-        Snapshot { revision, objects: OrdMap::new(), layer }
+        Snapshot { revision, objects: OrdMap::new(), counts: Counts::default(), layer }
     }
 
     /// What lies under all workspaces is known by what this is the value of, if `key` is that.
@@ -152,6 +155,16 @@ impl Snapshot {
         self.objects.range((scope.start(None), scope.end())).map(|(key, _)| key.clone()).collect()
     }
 
+    /// The number of objects in `scope`, without walking over them.
+    pub fn count(&self, scope: &Scope) -> usize {
+        let is_hidden = |object: &Arc<Object>| self.objects.contains_key(&object.key);
+        let layered = self.layered(scope, None).iter().filter(|object| !is_hidden(object)).count();
+        match scope.one_object {
+            true => usize::from(self.look(scope, None).next().is_some()),
+            false => self.counts.of(&scope.prefix) + layered,
+        }
+    }
+
     /// Number of objects, tombstones and all.
     pub fn len(&self) -> usize {
         self.objects.len()
@@ -162,11 +175,20 @@ impl Snapshot {
     }
 
     pub(crate) fn insert(&mut self, object: Arc<Object>) {
-        self.objects.insert(object.key.clone(), object);
+        let is_shown = !object.is_tombstone();
+        let key = object.key.clone();
+        let was_shown = self.objects.insert(key.clone(), object).is_some_and(|old| !old.is_tombstone());
+        match (was_shown, is_shown) {
+            (false, true) => self.counts.add(&key),
+            (true, false) => self.counts.subtract(&key),
+            _ => {}
+        }
     }
 
     pub(crate) fn remove(&mut self, key: &Key) {
-        self.objects.remove(key);
+        if self.objects.remove(key).is_some_and(|old| !old.is_tombstone()) {
+            self.counts.subtract(key);
+        }
     }
 
     /// Takes back what `event` did. What it found in the layer lies there still.

@@ -385,3 +385,48 @@ async fn whoever_hears_of_an_event_finds_it() {
     }
     listening.await.unwrap();
 }
+
+/// Whatever is written, deleted and hidden, the count of a scope is the length of its list, now and in the past.
+#[tokio::test]
+async fn what_is_in_a_scope_is_counted_without_walking_over_it() {
+    let mut layer = Layer::default();
+    for name in ["born", "hidden"] {
+        layer.add("", "configmaps", "n", name, encoded(name, "layer", 1), Facts::default());
+    }
+    let world = World::with(layer, Limits::default()).await;
+    let scopes = [
+        everything(),
+        Scope::new("", "configmaps", Some("w"), None),
+        within("w", "n"),
+        within("w", "m"),
+        within("v", "n"),
+        Scope::object("", "configmaps", "w", "n", "born"),
+        Scope::object("", "configmaps", "w", "n", "missing"),
+    ];
+    let mut revisions = Vec::new();
+    // A fixed sequence that visits every key several times, with every kind of write.
+    for step in 0_usize..200 {
+        let (workspace, namespace) = [("w", "n"), ("w", "m"), ("v", "n")][step % 3];
+        let name = ["born", "hidden", "a", "b", "c"][step / 3 % 5];
+        let key = key(workspace, namespace, name);
+        let is_there = world.cache.snapshot().stored_revision(&key).is_some();
+        let value = match step * 7 % 5 {
+            0 | 1 => Some(encoded(name, "own", 1)),
+            2 => Some(Bytes::from_static(TOMBSTONE)),
+            _ => None,
+        };
+        if value.is_some() || is_there {
+            revisions.push(world.write(&key, value).await);
+        }
+        let snapshot = world.cache.snapshot();
+        for scope in &scopes {
+            assert_eq!(snapshot.count(scope), snapshot.list(scope, None).count(), "step {step}: {scope:?}");
+        }
+    }
+    for revision in revisions {
+        for scope in &scopes {
+            let past = world.cache.at(revision, scope).expect("it is not long ago");
+            assert_eq!(past.count(scope), past.list(scope, None).count(), "revision {revision}: {scope:?}");
+        }
+    }
+}

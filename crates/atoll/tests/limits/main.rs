@@ -8,6 +8,7 @@ mod connections;
 mod drain;
 mod flood;
 mod inflight;
+mod pages;
 mod quotas;
 mod selectors;
 #[path = "../support/support.rs"]

@@ -16,6 +16,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::options::ListOptions;
+use crate::paging::Token;
 use crate::respond;
 
 /// How many deletions are under way at once: enough to share commits, not so many as to crowd others out.
@@ -25,8 +26,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let list = ListOptions::parse(row, &call.query, false)?;
     let options = Arc::new(read_options(call)?);
     let scope = scope(row, call, &list);
-    let (snapshot, after) = position(server, &scope, &list).await?;
-    let listing = server.registry.list(row, &snapshot, &scope, &list.selection, after.as_deref(), list.limit);
+    let (snapshot, token) = position(server, &scope, &list).await?;
+    let start = token.as_ref().map(Token::start);
+    let listing = server.registry.list(row, &snapshot, &scope, &list.selection, start, list.limit);
     let row = Arc::new(row.clone());
     let asking = Arc::new((call.user.clone(), call.workspace.clone()));
     let mut running = JoinSet::new();

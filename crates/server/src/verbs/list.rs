@@ -26,12 +26,14 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
     let scope = scope(row, call, &options);
-    let (snapshot, after) = position(server, &scope, &options).await?;
+    let (snapshot, token) = position(server, &scope, &options).await?;
     let registry = &server.registry;
     // Whoever takes any revision takes all of it: upstream answers that from its cache, which does not page.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
-    let listing = registry.list(row, &snapshot, &scope, &options.selection, after.as_deref(), limit);
-    let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
+    let start = token.as_ref().map(Token::start);
+    let listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
+    let next = listing.next.as_deref();
+    let token = next.map(|next| Token::encode(Some(listing.revision), next, listing.remaining));
     Ok(respond::list::answer(row, listing, token.as_deref(), call).await)
 }
 
@@ -50,12 +52,12 @@ pub fn scope(row: &Row, call: &Call, options: &ListOptions) -> Scope {
     }
 }
 
-/// The snapshot that shall be listed, and behind which key.
+/// The snapshot that shall be listed, and where it is to be continued.
 pub async fn position(
     server: &Arc<Server>,
     scope: &Scope,
     options: &ListOptions,
-) -> Result<(Arc<Snapshot>, Option<String>), Status> {
+) -> Result<(Arc<Snapshot>, Option<Token>), Status> {
     let cache = &server.registry.cache;
     if !options.continue_token.is_empty() {
         let token = Token::decode(&options.continue_token)?;
@@ -68,12 +70,12 @@ pub async fn position(
             None => cache.snapshot(),
             Some(revision) => cache.at(revision, scope).map_err(|error| match error {
                 RevisionError::Expired { .. } => {
-                    Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after))
+                    Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after, token.rest))
                 }
                 RevisionError::Future { requested, current } => too_large(requested, current),
             })?,
         };
-        return Ok((snapshot, Some(token.after)));
+        return Ok((snapshot, Some(token)));
     }
     let revision = parse_revision(&options.resource_version);
     let revision =

@@ -1,0 +1,73 @@
+//! Lists in pages: each page says truly how many objects are left.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::support::access::{Access, names};
+use crate::support::process::Atoll;
+use crate::support::{CONFIG_MAPS, config_map, config_map_with};
+
+/// A token as it was before tokens said how many objects are left.
+fn without_rest(token: &str) -> String {
+    let mut token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).unwrap()).unwrap();
+    token.as_object_mut().unwrap().remove("rest").unwrap();
+    URL_SAFE_NO_PAD.encode(token.to_string())
+}
+
+/// Reads all pages; `between` is called after the first one. What each page has, and what it says is left.
+async fn pages(
+    access: &Access,
+    path: &str,
+    between: impl AsyncFnOnce(),
+    old_tokens: bool,
+) -> Vec<(usize, Option<u64>)> {
+    let mut pages = Vec::new();
+    let mut page = access.get(&format!("{path}?limit=7")).await.expect(200);
+    between().await;
+    loop {
+        let left = page["metadata"]["remainingItemCount"].as_u64();
+        pages.push((names(&page).len(), left));
+        let Some(token) = page["metadata"]["continue"].as_str() else { return pages };
+        let token = if old_tokens { without_rest(token) } else { token.to_string() };
+        page = access.get(&format!("{path}?limit=7&continue={token}")).await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_says_how_many_objects_are_left() {
+    let server = Atoll::start_bare();
+    let admin = server.admin();
+    admin
+        .post("/apis/atoll.dev/v1alpha1/workspaces", json!({ "metadata": { "name": "team" } }))
+        .await
+        .expect(201);
+    let team = admin.workspace("root:team");
+    for number in 0..25 {
+        team.post(CONFIG_MAPS, config_map_with(&format!("c-{number:02}"), "1")).await.expect(201);
+    }
+    for old_tokens in [false, true] {
+        // In all namespaces there is more: what every workspace is born with.
+        for path in [CONFIG_MAPS, "/api/v1/configmaps", "/apis/rbac.authorization.k8s.io/v1/clusterroles"] {
+            let total = names(&team.get(path).await.expect(200)).len();
+            let change = async || {
+                team.delete(&config_map("c-20")).await.expect(200);
+                team.post(CONFIG_MAPS, config_map_with("c-20", "1")).await.expect(201);
+                team.post(CONFIG_MAPS, config_map_with("new", "1")).await.expect(201);
+                team.delete(&config_map("c-00")).await.expect(200);
+            };
+            let seen = pages(&team, path, change, old_tokens).await;
+            let mut expected = Vec::new();
+            for begin in (0..total).step_by(7) {
+                let left = total.saturating_sub(begin + 7);
+                expected.push((7.min(total - begin), (left > 0).then_some(left as u64)));
+            }
+            assert_eq!(seen, expected, "{path}");
+            team.delete(&config_map("new")).await.expect(200);
+            team.post(CONFIG_MAPS, config_map_with("c-00", "1")).await.expect(201);
+        }
+    }
+    // Nobody knows how many more a selector selects, and upstream does not say so either.
+    let selected = team.get(&format!("{CONFIG_MAPS}?limit=7&labelSelector=a!=b")).await.expect(200);
+    assert_eq!(selected["metadata"]["remainingItemCount"], Value::Null);
+}
