@@ -11,7 +11,6 @@ use atoll_authn::authority::{Authority, Identity, write_private};
 use atoll_server::connect::kubelets::Kubelets;
 use atoll_server::listen::Tls;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use crate::kubeconfig::{self, Entry};
@@ -33,6 +32,8 @@ pub struct Certificates {
     /// What the administrator's context is called.
     pub name: String,
     pub authority: Arc<Authority>,
+    /// Signs client certificates that are good in one workspace only.
+    pub workspaces: Arc<Authority>,
     pub listening: IpAddr,
     pub advertised: SocketAddr,
     /// Another address for the administrator alone.
@@ -47,10 +48,9 @@ pub struct Certificates {
 
 impl Certificates {
     pub fn tls(&self, now: OffsetDateTime) -> Result<Tls, String> {
-        let trusted = CertificateDer::from_pem_slice(self.authority.certificate_pem.as_bytes());
-        let trusted = trusted.map_err(|error| error.to_string())?;
+        let (trusted, workspaces) = (self.authority.certificate_der(), self.workspaces.certificate_der());
         let (certificate, key) = self.serving(now)?;
-        Tls::new(trusted, certificate, key).map_err(|error| error.to_string())
+        Tls::new(trusted, workspaces, certificate, key).map_err(|error| error.to_string())
     }
 
     fn serving(
@@ -69,7 +69,7 @@ impl Certificates {
 
     /// Writes the administrator's kubeconfig, new from top to bottom. Returns who that is.
     pub fn write_kubeconfig(&self, now: OffsetDateTime) -> Result<Identity, String> {
-        let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
+        let identity = self.authority.client("atoll-admin", Some(MASTERS), now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
         let entry = Entry {
             name: &self.name,
@@ -91,7 +91,7 @@ impl Certificates {
             let identity = kubelets::identity(&self.authority, now, self.lifetime)?;
             kubelets.replace(identity).map_err(|error| error.to_string())?;
         }
-        let identity = self.authority.client("atoll-admin", MASTERS, now, self.lifetime);
+        let identity = self.authority.client("atoll-admin", Some(MASTERS), now, self.lifetime);
         let identity = identity.map_err(|error| error.to_string())?;
         if let Some(other) = &self.other
             && let Ok(text) = kubeconfig::with_identity(other, &self.name, &identity)
@@ -146,6 +146,7 @@ pub fn kubeconfig_path(directory: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use atoll_authn::authority::Purpose;
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use serde_json::Value;
@@ -176,6 +177,9 @@ mod tests {
                 other: None,
                 kubelets: None,
                 authority: Arc::new(Authority::open(directory.path(), made).expect("an authority")),
+                workspaces: Arc::new(
+                    Authority::open_for(Purpose::Workspaces, directory.path(), made).expect("an authority"),
+                ),
                 listening: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 advertised: SocketAddr::from(([127, 0, 0, 1], 1)),
                 kubeconfig: kubeconfig_path(directory.path()),

@@ -176,15 +176,17 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_REQUEST_TIMEOUT", default_value_t = 60, value_name = "SECONDS")]
     pub request_timeout: u64,
 
-    /// Seconds that a client may take to open a connection and to send a request's headers
+    /// Seconds that a client may take to open a connection and to send a request's headers; and to send a body, which after
+    /// that has to arrive at 32 KiB a second
     #[arg(long, env = "ATOLL_HEADER_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
     pub header_timeout: u64,
 
-    /// Reading requests under way at once, beyond which clients are asked to come back
+    /// Reading requests under way at once, beyond which clients are asked to come back. A user has at most a quarter of
+    /// them, and so have all ServiceAccounts and certificates of a workspace together
     #[arg(long, env = "ATOLL_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_name = "COUNT")]
     pub max_requests_inflight: usize,
 
-    /// Writing requests under way at once
+    /// Writing requests under way at once, shared in the same way
     #[arg(long, env = "ATOLL_MAX_MUTATING_REQUESTS_INFLIGHT", default_value_t = 200, value_name = "COUNT")]
     pub max_mutating_requests_inflight: usize,
 

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use atoll_authn::MASTERS;
 use atoll_authn::authority::Authority;
 use atoll_server::connect::kubelets::{Identity, Kubelets};
 use clap::Args;
@@ -11,12 +10,14 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 
-/// Who the server is to kubelets, as kubeadm has it.
-const USER: &str = "kube-apiserver-kubelet-client";
+/// Who the server is to kubelets, as kubeadm has it. A ClusterRoleBinding that every workspace is born with gives this user
+/// what the API of kubelets takes, and no more.
+pub const USER: &str = atoll_registry::bootstrap::KUBELET_CLIENT;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct KubeletSettings {
-    /// Authority that kubelets must have their certificates from; without it they are not verified, as with kube-apiserver
+    /// Authority that kubelets must have their certificates from; without it they are not verified, as with kube-apiserver.
+    /// Certificates that kubelets get by a CertificateSigningRequest are of kubelet-ca.crt in the data directory
     #[arg(
         long = "kubelet-certificate-authority",
         env = "ATOLL_KUBELET_CERTIFICATE_AUTHORITY",
@@ -62,6 +63,7 @@ impl KubeletSettings {
     pub fn kubelets(
         &self,
         authority: &Authority,
+        kubelet_authority: &Authority,
         now: OffsetDateTime,
         lifetime: Duration,
     ) -> Result<Kubelets, String> {
@@ -69,7 +71,12 @@ impl KubeletSettings {
             (Some(certificate), Some(key)) => from_files(certificate, key)?,
             _ => identity(authority, now, lifetime)?,
         };
-        let trusted = self.authority.as_deref().map(read).transpose()?;
+        let mut trusted = self.authority.as_deref().map(read).transpose()?;
+        // Kubelets used to get certificates of the first authority.
+        if let Some(trusted) = trusted.as_mut().filter(|trusted| contains(trusted, authority)) {
+            trusted.push(b'\n');
+            trusted.extend_from_slice(kubelet_authority.certificate_pem.as_bytes());
+        }
         let mut kubelets = Kubelets::new(Some(identity), trusted.as_deref())
             .map_err(|error| format!("kubelets cannot be called: {error}"))?;
         if !self.address_types.is_empty() {
@@ -81,9 +88,15 @@ impl KubeletSettings {
 
 /// A certificate of the server's own.
 pub fn identity(authority: &Authority, now: OffsetDateTime, lifetime: Duration) -> Result<Identity, String> {
-    let made = authority.client(USER, MASTERS, now, lifetime).map_err(|error| error.to_string())?;
+    let made = authority.client(USER, None, now, lifetime).map_err(|error| error.to_string())?;
     let certificate = made.certificate_der().map_err(|error| error.to_string())?;
     Ok((vec![certificate], made.key_der().map_err(|error| error.to_string())?))
+}
+
+/// Whether PEM text has an authority's certificate in it.
+fn contains(pem: &[u8], authority: &Authority) -> bool {
+    let own = authority.certificate_der();
+    CertificateDer::pem_slice_iter(pem).any(|one| one.is_ok_and(|one| one == own))
 }
 
 fn from_files(certificate: &Path, key: &Path) -> Result<Identity, String> {

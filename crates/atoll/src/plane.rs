@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_authn::Authenticator;
-use atoll_authn::authority::{Authority, Identity};
+use atoll_authn::authority::{Authority, Identity, Purpose};
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_authz::Policies;
 use atoll_client::Client;
@@ -169,7 +169,9 @@ pub struct Plane {
 
 /// What is in its directory besides the data.
 struct Papers {
-    authority: Authority,
+    authority: Arc<Authority>,
+    kubelets: Arc<Authority>,
+    workspaces: Arc<Authority>,
     keys: KeyRing,
 }
 
@@ -182,8 +184,8 @@ impl Plane {
         let advertised =
             SocketAddr::new(settings.advertise.unwrap_or_else(|| reachable(address.ip())), address.port());
         let now = OffsetDateTime::now_utc();
-        let Papers { authority, keys } = papers(&settings.directory, now).await?;
-        let authority = Arc::new(authority);
+        let papers = papers(&settings.directory, now).await?;
+        let Papers { authority, kubelets: kubelet_authority, workspaces, keys } = papers;
         let control = match &settings.simulation {
             Some(_) => Some(bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).await?),
             None => None,
@@ -194,11 +196,12 @@ impl Plane {
         };
         let (kubelets, door) = match &settings.simulation {
             Some(_) => {
-                let (kubelets, door) = kubelets::connected(&authority, now).await?;
+                let (kubelets, door) = kubelets::connected(&authority, &kubelet_authority, now).await?;
                 (Arc::new(kubelets), Some(door))
             }
             None => {
-                let own = settings.kubelets.kubelets(&authority, now, settings.certificate_lifetime)?;
+                let lifetime = settings.certificate_lifetime;
+                let own = settings.kubelets.kubelets(&authority, &kubelet_authority, now, lifetime)?;
                 (Arc::new(own), None)
             }
         };
@@ -206,6 +209,7 @@ impl Plane {
         let certificates = Certificates {
             name: settings.name.clone(),
             authority: authority.clone(),
+            workspaces: workspaces.clone(),
             listening: address.ip(),
             advertised,
             control: control_address,
@@ -304,7 +308,11 @@ impl Plane {
                 client,
                 tree,
                 informers: plane.informers.clone(),
-                signers: Signers::of(authority, tokens),
+                signers: Signers {
+                    kubelets: Some(kubelet_authority),
+                    workspaces: Some(workspaces),
+                    ..Signers::of(authority, tokens)
+                },
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
@@ -398,7 +406,13 @@ async fn open_store(settings: &Settings) -> Result<Opened, String> {
 async fn papers(directory: &Path, now: OffsetDateTime) -> Result<Papers, String> {
     let directory = directory.to_path_buf();
     let papers = blocking(move || -> Result<Papers, atoll_authn::authority::AuthorityError> {
-        Ok(Papers { authority: Authority::open(&directory, now)?, keys: KeyRing::open(&directory)? })
+        let authority = |purpose: Purpose| Authority::open_for(purpose, &directory, now).map(Arc::new);
+        Ok(Papers {
+            authority: authority(Purpose::Server)?,
+            kubelets: authority(Purpose::Kubelets)?,
+            workspaces: authority(Purpose::Workspaces)?,
+            keys: KeyRing::open(&directory)?,
+        })
     });
     papers.await?.map_err(|error| error.to_string())
 }

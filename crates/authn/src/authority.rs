@@ -1,4 +1,12 @@
-//! Atoll's own certificate authority: made on first start, then read from the data directory.
+//! Atoll's own certificate authorities: made when they are first needed, then read from the data directory.
+//!
+//! There are three, because whoever trusts one must not have to trust what it is not meant for:
+//!
+//! | files | signs | trusted by |
+//! |---|---|---|
+//! | `ca` | the server's certificate, its administrator's, and what is asked for in the root workspace | every kubeconfig, kubelets |
+//! | `workspace-ca` | client certificates that are asked for in other workspaces | this server alone |
+//! | `kubelet-ca` | serving certificates of kubelets, in any workspace | this server, when it calls kubelets |
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -18,6 +26,36 @@ use x509_cert::der::Decode;
 use crate::request::{self, CertificateRequest, Terms};
 
 const CA_YEARS: u64 = 10;
+
+/// What an authority is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The server itself, its administrator, and clients that are known in all workspaces.
+    Server,
+    /// Clients that are known in one workspace only.
+    Workspaces,
+    /// Kubelets that serve.
+    Kubelets,
+}
+
+impl Purpose {
+    /// The name of the files without `.crt` and `.key`.
+    fn file(self) -> &'static str {
+        match self {
+            Purpose::Server => "ca",
+            Purpose::Workspaces => "workspace-ca",
+            Purpose::Kubelets => "kubelet-ca",
+        }
+    }
+
+    fn common_name(self) -> &'static str {
+        match self {
+            Purpose::Server => "atoll-ca",
+            Purpose::Workspaces => "atoll-workspace-ca",
+            Purpose::Kubelets => "atoll-kubelet-ca",
+        }
+    }
+}
 
 pub struct Authority {
     /// The CA certificate, for clients to trust.
@@ -50,13 +88,20 @@ pub enum AuthorityError {
 impl Authority {
     /// Reads `ca.crt` and `ca.key` from `directory`, or makes them if both are absent.
     pub fn open(directory: &Path, now: OffsetDateTime) -> Result<Self, AuthorityError> {
-        let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
+        Authority::open_for(Purpose::Server, directory, now)
+    }
+
+    /// Reads the certificate and the key of the authority for a purpose from `directory`, or makes them if both are absent.
+    pub fn open_for(purpose: Purpose, directory: &Path, now: OffsetDateTime) -> Result<Self, AuthorityError> {
+        let file = |extension: &str| directory.join(format!("{}.{extension}", purpose.file()));
+        let (certificate_path, key_path) = (file("crt"), file("key"));
         if !certificate_path.exists() && !key_path.exists() {
-            let made = make_authority(now).map_err(|error| unusable("the certificate authority", &error))?;
+            let made = make_authority(purpose, now);
+            let made = made.map_err(|error| unusable("the certificate authority", &error))?;
             write_private(&key_path, &made.key_pem)?;
             write_private(&certificate_path, &made.certificate_pem)?;
         }
-        Authority::from_pem(read(&certificate_path)?, &read(&key_path)?, now)
+        Authority::read(purpose, read(&certificate_path)?, &read(&key_path)?, now)
     }
 
     /// One that is given, to certify what was asked for.
@@ -65,19 +110,36 @@ impl Authority {
         key_pem: &str,
         now: OffsetDateTime,
     ) -> Result<Self, AuthorityError> {
-        let key = || KeyPair::from_pem(key_pem).map_err(|error| unusable("ca.key", &error));
+        Authority::read(Purpose::Server, certificate_pem, key_pem, now)
+    }
+
+    fn read(
+        purpose: Purpose,
+        certificate_pem: String,
+        key_pem: &str,
+        now: OffsetDateTime,
+    ) -> Result<Self, AuthorityError> {
+        let (certificate_file, key_file) =
+            (format!("{}.crt", purpose.file()), format!("{}.key", purpose.file()));
+        let key = || KeyPair::from_pem(key_pem).map_err(|error| unusable(&key_file, &error));
         let (key, same_key) = (key()?, key()?);
         let der = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
-            .map_err(|error| unusable("ca.crt", &error))?;
+            .map_err(|error| unusable(&certificate_file, &error))?;
         // A server that starts with another CA than its clients trust helps nobody: what does not fit is an
         // error, never replaced.
-        let certificate = Certificate::from_der(&der).map_err(|error| unusable("ca.crt", &error))?;
+        let certificate = Certificate::from_der(&der).map_err(|error| unusable(&certificate_file, &error))?;
         let public = certificate.tbs_certificate().subject_public_key_info().subject_public_key.raw_bytes();
         if public != key.public_key_raw() {
-            return Err(unusable("ca.crt", &"it does not belong to ca.key; restore the pair from a backup"));
+            let problem = format!("it does not belong to {key_file}; restore the pair from a backup");
+            return Err(unusable(&certificate_file, &problem));
         }
-        let issuer = Issuer::new(authority_parameters(now), key);
+        let issuer = Issuer::new(authority_parameters(purpose, now), key);
         Ok(Authority { certificate_pem, certificate: der, issuer, key: same_key })
+    }
+
+    /// The CA certificate, as DER.
+    pub fn certificate_der(&self) -> CertificateDer<'static> {
+        self.certificate.clone()
     }
 
     /// A certificate for serving on these names and addresses.
@@ -98,16 +160,18 @@ impl Authority {
         self.sign(&parameters)
     }
 
-    /// A client certificate for a user in one group.
+    /// A client certificate for a user, in one group or in none but those that everybody is in.
     pub fn client(
         &self,
         user: &str,
-        group: &str,
+        group: Option<&str>,
         now: OffsetDateTime,
         lifetime: std::time::Duration,
     ) -> Result<Identity, AuthorityError> {
         let mut parameters = leaf(user, now, lifetime);
-        parameters.distinguished_name.push(DnType::OrganizationName, group);
+        if let Some(group) = group {
+            parameters.distinguished_name.push(DnType::OrganizationName, group);
+        }
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&parameters)
     }
@@ -136,18 +200,18 @@ impl Identity {
     }
 }
 
-fn authority_parameters(now: OffsetDateTime) -> CertificateParams {
+fn authority_parameters(purpose: Purpose, now: OffsetDateTime) -> CertificateParams {
     let lifetime = std::time::Duration::from_secs(CA_YEARS * 365 * 86_400);
-    let mut parameters = leaf("atoll-ca", now, lifetime);
+    let mut parameters = leaf(purpose.common_name(), now, lifetime);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     parameters.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     parameters
 }
 
-fn make_authority(now: OffsetDateTime) -> Result<Identity, rcgen::Error> {
+fn make_authority(purpose: Purpose, now: OffsetDateTime) -> Result<Identity, rcgen::Error> {
     let key = KeyPair::generate()?;
-    let certificate = authority_parameters(now).self_signed(&key)?;
+    let certificate = authority_parameters(purpose, now).self_signed(&key)?;
     Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
 }
 
@@ -207,7 +271,7 @@ mod tests {
         let second = Authority::open(&directory, now).unwrap();
         assert_eq!(first.certificate_pem, second.certificate_pem);
         let identity =
-            second.client("ann", "system:masters", now, std::time::Duration::from_secs(60)).unwrap();
+            second.client("ann", Some("system:masters"), now, std::time::Duration::from_secs(60)).unwrap();
         let holder = crate::certificate::holder(&identity.certificate_der().unwrap()).unwrap().unwrap();
         let user = holder.user;
         assert_eq!((user.name.as_str(), user.groups[0].as_str()), ("ann", "system:masters"));

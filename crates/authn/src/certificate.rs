@@ -18,8 +18,11 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 /// Where Kubernetes puts a user's uid.
 const UID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.57683.2");
-/// Where Atoll puts the id of the workspace that a certificate is good in. Without it, that is all of them.
-pub(crate) const WORKSPACE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.2859407461.1");
+/// Where Atoll puts the id of the workspace that a certificate is good in. Without it, that is all of them. Go reads no
+/// certificate with an object identifier in which a number needs more than 31 bits.
+pub(crate) const WORKSPACE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.711923813.1");
+/// The same in certificates that were signed before Go was able to read them.
+const LEGACY_WORKSPACE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.25.2859407461.1");
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Whose a certificate is, and how far it goes.
@@ -78,13 +81,16 @@ pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
     let mut user = User::authenticated(name, uid, groups);
     let print: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={print}")]);
-    let extension = inner.extensions().into_iter().flatten().find(|extension| extension.extn_id == WORKSPACE);
-    let workspace = match extension {
-        Some(extension) => {
+    let extensions = inner.extensions().into_iter().flatten();
+    let mut workspaces =
+        extensions.filter(|extension| matches!(extension.extn_id, WORKSPACE | LEGACY_WORKSPACE));
+    let workspace = match (workspaces.next(), workspaces.next()) {
+        (Some(extension), None) => {
             let id = Utf8StringRef::from_der(extension.extn_value.as_bytes()).map_err(|_| unreadable())?;
             Some(id.as_str().to_string())
         }
-        None => None,
+        (None, _) => None,
+        (Some(_), Some(_)) => return Err(Unauthorized::because("the certificate names several workspaces")),
     };
     let expires = inner.validity().not_after.to_unix_duration().as_secs().cast_signed();
     Ok(Some(Holder { user, workspace, expires }))

@@ -24,6 +24,8 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const MASTERS: &str = "system:masters";
+/// The key in a user's `extra` for the id of the only workspace that the user is known in.
+pub const HOME: &str = "authentication.atoll.dev/workspace";
 
 /// Who signs tokens, and whom they are meant for unless they say otherwise.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
@@ -35,6 +37,9 @@ pub struct User {
     pub groups: Vec<String>,
     /// What else is known of them, by key.
     pub extra: BTreeMap<String, Vec<String>>,
+    /// The id of the workspace in which this name means anything; `None` if it means the same everywhere. ServiceAccounts and
+    /// certificates of a workspace have one. Bindings of other workspaces never apply to them, even if the name is the same.
+    pub home: Option<String>,
 }
 
 /// Why a credential does not say who someone is.
@@ -73,6 +78,7 @@ impl User {
             uid: String::new(),
             groups: vec![UNAUTHENTICATED.into()],
             extra: BTreeMap::new(),
+            home: None,
         }
     }
 
@@ -81,7 +87,22 @@ impl User {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.into());
         }
-        User { name, uid, groups, extra: BTreeMap::new() }
+        User { name, uid, groups, extra: BTreeMap::new(), home: None }
+    }
+
+    /// The same user, known in one workspace only.
+    ///
+    /// Below the root this is also part of the user's `extra`, so that it survives a TokenReview that is followed by a
+    /// SubjectAccessReview, and a CertificateSigningRequest.
+    #[must_use]
+    pub fn of_workspace(mut self, id: &str) -> Self {
+        if id == service_account::ROOT {
+            self.extra.remove(HOME);
+        } else {
+            self.extra.insert(HOME.into(), vec![id.into()]);
+        }
+        self.home = Some(id.into());
+        self
     }
 
     pub fn is_in(&self, group: &str) -> bool {

@@ -30,7 +30,7 @@ const WORKSPACE: &str = "/clusters/";
 /// Where a token without an issuer of its own says which workspace it is for.
 const LEGACY_WORKSPACE: &str = "atoll.dev/workspace";
 /// The workspace whose issuer is the server itself.
-const ROOT: &str = "root";
+pub(crate) const ROOT: &str = "root";
 
 /// Whom a token is for.
 #[derive(Clone, Debug)]

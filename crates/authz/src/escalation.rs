@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::binding::{GROUP, RoleRef};
 use crate::covers::{describe, quoted, uncovered};
 use crate::rule::Rule;
-use crate::{Attributes, Decision, Here, Missing, Target, is_master};
+use crate::{Attributes, Decision, Here, Missing, Target};
 
 /// What is about to be written.
 pub struct Change<'a> {
@@ -32,7 +32,7 @@ const MOST_GRAINS: usize = 1_000_000;
 impl Here<'_> {
     /// Refuses a change by which somebody would grant more than they have.
     pub fn check_escalation(&self, change: &Change<'_>) -> Result<(), Status> {
-        if is_master(change.user) {
+        if self.is_master(change.user) {
             return Ok(());
         }
         match change.resource {

@@ -121,7 +121,7 @@ impl Here<'_> {
 
     pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let Attributes { user, verb, target } = attributes;
-        if is_master(user) {
+        if self.is_master(user) {
             return Decision::Allowed(Grant::Master);
         }
         match self.site.judge(user, verb, target) {
@@ -133,13 +133,17 @@ impl Here<'_> {
         }
     }
 
-    /// Whether somebody may come in at all. Everybody may enter the root, and whoever is `at_home`, as a ServiceAccount of the
-    /// workspace is. Others need the verb `access` on the path `/` in it, or on `workspaces/content` of its name in the one
-    /// above, or to be administrators there.
-    pub fn may_enter(&self, user: &User, at_home: bool) -> bool {
+    /// Whether somebody may come in at all. Everybody may enter the root, and whoever has a credential of the workspace, as its
+    /// ServiceAccounts have. Others need the verb `access` on the path `/` in it, or on `workspaces/content` of its name in the
+    /// one above, or to be administrators there.
+    pub fn may_enter(&self, user: &User) -> bool {
+        user.home.as_deref() == Some(self.location.id) || self.may_enter_as(user)
+    }
+
+    /// The same for somebody whose credential was not shown: a user that the caller acts as, or that a review is about.
+    pub fn may_enter_as(&self, user: &User) -> bool {
         let Some(last) = self.location.steps.last() else { return true };
-        at_home
-            || is_master(user)
+        self.is_master(user)
             || self.site.allows(user, "access", &Target::Path("/"))
             || self.policies.at(&last.parent).allows(user, "access", &content(&last.name))
             || self.administered(user).is_some()
@@ -152,6 +156,16 @@ impl Here<'_> {
             rules.extend(Rule::everything());
         }
         (rules, missing)
+    }
+
+    /// Whether somebody may do everything here by rights that do not come from this workspace.
+    pub fn is_administrator(&self, user: &User) -> bool {
+        is_master(user) || self.administered(user).is_some()
+    }
+
+    /// Whether somebody may do everything here: everywhere, or because this is the only workspace that they are known in.
+    pub(crate) fn is_master(&self, user: &User) -> bool {
+        user.is_in(MASTERS) && user.home.as_deref().is_none_or(|home| home == self.location.id)
     }
 
     /// Whether, on the way here, somebody was made administrator of what lies below.
@@ -182,9 +196,10 @@ impl Grant {
     }
 }
 
-/// Whether somebody may do everything, whatever is written in any workspace.
+/// Whether somebody may do everything, whatever is written in any workspace. Who is in `system:masters` of one workspace only
+/// is not among them.
 pub fn is_master(user: &User) -> bool {
-    user.is_in(MASTERS)
+    user.home.is_none() && user.is_in(MASTERS)
 }
 
 /// What a refusal says of roles that are bound and not there.

@@ -45,9 +45,9 @@ impl Policies {
     }
 
     /// What counts in a workspace, as it stands.
-    pub fn at(&self, workspace: &str) -> Site<'_> {
+    pub fn at<'a>(&'a self, workspace: &'a str) -> Site<'a> {
         let own = self.workspaces.load().get(workspace).cloned();
-        Site { layer: &self.layer, own }
+        Site { workspace, layer: &self.layer, own }
     }
 
     fn change(&self, workspace: &str, change: impl Fn(&mut Index)) {

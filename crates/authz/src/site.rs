@@ -13,6 +13,8 @@ use crate::index::{Index, Level};
 use crate::rule::Rule;
 
 pub struct Site<'a> {
+    /// The id of the workspace.
+    pub(crate) workspace: &'a str,
     pub(crate) layer: &'a Index,
     pub(crate) own: Option<Index>,
 }
@@ -117,6 +119,10 @@ impl Site<'_> {
         namespace: &str,
         mut is_it: impl FnMut(&Arc<Binding>) -> bool,
     ) -> Option<Arc<Binding>> {
+        // Names and groups of another workspace's identities mean somebody else here.
+        if user.home.as_deref().is_some_and(|home| home != self.workspace) {
+            return None;
+        }
         let namespaces = ["", namespace];
         let scopes = if namespace.is_empty() { &namespaces[..1] } else { &namespaces[..] };
         for scope in scopes {

@@ -146,10 +146,11 @@ fn workspaces_are_entered_and_administered_from_above() {
     let steps = [step("root", "org"), step("o", "team")];
     let (org, team) = (Location { id: "o", steps: &steps[..1] }, Location { id: "t", steps: &steps });
     let (ann, master) = (user("ann", &["readers"]), user("root", &[MASTERS]));
-    let enters = |location: Location<'_>, user: &User| world.policies.here(location).may_enter(user, false);
+    let enters = |location: Location<'_>, user: &User| world.policies.here(location).may_enter(user);
     assert!(enters(ROOT, &User::anonymous()) && enters(team, &master));
     assert!(!enters(org, &ann) && !enters(team, &ann));
-    assert!(world.policies.here(team).may_enter(&ann, true), "who is at home comes in");
+    assert!(enters(team, &ann.clone().of_workspace("t")), "who is at home comes in");
+    assert!(!enters(team, &ann.clone().of_workspace("o")));
     // A role in one workspace grants nothing in another.
     world.role("o", "", "all", json!([rule(&["*"], &["*"])]));
     world.bind("o", "", "ClusterRole all", "User ann");
@@ -276,4 +277,46 @@ fn nobody_grants_what_they_do_not_have() {
     world.bind("root", "n", "ClusterRole binder", "User ann");
     assert_eq!(check(&ann, "rolebindings", "", binding("ClusterRole", "strong"), None), "");
     assert_ne!(check(&ann, "clusterrolebindings", "", binding("ClusterRole", "strong"), None), "");
+}
+
+#[test]
+fn bindings_do_not_apply_to_identities_of_other_workspaces() {
+    let world = World::new();
+    let steps = [Step { parent: "root".into(), name: "team".into() }];
+    let team = Location { id: "t", steps: &steps };
+    let everything = json!([
+        { "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] },
+        { "verbs": ["*"], "nonResourceURLs": ["*"] },
+    ]);
+    world.role("root", "", "all", everything.clone());
+    let robot = user(
+        "system:serviceaccount:n:robot",
+        &["system:serviceaccounts", "system:serviceaccounts:n", "dev", "readers"],
+    );
+    let own = robot.clone().of_workspace("t");
+    for subject in [
+        "User system:serviceaccount:n:robot",
+        "ServiceAccount n/robot",
+        "Group system:serviceaccounts",
+        "Group system:serviceaccounts:n",
+        "Group system:authenticated",
+        "Group dev",
+    ] {
+        world.bind("root", "", "ClusterRole all", subject);
+        assert!(world.may(team, &robot, "delete"), "{subject}: a name that means the same everywhere");
+        assert!(!world.may(team, &own, "delete"), "{subject}");
+        assert!(!world.policies.here(team).may_enter_as(&own), "{subject}");
+        assert!(!world.policies.here(team).is_administrator(&own), "{subject}");
+        let (rules, _) = world.policies.here(team).rules_for(&own, "n");
+        assert!(!rules.iter().any(|rule| Rule::everything().contains(rule)), "{subject}: {rules:?}");
+        world.unbind("root", "");
+    }
+    assert!(world.may(team, &own, "get"), "what every workspace is born with counts at home");
+    world.role("t", "", "all", everything);
+    world.bind("t", "", "ClusterRole all", "ServiceAccount n/robot");
+    assert!(world.may(team, &own, "delete"), "so do the workspace's own bindings");
+    assert!(!world.may(team, &robot.clone().of_workspace("o"), "delete"), "of this workspace's account only");
+    let master = user("root", &[MASTERS]).of_workspace("t");
+    assert!(world.may(team, &master, "delete") && !is_master(&master));
+    assert!(!world.may(ROOT, &master, "delete"), "nobody is master of another workspace");
 }

@@ -55,7 +55,7 @@ pub fn orphans(object: &Value) -> Vec<String> {
 /// [`orphans`] in `cache`.
 pub fn candidates(cache: &Cache, index: usize, owner: &Value) -> Vec<Arc<Value>> {
     let uid = object::uid(owner);
-    let own = cache.owned_by(uid).into_iter();
+    let own = cache.owned_by(&Key::of(owner), uid).into_iter();
     let mut found: Vec<Arc<Value>> = own.filter(|object| is_managed_by(object, uid)).collect();
     found.extend(cache.found(index, &place_of(owner)));
     found

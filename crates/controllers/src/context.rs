@@ -28,6 +28,11 @@ pub struct Context {
 pub struct Signers {
     /// Signs certificates that were asked for.
     pub authority: Option<Arc<Authority>>,
+    /// Signs serving certificates of kubelets instead, if it is another one. Where anybody but the administrator may approve
+    /// these it must be one that no client of the API trusts.
+    pub kubelets: Option<Arc<Authority>>,
+    /// Signs client certificates that are good in one workspace only instead, if it is another one.
+    pub workspaces: Option<Arc<Authority>>,
     /// Signs tokens that lie in Secrets.
     pub tokens: Option<Arc<Tokens>>,
     /// The certificates of authorities that clients of the API trust, as PEM.
@@ -47,7 +52,13 @@ impl Signers {
     /// An authority that signs certificates and whom clients trust, and who signs tokens.
     pub fn of(authority: Arc<Authority>, tokens: Arc<Tokens>) -> Signers {
         let trusted = Some(authority.certificate_pem.as_str().into());
-        Signers { authority: Some(authority), tokens: Some(tokens), trusted }
+        Signers {
+            authority: Some(authority),
+            kubelets: None,
+            workspaces: None,
+            tokens: Some(tokens),
+            trusted,
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Controller {
             return Ok(Next::Done);
         };
         let uid = object::uid(&cron);
-        let mut jobs = self.jobs.owned_by(uid);
+        let mut jobs = self.jobs.owned_by(&key, uid);
         jobs.retain(|job| is_managed_by(job, uid));
         let mut status = cron["status"].clone();
         if !status.is_object() {

@@ -141,7 +141,7 @@ impl Controller {
             sets,
             pods_remain: &|new| {
                 let old = uids.iter().filter(|uid| *uid != new);
-                old.flat_map(|uid| self.pods.owned_by(uid)).any(|pod| !pods::is_terminal(&pod))
+                old.flat_map(|uid| self.pods.owned_by(key, uid)).any(|pod| !pods::is_terminal(&pod))
             },
             now: self.context.clock.now(),
         });

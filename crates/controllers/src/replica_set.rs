@@ -223,8 +223,9 @@ impl Controller {
     /// Pods of all sets that the manager of this one has.
     fn related(&self, set: &Value) -> Vec<Arc<Value>> {
         let Some(manager) = object::controller_of(set) else { return Vec::new() };
-        let sets = self.sets.owned_by(manager.uid).into_iter();
+        let place = Key::of(set);
+        let sets = self.sets.owned_by(&place, manager.uid).into_iter();
         let beside = sets.filter(|other| claim::is_managed_by(other, manager.uid));
-        beside.flat_map(|other| self.maker.cache.owned_by(object::uid(&other))).collect()
+        beside.flat_map(|other| self.maker.cache.owned_by(&place, object::uid(&other))).collect()
     }
 }

@@ -85,10 +85,12 @@ impl Cache {
         self.read().objects.values().cloned().collect()
     }
 
-    /// Objects that name `uid` as an owner.
-    pub fn owned_by(&self, uid: &str) -> Vec<Arc<Value>> {
+    /// Objects that name `uid` as an owner, in the workspace and the namespace of `owner`. Those of others do not belong to it:
+    /// anybody can write any uid into a reference.
+    pub fn owned_by(&self, owner: &Key, uid: &str) -> Vec<Arc<Value>> {
         let state = self.read();
         let keys = state.owned.get(uid).into_iter().flatten();
+        let keys = keys.filter(|key| key.workspace == owner.workspace && key.namespace == owner.namespace);
         keys.filter_map(|key| state.objects.get(key).cloned()).collect()
     }
 

@@ -16,6 +16,9 @@ use crate::{facts, resets};
 /// Id of the root workspace; all others have random ones.
 pub const ROOT: &str = "root";
 
+/// The user as whom the server calls kubelets. These ask whether it may use what they serve.
+pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
 /// The namespaces that upstream creates.
 pub const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -36,7 +39,11 @@ pub struct Birth<'a> {
 pub fn layer(catalog: &Catalog, birth: &Birth<'_>) -> Layer {
     let mut layer = Layer::default();
     let objects = SYSTEM_NAMESPACES.map(namespace).into_iter().chain(own_service(birth));
-    let objects = objects.chain(belongings(birth)).chain(for_programs(birth)).chain(known_to_all());
+    let objects = objects
+        .chain(belongings(birth))
+        .chain(for_programs(birth))
+        .chain(known_to_all())
+        .chain([kubelet_api()]);
     let objects: Vec<Born> = objects.collect();
     let gathered = if birth.belongings { gather(&objects) } else { Vec::new() };
     for (group, resource, mut object) in objects {
@@ -112,6 +119,17 @@ fn known_to_all() -> impl Iterator<Item = Born> {
         let (resource, group) = resource.split_once('.')?;
         Some((group, resource, serde_json::from_str(object).ok()?))
     })
+}
+
+/// What lets the server call kubelets, for which upstream has a role and leaves it to installers to bind it.
+fn kubelet_api() -> Born {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "metadata": { "name": "atoll:kubelet-api-admin" },
+        "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": "system:kubelet-api-admin" },
+        "subjects": [{ "apiGroup": GROUP, "kind": "User", "name": KUBELET_CLIENT }],
+    });
+    (GROUP, "clusterrolebindings", binding)
 }
 
 /// What is not said by whom upstream has create these, but found out by the system afterwards.

@@ -14,18 +14,11 @@ use crate::request::RequestInfo;
 use crate::workspace::Workspace;
 use crate::{Server, impersonation};
 
-/// Who a request comes from, before it is known what they may do.
-pub struct Caller {
-    pub user: User,
-    /// Whether their credential belongs to the workspace that they ask for.
-    pub at_home: bool,
-}
-
 impl Server {
     /// The user that a request is to be carried out as, if they may. `workspace` is what its path was found to mean.
     pub fn admit(
         &self,
-        caller: Caller,
+        caller: User,
         headers: &HeaderMap,
         info: &RequestInfo,
         workspace: &Result<Workspace, Status>,
@@ -33,24 +26,29 @@ impl Server {
         let asked = info.workspace.as_deref().unwrap_or_default();
         let workspace = match workspace {
             Ok(workspace) => workspace,
-            Err(missing) if is_master(&caller.user) => return Err(missing.clone()),
-            Err(_) => return Err(closed(&caller.user, asked)),
+            Err(missing) if is_master(&caller) => return Err(missing.clone()),
+            Err(_) => return Err(closed(&caller, asked)),
         };
-        let Some(location) = workspace.location() else { return across(caller.user, headers, info) };
+        let Some(location) = workspace.location() else { return across(caller, headers, info) };
         let here = self.policies.here(location);
-        if !here.may_enter(&caller.user, caller.at_home) {
-            return Err(closed(&caller.user, asked));
+        if !here.may_enter(&caller) {
+            return Err(closed(&caller, asked));
         }
         let Some(wanted) = impersonation::wanted(headers)? else {
-            here.authorize(&attributes(&caller.user, info))?;
-            return Ok(caller.user);
+            here.authorize(&attributes(&caller, info))?;
+            return Ok(caller);
         };
-        let attributes_of = attributes(&caller.user, info);
+        let attributes_of = attributes(&caller, info);
         let user =
             impersonation::acting_as(wanted, &attributes_of, &|attributes| here.authorize(attributes))?;
-        // Accounts are the workspace's own.
-        let at_home = impersonation::account(&user.name).is_some();
-        if !here.may_enter(&user, at_home) {
+        // What a workspace's own rules let somebody claim to be counts in that workspace only. Whoever administers it from
+        // outside sees what the named user sees, unless that is a ServiceAccount, which is always one of this workspace.
+        let is_account = impersonation::account(&user.name).is_some();
+        let user = match is_account || !here.is_administrator(&caller) {
+            true => user.of_workspace(location.id),
+            false => user,
+        };
+        if !is_account && !here.may_enter_as(&user) {
             return Err(closed(&user, asked));
         }
         here.authorize(&attributes(&user, info))?;

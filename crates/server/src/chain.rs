@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use atoll_authn::User;
+use atoll_authz::is_master;
 use atoll_meta::Status;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 
-use crate::access::Caller;
 use crate::body::Body;
 use crate::connect::Open;
 use crate::identity::{Certificate, Identified};
+use crate::inflight::Sender;
 use crate::negotiate::{Output, wants_pretty};
 use crate::panics::caught;
 use crate::query::Query;
@@ -22,7 +23,7 @@ use crate::request::RequestInfo;
 use crate::respond;
 use crate::weather::Weather;
 use crate::workspace::{self, Workspace};
-use crate::{MAX_BODY, Server, discovery, health, openapi, openid, snapshot, sync, verbs, version};
+use crate::{Server, discovery, health, openapi, openid, snapshot, sync, verbs, version};
 
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -118,15 +119,18 @@ where
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let asked_in = workspace.as_ref().ok().and_then(Workspace::scope);
     let identified = server.identify(&peer.certificate, authorization, asked_in);
-    let Identified { user, home, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
-    let caller = Caller { user, at_home: home.is_some() };
-    let user = match server.admit(caller, request.headers(), info, &workspace) {
+    let Identified { user, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
+    let asked_of = workspace.as_ref().ok();
+    // Whoever acts as others does so at their own expense, but for administrators, who need none of their own.
+    let caller = (!is_master(&user)).then(|| Sender::of(&user, asked_of));
+    let user = match server.admit(user, request.headers(), info, &workspace) {
         Ok(user) => user,
         Err(status) if matches!(status.code(), 400 | 403) => {
             return Ok(respond::forbidden(&status, Output::of_error(request.headers(), &query)));
         }
         Err(status) => return Err(status),
     };
+    let sender = caller.unwrap_or_else(|| Sender::of(&user, asked_of));
     let workspace = workspace?;
     let conditions = peer.weather.as_ref().map(Weather::now);
     if conditions.as_ref().is_some_and(|conditions| conditions.is_plain) && info.workspace.is_some() {
@@ -139,7 +143,7 @@ where
                 || server.measured(info).is_some());
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
-    let _place = server.inflight.enter(info, &user)?;
+    let mut share = server.inflight.begin(info, &user, sender)?;
     let shelves = server.shelves.seen(conditions.as_deref(), server.usage.is_some());
     let is_hidden = conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version));
     if info.is_resource && is_hidden {
@@ -149,6 +153,7 @@ where
         };
     }
     if info.is_connection() {
+        let _place = share.enter()?;
         let headers = request.headers().clone();
         let output = Output::of_error(&headers, &query);
         let (method, body) = (request.method().clone(), bytes::Bytes::new());
@@ -159,7 +164,8 @@ where
     }
     let (parts, body) = request.into_parts();
     if info.is_resource {
-        let body = read(body).await?;
+        let body = share.read(body).await?;
+        let _place = share.enter()?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
         let (method, headers) = (parts.method, parts.headers);
@@ -167,6 +173,12 @@ where
         return verbs::dispatch(server, call, None).await;
     }
     let is_get = parts.method == Method::GET;
+    let takes_body = sync::cluster(&info.path).is_some() || server.page(&info.path).is_some();
+    let (received, unread) = match takes_body {
+        true => (share.read(body).await?, None),
+        false => (bytes::Bytes::new(), Some(body)),
+    };
+    let _place = share.enter()?;
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
         "/version" | "/version/" => version::answer(&parts.headers),
@@ -181,11 +193,11 @@ where
             openapi::answer(server, shelves, workspace, info, query, parts.headers).await
         }
         path if let Some(cluster) = sync::cluster(path) => {
-            sync::answer(server, &workspace, cluster, &parts.method, read(body).await?).await
+            sync::answer(server, &workspace, cluster, &parts.method, received).await
         }
-        snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
+        snapshot::PATH if let Some(body) = unread => snapshot::answer(server, &parts.method, body).await,
         path if let Some((page, below)) = server.page(path) => {
-            let answer = page.answer(&parts.method, below, &read(body).await?)?;
+            let answer = page.answer(&parts.method, below, &received)?;
             Ok(respond::json(&answer))
         }
         path => {
@@ -193,24 +205,6 @@ where
             let is_document = answer.status() == StatusCode::OK;
             if is_document && !is_get { Err(Status::method_not_supported_generic()) } else { Ok(answer) }
         }
-    }
-}
-
-/// The whole body, up to the limit.
-async fn read<B>(body: B) -> Result<bytes::Bytes, Status>
-where
-    B: http_body::Body<Data = bytes::Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    if body.is_end_stream() {
-        return Ok(bytes::Bytes::new());
-    }
-    match Limited::new(body, MAX_BODY).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Status::request_entity_too_large(format!("limit is {MAX_BODY}")))
-        }
-        Err(error) => Err(Status::bad_request(error.to_string())),
     }
 }
 

@@ -49,8 +49,6 @@ pub struct Identified {
     pub user: User,
     /// Whom their token was meant for, of those that were asked for.
     pub audiences: Vec<String>,
-    /// The one workspace that the credential is good in, if it is not all of them.
-    pub home: Option<String>,
 }
 
 impl Server {
@@ -68,8 +66,11 @@ impl Server {
             Certificate::Good(holder) => {
                 let at_home = holder.workspace.is_none() || holder.workspace.as_deref() == workspace;
                 if at_home && self.registry.clock.now() <= holder.expires {
-                    let (user, home) = (holder.user.clone(), holder.workspace.clone());
-                    return Ok(Identified { user, audiences: Vec::new(), home });
+                    let user = match &holder.workspace {
+                        Some(home) => holder.user.clone().of_workspace(home),
+                        None => holder.user.clone(),
+                    };
+                    return Ok(Identified { user, audiences: Vec::new() });
                 }
                 problem = Some(Unauthorized::Unknown);
             }
@@ -77,7 +78,7 @@ impl Server {
         match (header.and_then(bearer_token), problem) {
             (Some(token), _) => self.identify_bearer(token, workspace, None),
             (None, Some(problem)) => Err(problem),
-            (None, None) => Ok(Identified { user: User::anonymous(), audiences: Vec::new(), home: None }),
+            (None, None) => Ok(Identified { user: User::anonymous(), audiences: Vec::new() }),
         }
     }
 
@@ -88,7 +89,7 @@ impl Server {
         audiences: Option<&[String]>,
     ) -> Result<Identified, Unauthorized> {
         let audiences = self.accepted(workspace, audiences)?;
-        Ok(Identified { user: User::anonymous(), audiences, home: None })
+        Ok(Identified { user: User::anonymous(), audiences })
     }
 
     /// What is left of `audiences` for a credential that says nothing of them: this API. None were asked for by those who
@@ -111,7 +112,7 @@ impl Server {
     ) -> Result<Identified, Unauthorized> {
         if let Some(user) = self.authenticator.tokens.user(token) {
             let audiences = self.accepted(workspace.unwrap_or_default(), audiences)?;
-            return Ok(Identified { user: user.clone(), audiences, home: None });
+            return Ok(Identified { user: user.clone(), audiences });
         }
         let (Some(tokens), Some(workspace)) = (&self.tokens, workspace) else {
             return Err(Unauthorized::Unknown);
@@ -122,7 +123,7 @@ impl Server {
             false => self.check_bound(&claims, workspace)?,
         }
         let audiences = std::mem::take(&mut claims.audiences);
-        Ok(Identified { user: claims.user(), audiences, home: Some(workspace.into()) })
+        Ok(Identified { user: claims.user().of_workspace(workspace), audiences })
     }
 
     /// Who signs for a workspace.

@@ -45,7 +45,7 @@ pub fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
         let decoded = percent_decode_str(&key).decode_utf8().map(String::from);
         extra.entry(decoded.unwrap_or(key)).or_default().extend(all(header.as_str()));
     }
-    let wanted = User { name, uid, groups, extra };
+    let wanted = User { name, uid, groups, extra, home: None };
     if !wanted.name.is_empty() {
         return Ok(Some(wanted));
     }

@@ -1,66 +1,237 @@
-//! How many requests may be under way at once.
+//! How many requests may be under way at once: in all, and of one user.
+//!
+//! A request counts for whoever sent it from its first byte on, and takes one of the places that everybody shares once its
+//! body has arrived. Somebody who sends slowly, or much, thus uses up a share that is theirs and keeps nobody else waiting.
+//!
+//! ```text
+//!   head ─► Share of the sender ─► body, within its time and the memory for all ─► Place ─► verb
+//! ```
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use atoll_authn::{MASTERS, User};
+use atoll_authn::User;
+use atoll_authz::is_master;
 use atoll_meta::Status;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
-use crate::health;
 use crate::request::RequestInfo;
+use crate::workspace::Workspace;
+use crate::{MAX_BODY, health, impersonation};
+
+/// The part of all places that one sender may have: a quarter.
+const SHARE: usize = 4;
+/// The part of a workspace's share that one below it, or one user in it, may have: a half.
+const PART: usize = 2;
+/// Bytes a second that a body has to arrive with, after the time that any body may take.
+const SLOWEST: u32 = 32 << 10;
+/// Bytes that are counted as one.
+const UNIT: usize = 1 << 10;
 
 pub struct InFlight {
     reading: Arc<Semaphore>,
     mutating: Arc<Semaphore>,
+    limits: [usize; 2],
+    /// Memory for bodies, in units.
+    memory: Arc<Semaphore>,
+    /// How long any body may take.
+    patience: Duration,
+    senders: Arc<Senders>,
+}
+
+/// Requests under way of each sender, those that read and those that write. Who has none has no entry.
+#[derive(Default)]
+struct Senders(Mutex<HashMap<Box<str>, [usize; 2]>>);
+
+/// Whom a request counts for, the widest circle first: a workspace, those on the way to it, then the user. Whoever may make up
+/// names of users or workspaces does so within a circle that was there before.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sender(Vec<Box<str>>);
+
+impl Sender {
+    /// `workspace` is the one that the request is in.
+    pub fn of(user: &User, workspace: Option<&Workspace>) -> Sender {
+        let Some(home) = &user.home else { return Sender(vec![format!("user {}", user.name).into()]) };
+        let mut circles: Vec<Box<str>> = Vec::new();
+        if let Some(Workspace::One { id, steps, .. }) = workspace.filter(|workspace| !workspace.is_root()) {
+            let on_the_way = steps.iter().skip(1).map(|step| step.parent.as_str());
+            circles.extend(on_the_way.chain([id.as_str()]).map(|id| format!("workspace {id}").into()));
+        }
+        circles.push(match (circles.is_empty(), impersonation::account(&user.name)) {
+            // Whoever may make one ServiceAccount in a namespace may make others.
+            (true, Some((namespace, _))) => format!("accounts of {namespace}").into(),
+            _ => format!("user {} of {home}", user.name).into(),
+        });
+        Sender(circles)
+    }
+}
+
+/// A request that counts for its sender, until it is dropped.
+pub struct Share<'a> {
+    inflight: &'a InFlight,
+    kind: Kind,
+    /// Those who are exempt have none.
+    sender: Option<Sender>,
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 /// Keeps a place taken for as long as a request lasts.
-pub struct Place {
+pub struct Place<'a> {
     _permit: Option<OwnedSemaphorePermit>,
+    _share: Share<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Reading = 0,
+    Mutating = 1,
+}
+
+fn busy() -> Status {
+    Status::too_many_requests("Too many requests, please try again later.", 1)
 }
 
 impl InFlight {
-    pub fn new(reading: usize, mutating: usize) -> Self {
-        InFlight { reading: Arc::new(Semaphore::new(reading)), mutating: Arc::new(Semaphore::new(mutating)) }
+    /// So many that read and so many that write, with bodies that arrive in `patience` or fast enough.
+    pub fn new(reading: usize, mutating: usize, patience: Duration) -> Self {
+        let memory = mutating.max(SHARE).saturating_mul(MAX_BODY / UNIT).min(Semaphore::MAX_PERMITS);
+        InFlight {
+            reading: Arc::new(Semaphore::new(reading)),
+            mutating: Arc::new(Semaphore::new(mutating)),
+            limits: [reading, mutating],
+            memory: Arc::new(Semaphore::new(memory)),
+            patience,
+            senders: Arc::default(),
+        }
     }
 
-    /// A place for this request, or the advice to come back later. Requests that last for as long as their
-    /// client wants take none; nor do probes, or a busy server would be taken for a dead one; nor do those who
-    /// may everything, controllers among them, who have to set right what keeps a server busy.
-    pub fn enter(&self, request: &RequestInfo, user: &User) -> Result<Place, Status> {
+    /// Counts a request for its sender, or advises to come back later. Requests that last for as long as their client wants
+    /// count for nobody; nor do probes, or a busy server would be taken for a dead one; nor do those who may everything
+    /// everywhere, controllers among them, who have to set right what keeps a server busy.
+    pub fn begin(&self, request: &RequestInfo, user: &User, sender: Sender) -> Result<Share<'_>, Status> {
         let is_probe = !request.is_resource && health::is_check(&request.path);
-        if request.is_long_running() || is_probe || user.is_in(MASTERS) {
-            return Ok(Place { _permit: None });
-        }
+        let is_exempt = request.is_long_running() || is_probe || is_master(user);
         let reads = matches!(request.verb, "get" | "list" | "head");
-        let places = if reads { &self.reading } else { &self.mutating };
-        let busy = |_| Status::too_many_requests("Too many requests, please try again later.", 1);
-        let permit = places.clone().try_acquire_owned().map_err(busy)?;
-        Ok(Place { _permit: Some(permit) })
+        let kind = if reads { Kind::Reading } else { Kind::Mutating };
+        let sender = (!is_exempt).then_some(sender);
+        if let Some(sender) = &sender {
+            self.senders.count(sender, kind, self.limits[kind as usize])?;
+        }
+        Ok(Share { inflight: self, kind, sender, memory: None })
+    }
+}
+
+impl Senders {
+    fn count(&self, sender: &Sender, kind: Kind, limit: usize) -> Result<(), Status> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut share = limit / SHARE;
+        for circle in &sender.0 {
+            let count = counts.get(circle).map_or(0, |counts| counts[kind as usize]);
+            if count >= share.max(1) {
+                return Err(busy());
+            }
+            share /= PART;
+        }
+        for circle in &sender.0 {
+            counts.entry(circle.clone()).or_default()[kind as usize] += 1;
+        }
+        Ok(())
+    }
+
+    fn discount(&self, sender: &Sender, kind: Kind) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for circle in &sender.0 {
+            if let Some(count) = counts.get_mut(circle) {
+                count[kind as usize] = count[kind as usize].saturating_sub(1);
+                if *count == [0, 0] {
+                    counts.remove(circle);
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Share<'a> {
+    /// The whole body, up to the limit, if it arrives fast enough.
+    pub async fn read<B>(&mut self, body: B) -> Result<Bytes, Status>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if body.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        let began = Instant::now();
+        let mut body = std::pin::pin!(Limited::new(body, MAX_BODY));
+        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        loop {
+            let received = first.len() + rest.len();
+            let extra = Duration::from_secs(1) * u32::try_from(received).unwrap_or(u32::MAX) / SLOWEST;
+            let frame = match timeout_at(began + self.inflight.patience + extra, body.frame()).await {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(_) => {
+                    return Err(Status::timeout("the body of the request did not arrive fast enough", 0));
+                }
+            };
+            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+                true => Status::request_entity_too_large(format!("limit is {MAX_BODY}")),
+                false => Status::bad_request(error.to_string()),
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            self.reserve(received + data.len())?;
+            // Most bodies come in one piece, which need not be copied.
+            if received == 0 {
+                first = data;
+            } else {
+                rest.reserve(first.len() + data.len());
+                rest.extend_from_slice(&std::mem::take(&mut first));
+                rest.extend_from_slice(&data);
+            }
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// Takes memory for a body of so many bytes, until the request is over.
+    fn reserve(&mut self, bytes: usize) -> Result<(), Status> {
+        if self.sender.is_none() {
+            return Ok(());
+        }
+        let held = self.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = u32::try_from(bytes.div_ceil(UNIT).saturating_sub(held)).unwrap_or(u32::MAX);
+        let more = self.inflight.memory.clone().try_acquire_many_owned(more).map_err(|_| busy())?;
+        match &mut self.memory {
+            Some(memory) => memory.merge(more),
+            None => self.memory = Some(more),
+        }
+        Ok(())
+    }
+
+    /// A place among all requests, or the advice to come back later.
+    pub fn enter(self) -> Result<Place<'a>, Status> {
+        let places = match self.kind {
+            Kind::Reading => &self.inflight.reading,
+            Kind::Mutating => &self.inflight.mutating,
+        };
+        let permit = match self.sender {
+            Some(_) => Some(places.clone().try_acquire_owned().map_err(|_| busy())?),
+            None => None,
+        };
+        Ok(Place { _permit: permit, _share: self })
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        if let Some(sender) = &self.sender {
+            self.inflight.senders.discount(sender, self.kind);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_place_taken_turns_others_away_until_it_is_free() {
-        let inflight = InFlight::new(1, 1);
-        let read = RequestInfo { verb: "list", ..RequestInfo::default() };
-        let write = RequestInfo { verb: "create", ..RequestInfo::default() };
-        let watch = RequestInfo { verb: "watch", ..RequestInfo::default() };
-        let ann = User::authenticated("ann".into(), String::new(), Vec::new());
-        let master = User::authenticated("root".into(), String::new(), vec![MASTERS.into()]);
-        let place = inflight.enter(&read, &ann).ok();
-        let refused = inflight.enter(&read, &ann).err().unwrap();
-        assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
-        assert!(inflight.enter(&write, &ann).is_ok(), "writes have places of their own");
-        assert!(inflight.enter(&watch, &ann).is_ok());
-        assert!(inflight.enter(&read, &master).is_ok());
-        let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
-        assert!(inflight.enter(&probe, &ann).is_ok());
-        drop(place);
-        assert!(inflight.enter(&read, &ann).is_ok());
-    }
-}
+mod tests;

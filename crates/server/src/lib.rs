@@ -75,7 +75,8 @@ pub const MAX_BODY: usize = 3 << 20;
 pub struct Limits {
     /// How long a request that is no watch may take.
     pub request_timeout: Duration,
-    /// How long a client may take to send its headers, and to finish a TLS handshake.
+    /// How long a client may take to send its headers, to finish a TLS handshake, and to send a body before it has to arrive
+    /// at a rate.
     pub header_timeout: Duration,
     /// Requests under way at once that only read.
     pub reading: usize,
@@ -159,7 +160,7 @@ impl Server {
             listening: sync::Listening::default(),
             happenings: sync::Limits::default(),
             orders: sync::Orders::default(),
-            inflight: InFlight::new(limits.reading, limits.mutating),
+            inflight: InFlight::new(limits.reading, limits.mutating, limits.header_timeout),
             admission: Chain::default(),
             tokens: None,
             tracer: None,

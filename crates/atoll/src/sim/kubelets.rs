@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_authn::MASTERS;
 use atoll_authn::authority::Authority;
 use atoll_client::BoxFuture;
 use atoll_server::connect::backend::{Dialer, Network, Socket, Unreachable};
@@ -22,19 +21,23 @@ use time::OffsetDateTime;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// As upstream's clusters call it.
-const CLIENT: &str = "kube-apiserver-kubelet-client";
+use crate::kubelets::USER;
+
 /// Nobody renews these certificates; they are new with every start.
 const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 
 /// How the server reaches the kubelets, and where these listen.
-pub async fn connected(authority: &Authority, now: OffsetDateTime) -> Result<(Kubelets, Door), String> {
+pub async fn connected(
+    authority: &Authority,
+    kubelet_authority: &Authority,
+    now: OffsetDateTime,
+) -> Result<(Kubelets, Door), String> {
     let words = |error: &dyn fmt::Display| error.to_string();
-    let client = authority.client(CLIENT, MASTERS, now, LIFETIME).map_err(|error| words(&error))?;
+    let client = authority.client(USER, None, now, LIFETIME).map_err(|error| words(&error))?;
     let certificate = client.certificate_der().map_err(|error| words(&error))?;
     let key = client.key_der().map_err(|error| words(&error))?;
     let identity = (vec![certificate.clone()], key);
-    let trusted = authority.certificate_pem.as_bytes();
+    let trusted = kubelet_authority.certificate_pem.as_bytes();
     let mut kubelets = Kubelets::new(Some(identity), Some(trusted)).map_err(|error| words(&error))?;
     kubelets.address_types = vec!["InternalIP".into()];
     let ports = Arc::<Ports>::default();
@@ -42,7 +45,7 @@ pub async fn connected(authority: &Authority, now: OffsetDateTime) -> Result<(Ku
     let listener = TcpListener::bind(SocketAddr::new(home, 0)).await.map_err(|error| words(&error))?;
     let kubelet = listener.local_addr().map_err(|error| words(&error))?;
     kubelets.dialer = Box::new(Here { kubelet, pods: ports.clone() });
-    let serving = authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
+    let serving = kubelet_authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let only = OnlyServer { certificate, provider: provider.clone() };
     let config = ServerConfig::builder_with_provider(provider)

@@ -1,1 +1,319 @@
-//! Certificates that a tenant obtains open nothing but the tenant's workspace.
+//! What certificates of a workspace are good for: its API, and nothing that trusts the control plane's authority.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyPair, SanType,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::bindings::{Tenancy, WORKSPACES, workspace};
+use crate::support::access::Access;
+use crate::support::eventually;
+use crate::support::process::Atoll;
+use crate::support::programs::{kubectl, succeed};
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// Creates a CertificateSigningRequest.
+pub async fn signing_request(access: &Access, name: &str, signer: &str, usages: &[&str], pem: &str) {
+    let request = json!({
+        "metadata": { "name": name },
+        "spec": { "request": STANDARD.encode(pem), "signerName": format!("kubernetes.io/{signer}"), "usages": usages },
+    });
+    access.post(REQUESTS, request).await.expect(201);
+}
+
+pub async fn approve(access: &Access, name: &str) {
+    let path = format!("{REQUESTS}/{name}");
+    let mut request = access.get(&path).await.expect(200);
+    request["status"]["conditions"] = json!([{ "type": "Approved", "status": "True", "reason": "Test" }]);
+    access.put(&format!("{path}/approval"), request).await.expect(200);
+}
+
+/// The certificate that an approved request becomes, as PEM.
+pub async fn certificate(access: &Access, name: &str) -> String {
+    let mut certificate = String::new();
+    eventually("the certificate is signed", async || {
+        let request = access.get(&format!("{REQUESTS}/{name}")).await.expect(200);
+        let encoded = request["status"]["certificate"].as_str().unwrap_or_default();
+        certificate = String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap();
+        !certificate.is_empty()
+    })
+    .await;
+    certificate
+}
+
+/// A request in PEM, and the key that it is about.
+pub fn requested(subject: &[(DnType, &str)], names: Vec<SanType>) -> (String, String) {
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    for (kind, value) in subject {
+        parameters.distinguished_name.push(kind.clone(), *value);
+    }
+    parameters.subject_alt_names = names;
+    let key = KeyPair::generate().unwrap();
+    (parameters.serialize_request(&key).unwrap().pem().unwrap(), key.serialize_pem())
+}
+
+fn der(pem: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+}
+
+fn roots(path: &Path) -> Arc<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add(der(&std::fs::read_to_string(path).unwrap())).unwrap();
+    Arc::new(roots)
+}
+
+/// Whether a client with this access's kubeconfig takes a server with this certificate for the API server.
+async fn is_believed(access: &Access, certificate: &str, key: &str, name: &str) -> bool {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![der(certificate)], PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        // The client may hang up before it is over.
+        let _ = TlsAcceptor::from(Arc::new(config)).accept(stream).await;
+    });
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from(name.to_string()).unwrap();
+    let connected = TlsConnector::from(Arc::new(access.tls(&["http/1.1"]))).connect(name, stream).await;
+    serving.await.unwrap();
+    connected.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kubeconfig_believes_the_serving_certificate_of_a_kubelet() {
+    let tenancy = Tenancy::start(&["owner"], &[]);
+    let admin = tenancy.admin();
+    workspace(&admin, "root", "team", "owner").await;
+    let names = || {
+        let dns = ["localhost", "kubernetes", "kubernetes.default.svc"];
+        let dns = dns.map(|name| SanType::DnsName(name.try_into().unwrap()));
+        [SanType::IpAddress([127, 0, 0, 1].into())].into_iter().chain(dns).collect()
+    };
+    let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
+    for access in [tenancy.person("owner", "root:team"), admin.clone()] {
+        let (pem, key) = requested(&node, names());
+        let usages = ["digital signature", "key encipherment", "server auth"];
+        signing_request(&access, "m", "kubelet-serving", &usages, &pem).await;
+        approve(&access, "m").await;
+        let certificate = certificate(&access, "m").await;
+        for name in ["127.0.0.1", "localhost", "kubernetes.default.svc"] {
+            assert!(!is_believed(&admin, &certificate, &key, name).await, "{} as {name}", access.base());
+        }
+        // Whoever wants to verify kubelets can.
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let trusted = roots(&tenancy.atoll.directory.join("kubelet-ca.crt"));
+        let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(trusted, provider);
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let verifier: Arc<dyn rustls::client::danger::ServerCertVerifier> = verifier.build().unwrap();
+        verifier.verify_server_cert(&der(&certificate), &[], &name, &[], UnixTime::now()).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn client_certificates_of_a_workspace_open_nothing_but_its_api() {
+    let tenancy = Tenancy::start(&["owner"], &[]);
+    let admin = tenancy.admin();
+    workspace(&admin, "root", "team", "owner").await;
+    let owner = tenancy.person("owner", "root:team");
+    // In the name of whom kubelets and aggregated API servers would let do everything.
+    let (pem, key) = requested(&[(DnType::CommonName, "kube-apiserver-kubelet-client")], Vec::new());
+    signing_request(&owner, "chief", "kube-apiserver-client", &["client auth"], &pem).await;
+    approve(&owner, "chief").await;
+    let certificate = certificate(&owner, "chief").await;
+    let chief = owner.with_identity(&certificate, &key);
+    let me = chief.post(SELF, json!({})).await.expect(201);
+    assert_eq!(me["status"]["userInfo"]["username"], "kube-apiserver-kubelet-client");
+    for elsewhere in ["root", "*"] {
+        chief.workspace(elsewhere).get("/api").await.expect(401);
+    }
+    // Programs that know nothing of workspaces trust `ca.crt`, as `extension-apiserver-authentication` tells them to.
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let trusted = roots(&tenancy.atoll.directory.join("ca.crt"));
+    let verifier = WebPkiClientVerifier::builder_with_provider(trusted, provider).build().unwrap();
+    let verified = verifier.verify_client_cert(&der(&certificate), &[], UnixTime::now());
+    assert!(verified.is_err(), "a program that trusts ca.crt takes it for the server's own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_works_with_a_certificate_of_a_workspace() {
+    let Some(programs) = kubectl() else { return };
+    let tenancy = Tenancy::start(&["owner"], &[]);
+    let admin = tenancy.admin();
+    let team = workspace(&admin, "root", "team", "owner").await;
+    let owner = tenancy.person("owner", "root:team");
+    let (pem, key) = requested(&[(DnType::CommonName, "owner")], Vec::new());
+    signing_request(&owner, "mine", "kube-apiserver-client", &["client auth"], &pem).await;
+    approve(&owner, "mine").await;
+    let certificate = certificate(&owner, "mine").await;
+    let place = tempfile::tempdir().unwrap();
+    let kubeconfig = place.path().join("kubeconfig");
+    let authority = std::fs::read(tenancy.atoll.directory.join("ca.crt")).unwrap();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "team",
+        "clusters": [{ "name": "team", "cluster": {
+            "server": format!("https://{}{}", team.authority(), team.base()),
+            "certificate-authority-data": STANDARD.encode(authority),
+        } }],
+        "users": [{ "name": "owner", "user": {
+            "client-certificate-data": STANDARD.encode(&certificate), "client-key-data": STANDARD.encode(&key),
+        } }],
+        "contexts": [{ "name": "team", "context": { "cluster": "team", "user": "owner" } }],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(programs.join("kubectl"));
+        succeed(command.arg("--kubeconfig").arg(&kubeconfig).args(arguments))
+    };
+    let me: Value = serde_json::from_str(&run(&["auth", "whoami", "-o", "json"])).unwrap();
+    assert_eq!(me["status"]["userInfo"]["username"], "owner", "{me}");
+    run(&["create", "configmap", "made-by-kubectl"]);
+    assert!(run(&["get", "configmaps", "-o", "name"]).contains("configmap/made-by-kubectl"));
+}
+
+/// A certificate for `user` as servers signed it for a workspace whose certificates had the first object identifier.
+fn old_certificate(directory: &Path, user: &str, workspace: &str) -> (String, String) {
+    let key = KeyPair::from_pem(&std::fs::read_to_string(directory.join("ca.key")).unwrap()).unwrap();
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name = DistinguishedName::new();
+    authority.distinguished_name.push(DnType::CommonName, "atoll-ca");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::CommonName, user);
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let id: Vec<u8> =
+        [0x0c, u8::try_from(workspace.len()).unwrap()].into_iter().chain(workspace.bytes()).collect();
+    let extension = CustomExtension::from_oid_content(&[2, 25, 2_859_407_461, 1], id);
+    parameters.custom_extensions = vec![extension];
+    let own = KeyPair::generate().unwrap();
+    let certificate = parameters.signed_by(&own, &Issuer::new(authority, key)).unwrap();
+    (certificate.pem(), own.serialize_pem())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_and_directories_of_older_versions_stay_good() {
+    let mut atoll = Atoll::start();
+    let admin = atoll.admin();
+    let created = admin.post(WORKSPACES, json!({ "metadata": { "name": "team" } })).await.expect(201);
+    let id = created["status"]["id"].as_str().unwrap();
+    // As an older version leaves a directory.
+    let first = std::fs::read_to_string(atoll.directory.join("ca.crt")).unwrap();
+    for authority in ["kubelet-ca", "workspace-ca"] {
+        for extension in ["crt", "key"] {
+            std::fs::remove_file(atoll.directory.join(format!("{authority}.{extension}"))).unwrap();
+        }
+    }
+    atoll.kill();
+    atoll.restart();
+    assert_eq!(std::fs::read_to_string(atoll.directory.join("ca.crt")).unwrap(), first);
+    let mut authorities = vec![first];
+    for authority in ["kubelet-ca", "workspace-ca"] {
+        for extension in ["crt", "key"] {
+            let path = atoll.directory.join(format!("{authority}.{extension}"));
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
+        authorities.push(std::fs::read_to_string(atoll.directory.join(format!("{authority}.crt"))).unwrap());
+    }
+    authorities.sort();
+    authorities.dedup();
+    assert_eq!(authorities.len(), 3, "each is one of its own");
+    let admin = atoll.admin();
+    let (certificate, key) = old_certificate(&atoll.directory, "ann", id);
+    let ann = admin.with_identity(&certificate, &key);
+    let me = ann.workspace("root:team").post(SELF, json!({})).await.expect(201);
+    assert_eq!(me["status"]["userInfo"]["username"], "ann");
+    ann.get("/api").await.expect(401);
+}
+
+/// Calls the kubelet of a node in root and returns the certificate that the server showed to it.
+async fn shown_to_kubelets(atoll: &Atoll) -> CertificateDer<'static> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let trusted = roots(&atoll.directory.join("ca.crt"));
+    let verifier = WebPkiClientVerifier::builder_with_provider(trusted, provider.clone()).build().unwrap();
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(own.signing_key.serialize_pem().as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![own.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let shown: Arc<Mutex<Option<CertificateDer<'static>>>> = Arc::default();
+    let seen = shown.clone();
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.unwrap();
+        let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned();
+        *seen.lock().unwrap() = Some(certificate);
+        let _ = stream.read(&mut [0; 4096]).await;
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+    });
+    let admin = atoll.admin();
+    admin.post("/api/v1/nodes", json!({ "metadata": { "name": "m" } })).await.expect(201);
+    let status = json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+    } });
+    admin.merge("/api/v1/nodes/m/status", status).await.expect(200);
+    let pod = json!({
+        "metadata": { "name": "p" },
+        "spec": { "nodeName": "m", "containers": [{ "name": "c", "image": "x" }] },
+    });
+    admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
+    assert_eq!(admin.get("/api/v1/namespaces/default/pods/p/log").await.text(), "ok");
+    serving.await.unwrap();
+    let shown = shown.lock().unwrap().take();
+    shown.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificate_that_kubelets_see_opens_no_api() {
+    let atoll = Atoll::start();
+    let holder = atoll_authn::certificate::holder(&shown_to_kubelets(&atoll).await).unwrap().unwrap();
+    assert_eq!(holder.user.name, "kube-apiserver-kubelet-client");
+    assert_eq!(holder.user.groups, ["system:authenticated"]);
+    // Kubelets ask whether it may use what they serve; whoever steals it may do that and no more.
+    let admin = atoll.admin();
+    let may = async |verb: &str, resource: &str, subresource: &str| {
+        let review = json!({ "spec": {
+            "user": holder.user.name,
+            "groups": holder.user.groups,
+            "resourceAttributes": { "verb": verb, "version": "v1", "resource": resource, "subresource": subresource },
+        } });
+        let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        admin.post(reviews, review).await.expect(201)["status"]["allowed"] == true
+    };
+    assert!(may("create", "nodes", "proxy").await && may("get", "nodes", "stats").await);
+    for (verb, resource) in [("list", "secrets"), ("create", "pods"), ("delete", "nodes")] {
+        assert!(!may(verb, resource, "").await, "{verb} {resource}");
+    }
+}

@@ -1,1 +1,82 @@
-//! Slow or excessive requests of one user do not lock out the others.
+//! Nobody uses up what everybody shares.
+
+use serde_json::json;
+
+use crate::bindings::{Tenancy, bind, workspace};
+use crate::support::access::Access;
+use crate::support::raw::Raw;
+use crate::support::{CONFIG_MAPS, config_map_with};
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// Begins requests whose bodies never come, until the server takes no more of them.
+async fn stall(access: &Access, lines: &str, count: usize) -> Vec<Raw> {
+    let mut stalled = Vec::new();
+    for _ in 0..count {
+        let mut raw = Raw::open(&access.anonymous()).await;
+        let lines = format!(
+            "{lines}Content-Type: application/json\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n"
+        );
+        let head = raw.head("POST", &format!("{}{REVIEWS}", access.base()), &lines);
+        raw.send(head).await.unwrap();
+        match raw.answer().await.unwrap().status {
+            100 => stalled.push(raw),
+            429 => return stalled,
+            status => panic!("{status} before the body is there"),
+        }
+    }
+    stalled
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_bodies_of_one_user_keep_nobody_else_waiting() {
+    // Long enough that nothing is cut while the test looks.
+    let tenancy =
+        Tenancy::start(&["slow", "ann"], &[("--header-timeout", "600"), ("--request-timeout", "600")]);
+    let admin = tenancy.admin();
+    bind(&admin, "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
+    let (slow, ann) = (tenancy.person("slow", "root"), tenancy.person("ann", "root"));
+    let stalled = stall(&slow, "Authorization: Bearer slow\r\n", 205).await;
+    assert!(!stalled.is_empty());
+    ann.post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
+    slow.post(REVIEWS, json!({ "spec": {} })).await.expect_status(429, "TooManyRequests");
+    drop(stalled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_do_not_come_are_cut() {
+    let tenancy = Tenancy::start(&["slow"], &[("--header-timeout", "1"), ("--request-timeout", "600")]);
+    let slow = tenancy.person("slow", "root");
+    let mut stalled = stall(&slow, "Authorization: Bearer slow\r\n", 1).await.pop().unwrap();
+    stalled.send("{").await.unwrap();
+    let answer = stalled.answer().await.unwrap();
+    assert_eq!(answer.status, 504, "{}", answer.text);
+    let rest = String::from_utf8_lossy(&stalled.rest().await).into_owned();
+    assert!(rest.contains("the body of the request did not arrive fast enough"), "{rest}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acting_as_masters_of_a_workspace_does_not_skip_limits() {
+    let flags = [
+        ("--max-requests-inflight", "4"),
+        ("--max-mutating-requests-inflight", "4"),
+        ("--header-timeout", "600"),
+        ("--request-timeout", "600"),
+    ];
+    let tenancy = Tenancy::start(&["owner", "ann"], &flags);
+    let admin = tenancy.admin();
+    workspace(&admin, "root", "team", "owner").await;
+    bind(&admin, "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
+    let owner = tenancy.person("owner", "root:team");
+    // Whatever they call themselves, one of four is theirs.
+    let mut stalled = Vec::new();
+    for name in ["a", "b", "owner"] {
+        let lines = format!(
+            "Authorization: Bearer owner\r\nImpersonate-User: {name}\r\nImpersonate-Group: system:masters\r\n"
+        );
+        stalled.extend(stall(&owner, &lines, 8).await);
+    }
+    assert_eq!(stalled.len(), 1);
+    tenancy.person("ann", "root").post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
+    admin.post(CONFIG_MAPS, config_map_with("urgent", "1")).await.expect(201);
+}

@@ -13,6 +13,7 @@ mod dialing;
 mod fairness;
 mod injection;
 mod namespaces;
+mod owners;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;

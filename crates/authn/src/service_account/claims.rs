@@ -131,6 +131,7 @@ impl Claims {
                 AUTHENTICATED.into(),
             ],
             extra,
+            home: None,
         }
     }
 }

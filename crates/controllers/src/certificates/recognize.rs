@@ -43,6 +43,11 @@ pub fn signable(spec: &Value, wanted: &CertificateRequest) -> Option<Result<(), 
     }
 }
 
+/// Whether a request is for a certificate that a kubelet serves.
+pub fn is_kubelet_serving(spec: &Value) -> bool {
+    spec["signerName"] == KUBELET_SERVING
+}
+
 fn client<'a>(usages: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut is_for_clients = false;
     for usage in usages {

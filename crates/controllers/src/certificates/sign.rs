@@ -1,7 +1,9 @@
 //! Signs what was approved.
 //!
 //! A certificate that was asked for in a workspace other than the root is good in that workspace only: whoever may approve
-//! there shall not make users for others.
+//! there shall not make users for others. Programs that know nothing of workspaces take any certificate of an authority that
+//! they trust, so these have an authority of their own; and so have kubelets, for whoever may approve theirs chooses the names
+//! and addresses in them, and one of these may be the API server's.
 
 use std::sync::Arc;
 
@@ -51,7 +53,12 @@ async fn sign(context: Context, authority: Arc<Authority>, key: Key) -> Result<N
             let asked = spec["expirationSeconds"].as_i64().unwrap_or(LONGEST);
             let workspace = Some(&*key.workspace).filter(|id| !id.is_empty() && *id != ROOT);
             let terms = Terms { usages: &usages, seconds: asked.clamp(SHORTEST, LONGEST), workspace, now };
-            let signed = authority.certify(&wanted, &terms);
+            let signers = &context.signers;
+            let other = match recognize::is_kubelet_serving(spec) {
+                true => signers.kubelets.as_ref(),
+                false => signers.workspaces.as_ref().filter(|_| workspace.is_some()),
+            };
+            let signed = other.unwrap_or(&authority).certify(&wanted, &terms);
             let pem = signed.map_err(|error| Status::internal_error(error.to_string()))?;
             request["status"]["certificate"] = STANDARD.encode(pem).into();
         }

@@ -9,7 +9,7 @@ use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
 use super::decide::{self, Decision, State, decide};
-use super::graph::{FOREGROUND, Graph, Item, ORPHAN, Owner};
+use super::graph::{FOREGROUND, Graph, Item, Node, ORPHAN, Owner};
 use super::served::Served;
 use super::sights::add;
 
@@ -35,7 +35,8 @@ enum Look {
 
 impl Collector {
     pub async fn look_at(&self, key: &Key) -> Result<Next, Status> {
-        let Some(item) = self.graph().get(&key.name) else { return Ok(Next::Done) };
+        let node = Node { workspace: key.workspace.clone(), uid: key.name.clone() };
+        let Some(item) = self.graph().get(&node) else { return Ok(Next::Done) };
         if item.orphans {
             self.orphan(&item).await?;
         } else if item.waits {
@@ -52,9 +53,8 @@ impl Collector {
 
     /// It was not there when somebody looked, whatever news are still under way.
     fn is_gone(&self, item: &Item) {
-        let mut graph = self.graph();
-        let work = graph.gone(&item.uid);
-        add(&self.queue, &graph, work);
+        let work = self.graph().gone(&item.node());
+        add(&self.queue, work);
     }
 
     /// The object as it is now; `None` if it is gone.
@@ -86,12 +86,11 @@ impl Collector {
         // It has other owners by now: what is known of it is old, and there will be news.
         let uids: Vec<&str> = object::owner_references(&live).map(|owner| owner.uid).collect();
         if !uids.iter().copied().eq(item.owners.iter().map(|owner| &*owner.uid)) {
-            let mut graph = self.graph();
-            let work = graph.there(&item.resource, item.key.clone(), &live);
-            add(&self.queue, &graph, work);
+            let work = self.graph().there(&item.resource, item.key.clone(), &live);
+            add(&self.queue, work);
             return Ok(Next::Done);
         }
-        let dependents = self.graph().dependents(&item.uid);
+        let dependents = self.graph().dependents(&item.node());
         match decide(&live, &owners, &dependents) {
             Decision::Keep => {}
             Decision::Disown(uids) => self.disown(item, &uids).await?,
@@ -210,7 +209,7 @@ impl Collector {
 
     /// What the object owns stays, and is no longer its own.
     async fn orphan(&self, item: &Item) -> Result<(), Status> {
-        let dependents = self.graph().dependents(&item.uid);
+        let dependents = self.graph().dependents(&item.node());
         let owner = [item.uid.to_string()];
         for dependent in &dependents {
             self.disown(dependent, &owner).await?;
@@ -224,14 +223,13 @@ impl Collector {
             return Ok(());
         }
         let blocks = |owner: &Owner| owner.uid == item.uid && owner.blocks;
-        let mut blocking = self.graph().dependents(&item.uid);
+        let mut blocking = self.graph().dependents(&item.node());
         blocking.retain(|dependent| dependent.owners.iter().any(blocks));
         if blocking.is_empty() {
             return self.remove_finalizer(item, FOREGROUND).await;
         }
-        let graph = self.graph();
-        let work = blocking.into_iter().filter(|dependent| !dependent.waits).map(|dependent| dependent.uid);
-        add(&self.queue, &graph, work.collect());
+        let work = blocking.iter().filter(|dependent| !dependent.waits).map(Item::node);
+        add(&self.queue, work.collect());
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Who belongs to whom: of all objects those that have owners, or go and have something to do before.
 //!
-//! An owner is but a uid here. That it is there, under the name by which somebody calls it, is looked up once and
+//! An owner is but a uid here, in the workspace of what it owns: an object of another workspace is never its owner, whatever uid
+//! somebody writes into a reference. That it is there, under the name by which somebody calls it, is looked up once and
 //! remembered until it goes; so nothing has to be known of the many objects that own nothing and that nobody owns.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -17,6 +18,13 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 const REMEMBERED: usize = 8192;
 
 pub type Uid = Arc<str>;
+
+/// An object, or an owner that may be there or not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Node {
+    pub workspace: Arc<str>,
+    pub uid: Uid,
+}
 
 /// How an object calls its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +72,15 @@ impl Item {
         }
     }
 
+    pub fn node(&self) -> Node {
+        Node { workspace: self.key.workspace.clone(), uid: self.uid.clone() }
+    }
+
+    /// Where an owner of it would be.
+    fn owner(&self, owner: &Owner) -> Node {
+        Node { workspace: self.key.workspace.clone(), uid: owner.uid.clone() }
+    }
+
     fn is_of_interest(&self) -> bool {
         !self.owners.is_empty() || self.waits || self.orphans
     }
@@ -81,44 +98,39 @@ struct Name {
 /// What is known of an owner that is there.
 struct Found {
     resource: Arc<Resource>,
-    workspace: Arc<str>,
     /// Under which it was found.
     names: HashSet<Name>,
 }
 
 #[derive(Default)]
 pub struct Graph {
-    items: HashMap<Uid, Item>,
-    /// By the uid of the owner.
-    dependents: HashMap<Uid, HashSet<Uid>>,
+    items: HashMap<Node, Item>,
+    /// By the owner.
+    dependents: HashMap<Node, HashSet<Node>>,
     /// Owners that are there.
-    found: HashMap<Uid, Found>,
+    found: HashMap<Node, Found>,
     /// The last that went, so that whoever looked just before does not bring them back.
-    gone: HashSet<Uid>,
+    gone: HashSet<Node>,
     /// The same in the order in which they went.
-    graves: VecDeque<Uid>,
+    graves: VecDeque<Node>,
 }
 
 /// Items that are to be looked at.
-pub type Work = Vec<Uid>;
+pub type Work = Vec<Node>;
 
 impl Graph {
-    pub fn get(&self, uid: &str) -> Option<Item> {
-        self.items.get(uid).cloned()
+    pub fn get(&self, node: &Node) -> Option<Item> {
+        self.items.get(node).cloned()
     }
 
-    pub fn workspace(&self, uid: &str) -> Option<Arc<str>> {
-        self.items.get(uid).map(|item| item.key.workspace.clone())
-    }
-
-    pub fn dependents(&self, uid: &str) -> Vec<Item> {
-        let uids = self.dependents.get(uid).into_iter().flatten();
-        uids.filter_map(|uid| self.items.get(uid).cloned()).collect()
+    pub fn dependents(&self, owner: &Node) -> Vec<Item> {
+        let dependents = self.dependents.get(owner).into_iter().flatten();
+        dependents.filter_map(|dependent| self.items.get(dependent).cloned()).collect()
     }
 
     /// Whether an owner is known to be there as `item` calls it.
     pub fn is_found(&self, item: &Item, owner: &Owner) -> bool {
-        self.found.get(&owner.uid).is_some_and(|found| {
+        self.found.get(&item.owner(owner)).is_some_and(|found| {
             let known = |namespace| found.names.contains(&name(owner, namespace));
             known(&item.key.namespace) || known("")
         })
@@ -127,65 +139,64 @@ impl Graph {
     /// Somebody has looked: the owner is there as `item` calls it. It is one of `resource`.
     pub fn found(&mut self, item: &Item, owner: &Owner, resource: &Arc<Resource>) {
         // It may have gone since, or begun to wait for what it owns.
-        if self.gone.contains(&owner.uid)
-            || self.waiting(&owner.uid).is_some()
-            || !self.dependents.contains_key(&owner.uid)
+        let node = item.owner(owner);
+        if self.gone.contains(&node) || self.waiting(&node).is_some() || !self.dependents.contains_key(&node)
         {
             return;
         }
         let namespace: &str = if resource.namespaced { &item.key.namespace } else { "" };
-        let found = self.found.entry(owner.uid.clone()).or_insert_with(|| Found {
-            resource: resource.clone(),
-            workspace: item.key.workspace.clone(),
-            names: HashSet::new(),
-        });
+        let found = self
+            .found
+            .entry(node)
+            .or_insert_with(|| Found { resource: resource.clone(), names: HashSet::new() });
         found.names.insert(name(owner, namespace));
     }
 
     /// An object is there, or has changed.
     pub fn there(&mut self, resource: &Arc<Resource>, key: Key, object: &Value) -> Work {
         let item = Item::new(resource, key, object);
-        let before = self.items.remove(&item.uid);
+        let node = item.node();
+        let before = self.items.remove(&node);
         let mut work = Work::new();
         for gone in before.iter().flat_map(|item| &item.owners) {
             let kept = item.owners.iter().find(|owner| owner.uid == gone.uid);
             if kept.is_none() {
-                self.forget(&gone.uid, &item.uid);
+                self.forget(&item.owner(gone), &node);
             }
             if gone.blocks && kept.is_none_or(|kept| !kept.blocks) {
-                work.extend(self.waiting(&gone.uid));
+                work.extend(self.waiting(&item.owner(gone)));
             }
         }
         for owner in &item.owners {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(item.uid.clone());
+            self.dependents.entry(item.owner(owner)).or_default().insert(node.clone());
         }
         let is_new = |owner: &&Owner| !before.as_ref().is_some_and(|before| before.owners.contains(owner));
         if item.owners.iter().filter(is_new).any(|owner| !self.is_found(&item, owner)) {
-            work.push(item.uid.clone());
+            work.push(node.clone());
         }
         let (waited, orphaned) = before.as_ref().map_or((false, false), |own| (own.waits, own.orphans));
         if item.orphans && !orphaned {
-            work.push(item.uid.clone());
+            work.push(node.clone());
         } else if item.waits && !waited {
-            self.found.remove(&item.uid);
-            work.extend(self.dependents.get(&item.uid).into_iter().flatten().cloned());
-            work.push(item.uid.clone());
+            self.found.remove(&node);
+            work.extend(self.dependents.get(&node).into_iter().flatten().cloned());
+            work.push(node.clone());
         }
         if item.is_of_interest() {
-            self.items.insert(item.uid.clone(), item);
+            self.items.insert(node, item);
         }
         work
     }
 
     /// An object is gone.
-    pub fn gone(&mut self, uid: &str) -> Work {
-        self.found.remove(uid);
-        self.bury(uid);
-        let mut work: Work = self.dependents.get(uid).into_iter().flatten().cloned().collect();
-        if let Some(item) = self.items.remove(uid) {
+    pub fn gone(&mut self, node: &Node) -> Work {
+        self.found.remove(node);
+        self.bury(node);
+        let mut work: Work = self.dependents.get(node).into_iter().flatten().cloned().collect();
+        if let Some(item) = self.items.remove(node) {
             for owner in &item.owners {
-                self.forget(&owner.uid, &item.uid);
-                work.extend(self.waiting(&owner.uid));
+                self.forget(&item.owner(owner), node);
+                work.extend(self.waiting(&item.owner(owner)));
             }
         }
         work
@@ -196,18 +207,17 @@ impl Graph {
         let is_meant = |own: &Resource, place: &str| {
             own == resource && workspace.is_none_or(|workspace| workspace == place)
         };
-        let items = self.items.values().filter(|item| is_meant(&item.resource, &item.key.workspace));
-        let mut gone: HashSet<Uid> = items.map(|item| item.uid.clone()).collect();
-        let found = self.found.iter().filter(|(_, found)| is_meant(&found.resource, &found.workspace));
-        gone.extend(found.map(|(uid, _)| uid.clone()));
-        gone.retain(|uid| !present.contains(&**uid));
-        gone.iter().flat_map(|uid| self.gone(uid)).collect()
+        let items = self.items.iter().filter(|(node, item)| is_meant(&item.resource, &node.workspace));
+        let mut gone: HashSet<Node> = items.map(|(node, _)| node.clone()).collect();
+        let found = self.found.iter().filter(|(node, found)| is_meant(&found.resource, &node.workspace));
+        gone.extend(found.map(|(node, _)| node.clone()));
+        gone.retain(|node| !present.contains(&*node.uid));
+        gone.iter().flat_map(|node| self.gone(node)).collect()
     }
 
-    fn bury(&mut self, uid: &str) {
-        let uid: Uid = uid.into();
-        if self.gone.insert(uid.clone()) {
-            self.graves.push_back(uid);
+    fn bury(&mut self, node: &Node) {
+        if self.gone.insert(node.clone()) {
+            self.graves.push_back(node.clone());
         }
         if self.graves.len() > REMEMBERED
             && let Some(oldest) = self.graves.pop_front()
@@ -216,11 +226,11 @@ impl Graph {
         }
     }
 
-    fn waiting(&self, uid: &Uid) -> Option<Uid> {
-        self.items.get(uid).filter(|item| item.waits).map(|item| item.uid.clone())
+    fn waiting(&self, node: &Node) -> Option<Node> {
+        self.items.get(node).filter(|item| item.waits).map(Item::node)
     }
 
-    fn forget(&mut self, owner: &Uid, dependent: &Uid) {
+    fn forget(&mut self, owner: &Node, dependent: &Node) {
         if let Some(dependents) = self.dependents.get_mut(owner) {
             dependents.remove(dependent);
             if dependents.is_empty() {

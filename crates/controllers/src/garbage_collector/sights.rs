@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::graph::{Graph, Work};
+use super::graph::{Graph, Node, Work};
 use super::served::{Served, discover};
 
 /// How often one API server is asked what it serves; extensions come without a word.
@@ -226,13 +226,17 @@ impl Sights {
                 let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
                 let work = match sight {
                     Sight::There(object) => graph.there(&resource, place(&object), &object),
-                    Sight::Gone(object) => graph.gone(object::uid(&object)),
+                    Sight::Gone(object) => {
+                        let (workspace, uid) = (place(&object).workspace, object::uid(&object).into());
+                        graph.gone(&Node { workspace, uid })
+                    }
                     Sight::All(present, _) => {
                         drop(first.take());
                         graph.all(&resource, workspace.as_deref(), present)
                     }
                 };
-                add(&queue, &graph, work);
+                drop(graph);
+                add(&queue, work);
             })
             .await;
         })
@@ -256,10 +260,8 @@ enum Defined {
 }
 
 /// Items are queued by their uid, in their workspace.
-pub fn add(queue: &Queue, graph: &Graph, work: Work) {
-    for uid in work {
-        if let Some(workspace) = graph.workspace(&uid) {
-            queue.add(Key { workspace, namespace: "".into(), name: uid });
-        }
+pub fn add(queue: &Queue, work: Work) {
+    for Node { workspace, uid } in work {
+        queue.add(Key { workspace, namespace: "".into(), name: uid });
     }
 }

@@ -30,7 +30,8 @@ impl Controller {
             if change.new.as_deref().is_some_and(|job| !is_finished(job)) {
                 return;
             }
-            for pod in pods.owned_by(object::uid(change.object())).iter().filter(|pod| is_tracked(pod)) {
+            let own = pods.owned_by(&change.key, object::uid(change.object()));
+            for pod in own.iter().filter(|pod| is_tracked(pod)) {
                 orphans.add(Key::of(pod));
             }
         });

@@ -26,12 +26,16 @@ fn the_newest_counts_whoever_brings_it() {
     cache.store(pod("a", "1", 5, None));
     cache.wrote(&pod("a", "1", 7, Some("o")));
     cache.store(pod("a", "1", 6, None));
-    assert_eq!(names(&cache.owned_by("o")), ["a"]);
+    let owner = Key::new("", "n", "owner");
+    assert_eq!(names(&cache.owned_by(&owner, "o")), ["a"]);
+    for elsewhere in [Key::new("w", "n", "owner"), Key::new("", "m", "owner")] {
+        assert!(cache.owned_by(&elsewhere, "o").is_empty(), "{elsewhere}");
+    }
     let held = cache.get(&Key::new("", "n", "a")).unwrap();
     assert_eq!(object::resource_version(&held), "7");
     assert!(held["metadata"].get("managedFields").is_none());
     cache.store(pod("a", "1", 8, None));
-    assert!(cache.owned_by("o").is_empty(), "owners are those of the newest");
+    assert!(cache.owned_by(&owner, "o").is_empty(), "owners are those of the newest");
 }
 
 #[test]

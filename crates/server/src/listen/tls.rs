@@ -28,32 +28,44 @@ use crate::identity::Certificate;
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
+    /// For certificates that are good everywhere, or where they say.
     verifier: Arc<dyn ClientCertVerifier>,
+    /// For certificates that must say in which workspace they are good.
+    of_workspaces: Arc<dyn ClientCertVerifier>,
     serving: Arc<Serving>,
 }
 
 impl Tls {
-    /// TLS 1.2 and 1.3, HTTP/2 first, client certificates of `authority` welcome but not required.
+    /// TLS 1.2 and 1.3, HTTP/2 first, client certificates of `authority` and, for one workspace each, of `workspaces` welcome
+    /// but not required.
     pub fn new(
         authority: CertificateDer<'static>,
+        workspaces: CertificateDer<'static>,
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Tls, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(authority)?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .allow_unauthenticated()
-            .build()
-            .map_err(|error| Error::General(error.to_string()))?;
+        let verifier = |authorities: &[&CertificateDer<'static>]| {
+            let mut roots = RootCertStore::empty();
+            for authority in authorities {
+                roots.add((*authority).clone())?;
+            }
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| Error::General(error.to_string()))
+        };
+        // Clients choose a certificate by the authorities that a server names.
+        let named = verifier(&[&authority, &workspaces])?;
+        let (verifier, of_workspaces) = (verifier(&[&authority])?, verifier(&[&workspaces])?);
         let current = ArcSwap::new(certified(&provider, certificate, key)?);
         let serving = Arc::new(Serving { provider: provider.clone(), current });
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_client_cert_verifier(Arc::new(AnyCertificate { verifier: verifier.clone() }))
+            .with_client_cert_verifier(Arc::new(AnyCertificate { verifier: named }))
             .with_cert_resolver(serving.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), verifier, serving })
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), verifier, of_workspaces, serving })
     }
 
     /// Serves another certificate from now on; connections that exist go on with theirs.
@@ -74,11 +86,18 @@ impl Tls {
     pub(super) fn certificate(&self, chain: Option<&[CertificateDer<'_>]>, now: i64) -> Certificate {
         let Some([leaf, rest @ ..]) = chain else { return Certificate::None };
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now.max(0).cast_unsigned()));
-        if let Err(error) = self.verifier.verify_client_cert(leaf, rest, now) {
-            tracing::debug!(%error, "a client certificate was refused");
-            return Certificate::Bad;
-        }
+        let must_name_workspace = match self.verifier.verify_client_cert(leaf, rest, now) {
+            Ok(_) => false,
+            Err(error) => match self.of_workspaces.verify_client_cert(leaf, rest, now) {
+                Ok(_) => true,
+                Err(_) => {
+                    tracing::debug!(%error, "a client certificate was refused");
+                    return Certificate::Bad;
+                }
+            },
+        };
         match certificate::holder(leaf) {
+            Ok(Some(holder)) if must_name_workspace && holder.workspace.is_none() => Certificate::Bad,
             Ok(Some(holder)) => Certificate::Good(Arc::new(holder)),
             Ok(None) => Certificate::None,
             Err(_) => Certificate::Bad,

@@ -44,7 +44,7 @@ async fn create(
 ) -> Result<Response<Body>, Status> {
     check_namespace(row, call, &object)?;
     let place = place(row, call)?;
-    let User { name, uid, groups, extra } = &call.user;
+    let User { name, uid, groups, extra, .. } = &call.user;
     (row.strategy.attribute)(&mut object, &Requester { name, uid, groups, extra });
     let manager = options.manager(&call.headers);
     let name = object::name(&object).to_string();

@@ -93,7 +93,7 @@ fn token(server: &Server, call: &Call, review: &Value) -> Result<Value, Status> 
         None => server.identify_nobody(workspace, audiences),
     };
     Ok(match identified {
-        Ok(Identified { user, audiences, .. }) => {
+        Ok(Identified { user, audiences }) => {
             json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
         }
         Err(problem @ Unauthorized::Unknown) => json!({ "user": {}, "error": problem.to_string() }),

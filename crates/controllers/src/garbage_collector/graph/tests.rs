@@ -15,6 +15,10 @@ fn key(name: &str) -> Key {
     Key::new("w", "n", name)
 }
 
+fn node(uid: &str) -> Node {
+    Node { workspace: "w".into(), uid: uid.into() }
+}
+
 fn object(uid: &str, owners: &[(&str, bool)], deleting: Option<&[&str]>) -> Value {
     let owners: Vec<Value> = owners
         .iter()
@@ -34,7 +38,7 @@ fn object(uid: &str, owners: &[(&str, bool)], deleting: Option<&[&str]>) -> Valu
 fn work(mut work: Work) -> Vec<String> {
     work.sort();
     work.dedup();
-    work.into_iter().map(|uid| uid.to_string()).collect()
+    work.into_iter().map(|node| node.uid.to_string()).collect()
 }
 
 const NOTHING: Vec<String> = Vec::new();
@@ -43,9 +47,9 @@ const NOTHING: Vec<String> = Vec::new();
 fn owners_are_looked_for_once() {
     let mut graph = Graph::default();
     assert_eq!(work(graph.there(&sets(), key("s"), &object("s", &[], None))), NOTHING);
-    assert!(graph.get("s").is_none(), "what owns nothing and is nobody's is not remembered");
+    assert!(graph.get(&node("s")).is_none(), "what owns nothing and is nobody's is not remembered");
     assert_eq!(work(graph.there(&pods(), key("p"), &object("p", &[("s", true)], None))), ["p"]);
-    let item = graph.get("p").expect("it has an owner");
+    let item = graph.get(&node("p")).expect("it has an owner");
     assert!(!graph.is_found(&item, &item.owners[0]));
     graph.found(&item, &item.owners[0], &sets());
     assert!(graph.is_found(&item, &item.owners[0]));
@@ -60,14 +64,14 @@ fn what_is_owned_is_looked_at_when_its_owner_goes() {
     let mut graph = Graph::default();
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     graph.there(&pods(), key("q"), &object("q", &[("s", false)], None));
-    let item = graph.get("p").expect("it has an owner");
+    let item = graph.get(&node("p")).expect("it has an owner");
     graph.found(&item, &item.owners[0], &sets());
-    assert_eq!(work(graph.gone("s")), ["p", "q"]);
+    assert_eq!(work(graph.gone(&node("s"))), ["p", "q"]);
     assert!(!graph.is_found(&item, &item.owners[0]));
     graph.found(&item, &item.owners[0], &sets());
     assert!(!graph.is_found(&item, &item.owners[0]), "that was seen before it went");
-    assert_eq!(work(graph.gone("p")), NOTHING);
-    assert_eq!(graph.dependents("s").len(), 1);
+    assert_eq!(work(graph.gone(&node("p"))), NOTHING);
+    assert_eq!(graph.dependents(&node("s")).len(), 1);
 }
 
 #[test]
@@ -78,12 +82,12 @@ fn owners_that_wait_are_told() {
     let waiting = object("s", &[], Some(&[FOREGROUND]));
     assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "q", "s"]);
     assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), NOTHING, "it has begun already");
-    assert_eq!(work(graph.gone("p")), ["s"]);
+    assert_eq!(work(graph.gone(&node("p"))), ["s"]);
     let freed = object("q", &[("s", false)], None);
     assert_eq!(work(graph.there(&pods(), key("q"), &freed)), ["q", "s"], "it waits for that no longer");
     let disowned = object("q", &[], None);
     assert_eq!(work(graph.there(&pods(), key("q"), &disowned)), NOTHING);
-    assert!(graph.dependents("s").is_empty());
+    assert!(graph.dependents(&node("s")).is_empty());
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn orphaning_comes_first() {
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     let orphaning = object("s", &[], Some(&[ORPHAN]));
     assert_eq!(work(graph.there(&sets(), key("s"), &orphaning)), ["s"]);
-    assert!(graph.get("s").is_some_and(|item| item.orphans && !item.waits));
+    assert!(graph.get(&node("s")).is_some_and(|item| item.orphans && !item.waits));
 }
 
 #[test]
@@ -100,11 +104,34 @@ fn what_a_list_does_not_show_is_gone() {
     let mut graph = Graph::default();
     graph.there(&pods(), key("p"), &object("p", &[("s", true)], None));
     graph.there(&pods(), key("q"), &object("q", &[("s", true)], None));
-    let item = graph.get("p").expect("it has an owner");
+    let item = graph.get(&node("p")).expect("it has an owner");
     graph.found(&item, &item.owners[0], &sets());
     assert_eq!(work(graph.all(&sets(), Some("elsewhere"), &HashSet::new())), NOTHING);
     assert_eq!(work(graph.all(&sets(), None, &HashSet::from(["s".to_string()]))), NOTHING);
     assert_eq!(work(graph.all(&sets(), None, &HashSet::new())), ["p", "q"], "their owner was not there");
     graph.all(&pods(), Some("w"), &HashSet::from(["q".to_string()]));
-    assert!(graph.get("p").is_none() && graph.get("q").is_some());
+    assert!(graph.get(&node("p")).is_none() && graph.get(&node("q")).is_some());
+}
+
+#[test]
+fn owners_are_in_the_workspace_of_what_they_own() {
+    let mut graph = Graph::default();
+    let owned = |uid: &str| object(uid, &[("s", true)], None);
+    graph.there(&pods(), key("p"), &owned("p"));
+    let item = graph.get(&node("p")).expect("it has an owner");
+    graph.found(&item, &item.owners[0], &sets());
+    // The same references, written in another workspace.
+    let elsewhere = Key::new("x", "n", "q");
+    assert_eq!(work(graph.there(&pods(), elsewhere.clone(), &owned("q"))), ["q"], "it is looked for there");
+    let stranger = graph.get(&Node { workspace: "x".into(), uid: "q".into() }).expect("it has an owner");
+    assert!(graph.is_found(&item, &item.owners[0]) && !graph.is_found(&stranger, &stranger.owners[0]));
+    let names = |items: Vec<Item>| items.into_iter().map(|item| item.uid.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(graph.dependents(&node("s"))), ["p"]);
+    // Nobody waits for what is elsewhere, nor is told of it.
+    let waiting = object("s", &[], Some(&[FOREGROUND]));
+    assert_eq!(work(graph.there(&sets(), key("s"), &waiting)), ["p", "s"]);
+    let freed = object("q", &[], None);
+    assert_eq!(work(graph.there(&pods(), elsewhere, &freed)), NOTHING);
+    assert_eq!(work(graph.gone(&Node { workspace: "x".into(), uid: "s".into() })), NOTHING);
+    assert_eq!(work(graph.gone(&node("s"))), ["p"]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use atoll_authn::User;
+use atoll_authn::{HOME, User};
 use atoll_authz::{Attributes, Decision, Missing, Rule, Target, reason};
 use atoll_meta::{FieldError, FieldPath, Status};
 use atoll_registry::Row;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{selectors, text};
 use crate::Server;
 use crate::chain::Call;
+use crate::impersonation::account;
 
 /// May somebody do something?
 pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result<Value, Status> {
@@ -24,7 +25,7 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
     let user = match row.resource.as_str() {
         "selfsubjectaccessreviews" => &call.user,
         _ => {
-            asked = subject(spec);
+            asked = subject(spec, call.workspace.id()?);
             &asked
         }
     };
@@ -48,7 +49,7 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
         Decision::Refused(missing) => (false, reason(&missing)),
     };
     // Whether somebody may come in can also be decided above.
-    if !allowed && verb == "access" && matches!(target, Target::Path("/")) && here.may_enter(user, false) {
+    if !allowed && verb == "access" && matches!(target, Target::Path("/")) && here.may_enter_as(user) {
         (allowed, why) = (true, "RBAC: allowed by the workspace above".into());
     }
     let mut status = json!({ "allowed": allowed });
@@ -61,15 +62,21 @@ pub fn answer(server: &Server, row: &Row, call: &Call, review: &Value) -> Result
     Ok(status)
 }
 
-/// The user that a review is about.
-fn subject(spec: &Value) -> User {
+/// The user that a review in a workspace is about. ServiceAccounts are those of the workspace; others who are known in one
+/// workspace only say so in their `extra`.
+fn subject(spec: &Value, workspace: &str) -> User {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(Value::as_str).map(String::from).collect()
     };
     let extra = spec["extra"].as_object().into_iter().flatten();
     let extra: BTreeMap<_, _> = extra.map(|(key, values)| (key.clone(), texts(values))).collect();
     let (name, uid) = (text(spec, "user").into(), text(spec, "uid").into());
-    User { name, uid, groups: texts(&spec["groups"]), extra }
+    let home = texts(&spec["extra"][HOME]).pop();
+    let user: User = User { name, uid, groups: texts(&spec["groups"]), extra, home };
+    match account(&user.name) {
+        Some(_) => user.of_workspace(workspace),
+        None => user,
+    }
 }
 
 /// Everything that the user may do in a namespace.

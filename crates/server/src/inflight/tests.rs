@@ -1,0 +1,150 @@
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use atoll_authn::MASTERS;
+use atoll_authz::Step;
+use http_body::Frame;
+use http_body_util::Full;
+use tokio::sync::mpsc;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn person(name: &str) -> User {
+    User::authenticated(name.into(), String::new(), Vec::new())
+}
+
+fn request(verb: &'static str) -> RequestInfo {
+    RequestInfo { verb, ..RequestInfo::default() }
+}
+
+fn within(path: &[&str]) -> Workspace {
+    let parents = ["root"].iter().chain(path);
+    let steps =
+        parents.zip(path).map(|(parent, name)| Step { parent: (*parent).into(), name: (*name).into() });
+    Workspace::One { id: path.last().unwrap_or(&"root").to_string(), deleting: false, steps: steps.collect() }
+}
+
+fn begin<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<Share<'a>, Status> {
+    inflight.begin(&request(verb), user, Sender::of(user, None))
+}
+
+#[test]
+fn the_last_place_taken_turns_others_away_until_it_is_free() {
+    let inflight = InFlight::new(1, 1, PATIENCE);
+    let (ann, bob) = (person("ann"), person("bob"));
+    let master = User::authenticated("root".into(), String::new(), vec![MASTERS.into()]);
+    let enter = |verb: &'static str, user: &User| begin(&inflight, verb, user).and_then(Share::enter);
+    let place = enter("list", &ann).ok();
+    for user in [&ann, &bob] {
+        let refused = enter("list", user).err().unwrap();
+        assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
+    }
+    assert!(enter("create", &ann).is_ok(), "writes have places of their own");
+    assert!(enter("watch", &ann).is_ok());
+    assert!(enter("list", &master).is_ok());
+    assert!(
+        enter("list", &master.of_workspace("w")).is_err(),
+        "who is master of one workspace is no exception"
+    );
+    let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
+    assert!(inflight.begin(&probe, &ann, Sender::of(&ann, None)).and_then(Share::enter).is_ok());
+    drop(place);
+    assert!(enter("list", &ann).is_ok());
+    assert!(inflight.senders.0.lock().unwrap().is_empty(), "nothing is left of those who are gone");
+}
+
+#[test]
+fn nobody_has_more_than_a_share() {
+    let inflight = InFlight::new(16, 16, PATIENCE);
+    let (ann, bob) = (person("ann"), person("bob"));
+    let held: Vec<_> = std::iter::from_fn(|| begin(&inflight, "create", &ann).ok()).collect();
+    assert_eq!(held.len(), 4);
+    assert!(begin(&inflight, "list", &ann).is_ok() && begin(&inflight, "create", &bob).is_ok());
+    // Identities of a workspace share what their workspace has, and that what the one above has.
+    let fill = |user: &User, workspace: &Workspace| -> Vec<Share<'_>> {
+        let sender = || Sender::of(user, Some(workspace));
+        std::iter::from_fn(|| inflight.begin(&request("create"), user, sender()).ok()).collect()
+    };
+    let (org, team, other) = (within(&["o"]), within(&["o", "t"]), within(&["o", "u"]));
+    let one = fill(&person("a").of_workspace("t"), &team);
+    let two = fill(&person("b").of_workspace("t"), &team);
+    assert_eq!((one.len(), two.len()), (1, 1), "the team has two, and a user one of them");
+    assert!(fill(&person("c").of_workspace("t"), &team).is_empty());
+    let three = fill(&person("a").of_workspace("u"), &other);
+    assert_eq!(three.len(), 1);
+    let four = fill(&person("a").of_workspace("o"), &org);
+    assert_eq!(four.len(), 1, "four are of the organization now");
+    assert!(fill(&person("d").of_workspace("u"), &other).is_empty());
+    let elsewhere = fill(&person("a").of_workspace("x"), &within(&["x"]));
+    assert_eq!(elsewhere.len(), 2);
+}
+
+#[test]
+fn names_that_anybody_can_make_up_are_counted_together() {
+    let account = |name: &str| person(&format!("system:serviceaccount:n:{name}")).of_workspace("root");
+    let root = within(&[]);
+    let sender = |user: &User| Sender::of(user, Some(&root));
+    assert_eq!(sender(&account("a")), sender(&account("b")));
+    assert_ne!(sender(&account("a")), sender(&person("ann")));
+}
+
+/// A body whose pieces come from elsewhere.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_do_not_arrive_are_cut() {
+    let inflight = InFlight::new(4, 4, PATIENCE);
+    let ann = person("ann");
+    let mut share = begin(&inflight, "create", &ann).unwrap();
+    assert_eq!(share.read(Full::new(Bytes::from("whole"))).await.unwrap(), "whole");
+    // A piece of `size` bytes every second, `count` times.
+    let sent = |size: usize, count: usize| {
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            for _ in 0..count {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if sender.send(Bytes::from(vec![b'x'; size])).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Pieces(receiver)
+    };
+    assert_eq!(share.read(sent(1, 9)).await.unwrap().len(), 9, "anybody has some time");
+    let fast = SLOWEST as usize;
+    assert_eq!(share.read(sent(fast, 60)).await.unwrap().len(), 60 * fast, "and more if it is needed");
+    assert_eq!(share.read(sent(1, 60)).await.unwrap_err().code(), 504);
+    assert_eq!(share.read(sent(fast / 2, 60)).await.unwrap_err().code(), 504);
+    assert_eq!(share.read(sent(MAX_BODY, 2)).await.unwrap_err().code(), 413);
+}
+
+#[tokio::test]
+async fn memory_for_bodies_has_an_end() {
+    let inflight = InFlight::new(4, 4, PATIENCE);
+    let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
+    let mut held = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        let mut share = begin(&inflight, "create", &person(name)).unwrap();
+        share.read(whole()).await.unwrap();
+        held.push(share);
+    }
+    let eve = person("eve");
+    assert_eq!(begin(&inflight, "create", &eve).unwrap().read(whole()).await.unwrap_err().code(), 429);
+    held.pop();
+    assert!(begin(&inflight, "create", &eve).unwrap().read(whole()).await.is_ok());
+}
