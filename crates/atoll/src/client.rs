@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::dialing::TenantAddresses;
 use atoll_client::https;
+use atoll_client::memory::{self, Charge, Unread};
 use atoll_client::unreached::Cause;
 use atoll_meta::{Status, json};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -32,7 +34,14 @@ pub struct Client {
     pub base: String,
     token: Option<String>,
     tls: Arc<ClientConfig>,
+    /// How many bytes an answer may have, and how many it may take as values in memory.
+    pub largest: [usize; 2],
+    /// What the address must keep to, if a tenant has named it.
+    pub tenants: Option<Arc<TenantAddresses>>,
 }
+
+/// Lists of a control plane are not always asked for in pages.
+const LARGEST: [usize; 2] = [256 << 20, 4 << 30];
 
 /// What went wrong.
 pub enum Problem {
@@ -70,6 +79,8 @@ impl Client {
             base: uri.path().trim_end_matches('/').to_string(),
             token: context.token.clone(),
             tls: Arc::new(tls(context)?),
+            largest: LARGEST,
+            tenants: None,
         })
     }
 
@@ -105,9 +116,13 @@ impl Client {
         let exchanged = async {
             let response = self.exchange(method, path, accept, content_type, body).await?;
             let status = response.status();
-            let collected = response.into_body().collect().await;
-            let bytes = collected.map_err(|error| self.broken(&error))?.to_bytes();
-            Ok::<_, Problem>((status, bytes))
+            let [bytes, values] = self.largest;
+            match memory::read(response.into_body(), bytes, &mut Charge::default()).await {
+                Ok(read) if memory::parsed_size(&read) <= values => Ok((status, read)),
+                Ok(_) | Err(Unread::TooLong(_)) => Err(self.too_large()),
+                Err(Unread::Broken(error)) => Err(self.broken(&error)),
+                Err(Unread::Refused(status)) => Err(Problem::Refused(status)),
+            }
         };
         let (status, bytes) = match tokio::time::timeout(ANSWERING, exchanged).await {
             Ok(exchanged) => exchanged?,
@@ -120,7 +135,13 @@ impl Client {
         }
     }
 
-    fn broken(&self, error: &hyper::Error) -> Problem {
+    fn too_large(&self) -> Problem {
+        let what = format!("{} sends more in one answer than any object needs", self.origin);
+        let next = "see what is so large there, and whether a proxy answers in its place";
+        Problem::Unreached(Cause::AnswerTooLarge, Failure::new(what, next))
+    }
+
+    fn broken(&self, error: &dyn std::fmt::Display) -> Problem {
         let problem = unreachable(&self.origin, &format!("the connection broke: {error}"));
         Problem::Unreached(Cause::Unreachable, problem)
     }
@@ -163,7 +184,7 @@ impl Client {
     ) -> Result<Response<Incoming>, Problem> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = match tokio::time::timeout(CONNECTING, connect(&self.origin, self.tls.clone())).await {
+        let stream = match tokio::time::timeout(CONNECTING, connect(&self.origin, self)).await {
             Ok(stream) => stream?,
             Err(_) => return Err(self.silent()),
         };
@@ -185,7 +206,7 @@ impl Client {
 }
 
 /// A connection to the server at `origin`.
-async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, Problem> {
+async fn connect(origin: &str, client: &Client) -> Result<TlsStream<TcpStream>, Problem> {
     let uri: Uri = origin.parse().map_err(|error| format!("{origin:?}: {error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
     let port = uri.port_u16().unwrap_or(443);
@@ -208,9 +229,10 @@ async fn connect(origin: &str, tls: Arc<ClientConfig>) -> Result<TlsStream<TcpSt
         };
         Problem::Unreached(cause, failure)
     };
-    let stream = https::open(&host, port).await.map_err(|(cause, error)| failed(cause, error))?;
+    let opened = https::open(&host, port, client.tenants.as_deref()).await;
+    let stream = opened.map_err(|(cause, error)| failed(cause, error))?;
     stream.set_nodelay(true).map_err(|error| failed(Cause::Unreachable, error))?;
-    let secured = TlsConnector::from(tls).connect(name, stream).await;
+    let secured = TlsConnector::from(client.tls.clone()).connect(name, stream).await;
     secured.map_err(|error| failed(https::cause(&error), error))
 }
 

@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use self::fleet::{Fleet, KIND};
 use crate::advice::{Failure, invocation};
 use crate::command::{ClusterCommand, ClusterName, Connection};
+use crate::output::complain;
 use crate::output::{self, Format, Shown};
 use crate::process;
 use crate::style::Paint;
@@ -88,7 +89,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     };
     if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
         let invocation = invocation();
-        eprintln!(
+        complain!(
             "There are no clusters in {}. Join one with: {invocation} cluster join NAME --kubeconfig FILE",
             fleet.session.current
         );
@@ -112,7 +113,7 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
         false => format!("Cluster {name} is {already}open: things are placed there.\n"),
     });
     if !unschedulable && is_fenced(&found) {
-        eprintln!("It is still fenced; lift that with: {} cluster fence {name} --lift", invocation());
+        complain!("It is still fenced; lift that with: {} cluster fence {name} --lift", invocation());
     }
     Ok(())
 }

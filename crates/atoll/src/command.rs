@@ -138,6 +138,11 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_TOKEN_AUTH_FILE", value_name = "FILE")]
     pub token_auth_file: Option<PathBuf>,
 
+    /// Let workspaces below root have the server connect to loopback, link-local and metadata addresses, and to its own: for
+    /// clusters and nodes on the same machine
+    #[arg(long, env = "ATOLL_ALLOW_TENANT_ADDRESSES")]
+    pub allow_tenant_addresses: bool,
+
     /// Who is said to sign tokens of ServiceAccounts, and whom they are meant for by default
     #[arg(long, env = "ATOLL_SERVICE_ACCOUNT_ISSUER", default_value = atoll_authn::ISSUER, value_parser = issuer,
         value_name = "URL")]

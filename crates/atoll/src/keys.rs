@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::advice::{Failure, enumerate, invocation, nearest};
 use crate::command::{KeyKind, KeysCommand};
 use crate::encryption;
+use crate::output::say;
 use crate::output::{self, Format, Shown};
 use crate::style::Paint;
 
@@ -19,17 +20,17 @@ pub fn run(command: KeysCommand) -> Result<(), String> {
         KeysCommand::Rotate { kind: KeyKind::Tokens, place } => {
             check(&place.data_dir)?;
             let id = rotate(&place.data_dir).map_err(|error| error.to_string())?;
-            println!("Tokens are signed with {id} from now on. Those that others have signed stay valid.");
+            say!("Tokens are signed with {id} from now on. Those that others have signed stay valid.");
         }
         KeysCommand::Rotate { kind: KeyKind::Encryption, place } => {
             check(&place.data_dir)?;
             let name = encryption::rotate(&place.data_dir)?;
-            println!("Restart the server: it then encrypts everything with {name}, and the old key can go.");
+            say!("Restart the server: it then encrypts everything with {name}, and the old key can go.");
         }
         KeysCommand::Retire { id, place } => {
             check(&place.data_dir)?;
             retire(&place.data_dir, &id).map_err(|error| not_retired(&place.data_dir, &id, &error))?;
-            println!("Tokens that {id} has signed are no longer valid.");
+            say!("Tokens that {id} has signed are no longer valid.");
         }
     }
     Ok(())

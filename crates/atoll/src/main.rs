@@ -31,6 +31,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::command::Command;
+use crate::output::complain;
 use crate::style::{Paint, When};
 
 // Objects come and go in all sizes, from many threads: this allocator gives memory back and stays small. It has a thread
@@ -83,6 +84,6 @@ fn main() -> ExitCode {
 
 /// Problems are for the person at the terminal: one sentence, and what to do.
 fn fail(problem: &str) -> ExitCode {
-    eprintln!("{}", advice::shown(problem, Paint::stderr()));
+    complain!("{}", advice::shown(problem, Paint::stderr()));
     ExitCode::FAILURE
 }

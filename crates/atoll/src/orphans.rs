@@ -18,6 +18,7 @@ use crate::cluster::placed::{self, Paths};
 use crate::cluster::reach::Reached;
 use crate::cluster::{ask, cluster_names};
 use crate::command::{Connection, OrphansCommand};
+use crate::output::complain;
 use crate::output::{self, Format, Shown};
 use crate::process;
 use crate::style::Paint;
@@ -98,7 +99,7 @@ async fn all(cluster: Option<&str>, connection: &Connection) -> Result<Vec<(Reac
         };
         match found.await {
             Ok(found) => all.push(found),
-            Err(failure) if cluster.is_none() => eprintln!("{name} is left out: {failure}"),
+            Err(failure) if cluster.is_none() => complain!("{name} is left out: {failure}"),
             Err(failure) => return Err(failure),
         }
     }
@@ -239,7 +240,7 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         }
     }
     if all.iter().any(|(_, orphans)| orphans.iter().any(|orphan| orphan.why == Why::NotPlaced)) {
-        eprintln!(
+        complain!(
             "What is known here but not placed there is left: place it there, or let go of it with: {} release",
             invocation()
         );

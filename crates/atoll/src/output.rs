@@ -6,7 +6,9 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::style::Paint;
+use atoll_meta::text::{escaped, is_control};
+
+use crate::style::{self, Paint};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -27,13 +29,36 @@ pub struct Shown {
     pub output: Option<Format>,
 }
 
-/// Prints to standard output. Whoever reads it may stop before the end, which is no mistake of ours.
+/// Prints to standard output. Whoever reads it may stop before the end, which is no mistake of ours. What is printed may be the
+/// words of clusters and tenants: nothing in it but our own colours does anything to the terminal.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+    if out.write_all(style::harmless(text).as_bytes()).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
 }
+
+/// The same to standard error, which may be closed.
+pub fn warn(text: &str) {
+    let mut out = std::io::stderr().lock();
+    let _ = out.write_all(style::harmless(text).as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a line to standard output; see [`print`].
+macro_rules! say {
+    ($($arguments:tt)*) => {
+        $crate::output::print(&(format!($($arguments)*) + "\n"))
+    };
+}
+
+/// Prints a line to standard error; see [`warn`].
+macro_rules! complain {
+    ($($arguments:tt)*) => {
+        $crate::output::warn(&(format!($($arguments)*) + "\n"))
+    };
+}
+
+pub(crate) use {complain, say};
 
 /// As kubectl indents it.
 pub fn json(value: &Value) -> String {
@@ -43,11 +68,27 @@ pub fn json(value: &Value) -> String {
     // Values with text as keys can always be written.
     let _ = value.serialize(&mut serializer);
     bytes.push(b'\n');
-    String::from_utf8(bytes).unwrap_or_default()
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    if !text.chars().any(|character| character != '\n' && is_control(character)) {
+        return text;
+    }
+    // Outside of text, JSON has only ends of lines.
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character != '\n' && is_control(character) {
+            true => escaped.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => escaped.push(character),
+        }
+    }
+    escaped
 }
 
 pub fn yaml(value: &Value) -> Result<String, String> {
-    let text = serde_saphyr::to_string(value).map_err(|error| error.to_string())?;
+    let mut text = serde_saphyr::to_string(value).map_err(|error| error.to_string())?;
+    // JSON is YAML, and has an escape for everything.
+    if text.chars().any(|character| character != '\n' && is_control(character)) {
+        text = json(value);
+    }
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
@@ -62,7 +103,8 @@ pub fn columns(answer: &Value, wide: bool) -> (Vec<String>, Vec<Vec<String>>) {
     let visible: Vec<usize> = (0..definitions.len()).filter(is_visible).collect();
     let chosen =
         |cells: Vec<String>| visible.iter().filter_map(|column| cells.get(*column).cloned()).collect();
-    let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_string);
+    let text =
+        |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), |cell| escaped(cell).into_owned());
     let names = definitions.iter().map(|it| it["name"].as_str().unwrap_or_default().to_uppercase()).collect();
     let rows = list(&answer["rows"]);
     let rows = rows.iter().map(|row| chosen(list(&row["cells"]).iter().map(text).collect())).collect();
@@ -71,6 +113,8 @@ pub fn columns(answer: &Value, wide: bool) -> (Vec<String>, Vec<Vec<String>>) {
 
 /// Columns as wide as what is in them, three spaces apart, as kubectl has them.
 pub fn table(headers: &[String], rows: &[Vec<String>], paint: Paint) -> String {
+    let plain = |row: &Vec<String>| row.iter().map(|cell| escaped(cell).into_owned()).collect();
+    let rows: &[Vec<String>] = &rows.iter().map(plain).collect::<Vec<_>>();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).chain(headers.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -122,6 +166,19 @@ mod tests {
         });
         assert_eq!(columns(&answer, false), (owned(&["NAME", "AGE"]), vec![owned(&["web", "3s"])]));
         assert_eq!(columns(&answer, true), (owned(&["NAME", "ID", "AGE"]), vec![owned(&["web", "1", "3s"])]));
+    }
+
+    #[test]
+    fn words_of_others_do_nothing_to_a_terminal() {
+        let hostile = "a\u{1b}[2J\u{9b}31m\u{202e}\nb\u{7f}";
+        let text = table(&owned(&["NAME"]), &[owned(&[hostile])], Paint::PLAIN);
+        assert_eq!(text, "NAME\na\\u{1b}[2J\\u{9b}31m\\u{202e}\\nb\\u{7f}\n");
+        let value = json!({ "a": hostile });
+        for text in [json(&value), yaml(&value).expect("it is plain")] {
+            assert!(!text.chars().any(|character| character != '\n' && is_control(character)), "{text:?}");
+            assert_eq!(serde_saphyr::from_str::<Value>(&text).expect("YAML"), value);
+        }
+        assert_eq!(serde_json::from_str::<Value>(&json(&value)).expect("JSON"), value);
     }
 
     #[test]

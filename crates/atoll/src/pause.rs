@@ -10,6 +10,7 @@ use crate::cluster::Api;
 use crate::cluster::fleet::Fleet;
 use crate::cluster::in_workspace;
 use crate::command::{PauseOptions, Paused};
+use crate::output::complain;
 use crate::{output, process};
 
 pub fn run(options: PauseOptions) -> Result<(), String> {
@@ -83,7 +84,7 @@ async fn go_on(what: &Paused) -> Result<(), Failure> {
     };
     if !was_paused {
         output::print(&format!("{what} is not paused itself.\n"));
-        eprintln!(
+        complain!(
             "If something is refused all the same, a workspace above it or a cluster is paused; the refusal says which."
         );
         return Ok(());

@@ -19,6 +19,7 @@ use atoll_authn::authority::{Authority, Identity, Purpose};
 use atoll_authn::service_account::{KeyRing, Tokens};
 use atoll_authz::Policies;
 use atoll_client::Client;
+use atoll_client::dialing::TenantAddresses;
 use atoll_controllers::Setup;
 use atoll_controllers::catalog::Choice;
 use atoll_controllers::context::{Acts, Signers};
@@ -109,6 +110,8 @@ pub struct Settings {
     pub simulation: Option<Arc<Simulation>>,
     /// Whether a simulated one says what its nodes and Pods use.
     pub measures: bool,
+    /// Whether workspaces below root may have the server connect to any address.
+    pub allow_tenant_addresses: bool,
 }
 
 impl Settings {
@@ -141,6 +144,7 @@ impl Settings {
             other_kubeconfig: None,
             simulation: None,
             measures: true,
+            allow_tenant_addresses: false,
         })
     }
 }
@@ -194,6 +198,10 @@ impl Plane {
             Some(listener) => Some(listener.local_addr().map_err(|error| error.to_string())?),
             None => None,
         };
+        let tenants = match settings.allow_tenant_addresses {
+            true => TenantAddresses::unrestricted(),
+            false => TenantAddresses::restricted(vec![address.ip(), advertised.ip()]),
+        };
         let (kubelets, door) = match &settings.simulation {
             Some(_) => {
                 let (kubelets, door) = kubelets::connected(&authority, &kubelet_authority, now).await?;
@@ -201,11 +209,13 @@ impl Plane {
             }
             None => {
                 let lifetime = settings.certificate_lifetime;
-                let own = settings.kubelets.kubelets(&authority, &kubelet_authority, now, lifetime)?;
+                let mut own = settings.kubelets.kubelets(&authority, &kubelet_authority, now, lifetime)?;
+                own.tenants = tenants.clone();
                 (Arc::new(own), None)
             }
         };
         let renews = settings.simulation.is_none() && settings.kubelets.is_own();
+        let tenants = Arc::new(tenants);
         let certificates = Certificates {
             name: settings.name.clone(),
             authority: authority.clone(),
@@ -288,7 +298,15 @@ impl Plane {
         };
         if plane.simulation.is_none() && settings.controllers.includes_alias("clusterpush") {
             let (informers, clock) = (plane.informers.clone(), plane.clock());
-            let push = Push { informers, clock, random: crate::syncer::random(), interval: heartbeat };
+            let push = Push {
+                informers,
+                clock,
+                random: crate::syncer::random(),
+                interval: heartbeat,
+                budgets: plane.server.metrics.clusters.clone(),
+                root: bootstrap::ROOT.into(),
+                tenants: tenants.clone(),
+            };
             plane.tasks.spawn(atoll_syncer::push(push));
         }
         if plane.simulation.is_none() {
@@ -300,6 +318,7 @@ impl Plane {
                 clock: plane.clock(),
                 registry: plane.server.registry.clone(),
                 address: format!("https://{advertised}"),
+                tenants,
             };
             plane.tasks.spawn(crate::dialect::kcp::run(setup));
         }

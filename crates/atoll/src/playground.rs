@@ -152,6 +152,8 @@ fn settings(place: &Place, record: &Record, name: &str, common: &Arc<Common>) ->
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         any_port: true,
         other_kubeconfig: Some(place.kubeconfig()),
+        // Everything is on this machine, and so is everybody.
+        allow_tenant_addresses: true,
         ..Settings::new(name, &place.of(name), common.clone())?
     })
 }

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use crate::client::Client;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
+use crate::output::say;
 use crate::process;
 
 const PATH: &str = "/atoll/snapshot";
@@ -59,7 +60,7 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     let count = count.ok_or("the server broke off before the end; try again")?;
     file.sync_all().map_err(failed)?;
     std::fs::rename(&draft, path).map_err(failed)?;
-    println!(
+    say!(
         "Saved {count} objects ({size} bytes) to {}. Keep encryption.yaml with it: Secrets in it cannot be read without.",
         path.display()
     );
@@ -77,7 +78,7 @@ async fn restore(path: &Path, connection: &Connection) -> Result<(), String> {
         return Err(client.refusal(PATH, status, &answer).into());
     }
     let number = |name: &str| answer[name].as_u64().unwrap_or(0);
-    println!(
+    say!(
         "Restored {} objects, {} of them changed. Revisions go on from {}.",
         number("objects"),
         number("changed"),

@@ -59,6 +59,7 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         history_bytes: options.history_size << 20,
         controllers: options.controllers.clone(),
         kubelets: options.kubelets.clone(),
+        allow_tenant_addresses: options.allow_tenant_addresses,
         ..Settings::new("atoll", &options.data_dir, Common::new(profile))?
     })
 }

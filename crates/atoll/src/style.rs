@@ -1,9 +1,11 @@
 //! Colour, for people at a terminal.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
+use atoll_meta::text::{escaped, escaped_lines, is_control};
 use clap::ValueEnum;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -52,6 +54,35 @@ impl When {
             }
         }
     }
+}
+
+/// What [`Paint`] puts around text.
+const CODES: [&str; 7] = ["0", "1", "2", "32", "33", "1;31", "1;36"];
+
+/// Text in which nothing does anything to a terminal but our own colours, if there are any: other control characters are shown as
+/// escapes.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|character| character != '\n' && is_control(character)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(start) = rest.find('\x1b') {
+        out.push_str(&escaped_lines(&rest[..start]));
+        rest = &rest[start..];
+        let code = rest.strip_prefix("\x1b[").and_then(|code| code.split_once('m')).map(|(code, _)| code);
+        let length = match code.filter(|code| CODES.contains(code)) {
+            Some(code) => "\x1b[m".len() + code.len(),
+            None => 0,
+        };
+        match length {
+            0 => out.push_str(&escaped("\x1b")),
+            length => out.push_str(&rest[..length]),
+        }
+        rest = &rest[length.max(1)..];
+    }
+    out.push_str(&escaped_lines(rest));
+    Cow::Owned(out)
 }
 
 /// Colours text, or leaves it as it is.
@@ -111,7 +142,7 @@ impl Paint {
 
     fn with(self, code: &str, text: &str) -> String {
         match self.0 {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            true => format!("\x1b[{code}m{}\x1b[0m", escaped_lines(text)),
             false => text.to_string(),
         }
     }
@@ -152,6 +183,22 @@ mod tests {
         for (arguments, expected) in cases {
             assert_eq!(When::of(arguments), expected, "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn only_our_own_colours_reach_a_terminal() {
+        for (text, expected) in [
+            ("plain\n", "plain\n"),
+            ("\x1b[32mReady\x1b[0m\n", "\x1b[32mReady\x1b[0m\n"),
+            ("a\x1b[2Jb", "a\\u{1b}[2Jb"),
+            ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+            ("\x1b[8mhidden\x1b[0m", "\\u{1b}[8mhidden\x1b[0m"),
+            ("\x1b", "\\u{1b}"),
+            ("a\rb\u{9b}2J", "a\\rb\\u{9b}2J"),
+        ] {
+            assert_eq!(harmless(text), expected, "{text:?}");
+        }
+        assert_eq!(Paint(true).error("\x1b[0m!"), "\x1b[1;31m\\u{1b}[0m!\x1b[0m");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use atoll_client::Client;
 use atoll_client::https::{Endpoint, Https};
+use atoll_client::kubeconfig::{Kubeconfig as Content, Problem};
+use atoll_client::memory::{self, Budget};
 use atoll_informer::SystemClock;
 use atoll_syncer::renewal::{self, Keeper, Token};
 use atoll_syncer::{Random, Settings};
@@ -31,7 +33,8 @@ async fn sync(options: &SyncerOptions) -> Result<(), String> {
     let mut renewals = JoinSet::new();
     renewals.spawn(above.renewed(Arc::default()));
     renewals.spawn(below.renewed(settings.expires.clone()));
-    atoll_syncer::run(settings, above.client(), below.client(), stop.asked()).await;
+    let cluster = below.client().charged_to(Some(Budget::new(memory::CLUSTER)));
+    atoll_syncer::run(settings, above.client(), cluster, stop.asked()).await;
     Ok(())
 }
 
@@ -86,11 +89,13 @@ impl Keeper for File {
         // What a link leads to is replaced, not the link.
         let path = self.0.canonicalize().map_err(failed)?;
         let text = std::fs::read_to_string(&path).map_err(failed)?;
-        let now = self.current()?;
-        if !text.contains(now.text()) || now.text() != old.text() {
+        if self.current()?.text() != old.text() {
             return Err(format!("{}: somebody has changed it meanwhile", self.0.display()));
         }
-        write_alike(&path, &text.replace(now.text(), new.text())).map_err(failed)
+        let unusable = |problem: Problem| format!("{}: {problem}", self.0.display());
+        let mut content = Content::parse(&text).map_err(unusable)?;
+        content.replace_token(old.text(), new.text()).map_err(unusable)?;
+        write_alike(&path, &content.text()).map_err(failed)
     }
 }
 

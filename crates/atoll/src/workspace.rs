@@ -12,6 +12,7 @@ use self::session::{ROOT, Session, WORKSPACES, encoded};
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
 use crate::command::{Connection, Grain, WorkspaceCommand};
+use crate::output::complain;
 use crate::output::{self, Format, Shown};
 use crate::process;
 use crate::style::Paint;
@@ -137,7 +138,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
         }
     };
     if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
-        eprintln!("There are no workspaces in {}.", session.current);
+        complain!("There are no workspaces in {}.", session.current);
         return Ok(());
     }
     output::print(&text);
@@ -174,7 +175,7 @@ async fn delete(name: &str, no_wait: bool, connection: &Connection) -> Result<()
             Ok(workspace) => {
                 let remaining = workspace["status"]["message"].as_str().unwrap_or_default();
                 if remaining != shown {
-                    eprintln!("{remaining}");
+                    complain!("{remaining}");
                     shown = remaining.to_string();
                 }
             }

@@ -1,6 +1,7 @@
 //! Any API server, over the network.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
+use crate::dialing::TenantAddresses;
 use crate::unreached::{Cause, Unreached};
 use crate::{BoxError, BoxFuture, ResponseBody, Transport};
 
@@ -46,6 +48,8 @@ pub struct Https {
     base: String,
     authorization: std::sync::Mutex<Option<HeaderValue>>,
     tls: TlsConnector,
+    /// What the address must keep to, if a tenant has named it.
+    tenants: Option<Arc<TenantAddresses>>,
     requests: Mutex<Option<Connection>>,
     watches: Mutex<Option<Connection>>,
 }
@@ -81,9 +85,16 @@ impl Https {
             base: uri.path().trim_end_matches('/').to_string(),
             authorization: std::sync::Mutex::new(authorization),
             tls: TlsConnector::from(Arc::new(tls(endpoint)?)),
+            tenants: None,
             requests: Mutex::default(),
             watches: Mutex::default(),
         })
+    }
+
+    /// The same; a tenant has named the server, so only what tenants may reach is connected to.
+    #[must_use]
+    pub fn for_tenant(self, addresses: Arc<TenantAddresses>) -> Https {
+        Https { tenants: Some(addresses), ..self }
     }
 
     /// From now on, whoever asks does so with another token.
@@ -118,7 +129,8 @@ impl Https {
 
 impl Https {
     async fn connect(&self) -> Result<TcpStream, Unreached> {
-        open(&self.host, self.port).await.map_err(|(cause, error)| self.unreached(cause, &error))
+        let opened = open(&self.host, self.port, self.tenants.as_deref()).await;
+        opened.map_err(|(cause, error)| self.unreached(cause, &error))
     }
 
     fn unreached(&self, cause: Cause, error: &std::io::Error) -> Unreached {
@@ -126,8 +138,12 @@ impl Https {
     }
 }
 
-/// A connection to the first address of a host that takes one.
-pub async fn open(host: &str, port: u16) -> Result<TcpStream, (Cause, std::io::Error)> {
+/// A connection to the first address of a host that takes one; of those that tenants may reach, if a tenant has named it.
+pub async fn open(
+    host: &str,
+    port: u16,
+    tenants: Option<&TenantAddresses>,
+) -> Result<TcpStream, (Cause, std::io::Error)> {
     let unresolved = |error| (Cause::NameNotResolved, error);
     // A name server that does not answer is as bad as one that does not know, and takes longer than others wait.
     let found = tokio::time::timeout(RESOLVING, tokio::net::lookup_host((host, port))).await;
@@ -135,7 +151,12 @@ pub async fn open(host: &str, port: u16) -> Result<TcpStream, (Cause, std::io::E
         unresolved(std::io::Error::new(ErrorKind::TimedOut, "the name server does not answer in time"))
     })?;
     let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for address in found.map_err(unresolved)? {
+    let mut found: Vec<SocketAddr> = found.map_err(unresolved)?.collect();
+    if let Some(tenants) = tenants {
+        let refused = |what| (Cause::AddressRefused, std::io::Error::new(ErrorKind::PermissionDenied, what));
+        found = tenants.allowed(host, found).map_err(refused)?;
+    }
+    for address in found {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,

@@ -171,6 +171,26 @@ impl Kubeconfig {
         Ok(())
     }
 
+    /// Gives whoever has a token another one. The text is only ever a value of the document, never a part of it.
+    pub fn replace_token(&mut self, old: &str, new: &str) -> Result<(), Problem> {
+        if !is_token(new) {
+            return Err(Problem::Content(
+                "the new token is not one: it has other characters than a JWT".into(),
+            ));
+        }
+        let users = self.content["users"].as_array_mut().into_iter().flatten();
+        let tokens = users.filter_map(|entry| entry.get_mut("user")?.get_mut("token"));
+        let mut is_there = false;
+        for token in tokens.filter(|token| **token == *old) {
+            *token = new.into();
+            is_there = true;
+        }
+        match is_there {
+            true => Ok(()),
+            false => Err(Problem::Content("nobody in it has the token that is to be replaced".into())),
+        }
+    }
+
     /// Gives a user other credentials, and takes away those that there were.
     pub fn set_user(&mut self, user: &str, credentials: Value) -> Result<(), Problem> {
         match named_mut(&mut self.content["users"], user) {
@@ -179,6 +199,18 @@ impl Kubeconfig {
         };
         Ok(())
     }
+}
+
+/// Tokens of ServiceAccounts have one or two thousand characters.
+const LONGEST_TOKEN: usize = 16 << 10;
+
+/// Whether a text can be a token of a ServiceAccount: three parts in the alphabet of JWTs. What a server gives out as a token is
+/// written into files and headers, so nothing else is taken from it.
+pub fn is_token(text: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte))
+    };
+    text.len() <= LONGEST_TOKEN && text.split('.').count() == 3 && text.split('.').all(is_part)
 }
 
 fn token(user: &Value, base: Option<&Path>) -> Result<Option<String>, Problem> {
@@ -306,5 +338,39 @@ contexts:
         assert_eq!(again.context("program", None).expect("a context").token.as_deref(), Some("new"));
         assert_eq!(config.set_server("b", ""), Err(Problem::NoContext));
         assert_eq!(config.set_user("b", Value::Null), Err(Problem::NoUser("b".into())));
+    }
+
+    #[test]
+    fn tokens_are_replaced_in_the_document_and_nowhere_else() {
+        let with = |token: &str| TEXT.replace("token: secret", &format!("token: {token}"));
+        let mut config = Kubeconfig::parse(&with("old.old.old")).expect("a kubeconfig");
+        config.replace_token("old.old.old", "new.new.new").expect("a token");
+        let again = Kubeconfig::parse(&config.text()).expect("a kubeconfig");
+        assert_eq!(again, Kubeconfig::parse(&with("new.new.new")).expect("a kubeconfig"));
+        assert!(config.replace_token("old.old.old", "new.new.new").is_err(), "nobody has it any longer");
+        // Even a token that was there before is never a part of the document.
+        let odd = r#""a: 'b'\n- exec""#;
+        let mut config = Kubeconfig::parse(&with(odd)).expect("a kubeconfig");
+        config.replace_token("a: 'b'\n- exec", "new.new.new").expect("a token");
+        assert_eq!(config, Kubeconfig::parse(&with("new.new.new")).expect("a kubeconfig"));
+        let before = config.clone();
+        for text in [
+            "",
+            "a",
+            "a.b",
+            "a..c",
+            "a.b.c.d",
+            "a.b.c\n",
+            "a.b.c\n  exec:\n    command: touch",
+            "a.b.c\" }",
+            "a.b.c d",
+            "a.b.\u{1b}[2J",
+            "a.b.é",
+            &format!("a.b.{}", "c".repeat(LONGEST_TOKEN)),
+        ] {
+            assert!(!is_token(text) && config.replace_token("new.new.new", text).is_err(), "{text:?}");
+            assert_eq!(config, before);
+        }
+        assert!(is_token("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln-_"));
     }
 }

@@ -5,11 +5,13 @@
 //!                                                                 └─ HTTPS to any API server
 //! ```
 
+pub mod dialing;
 #[cfg(feature = "https")]
 pub mod https;
 #[cfg(feature = "kubeconfig")]
 pub mod kubeconfig;
 mod lines;
+pub mod memory;
 pub mod unreached;
 mod watch;
 
@@ -21,9 +23,11 @@ use std::sync::Arc;
 use atoll_meta::{Status, json};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::Value;
+
+use memory::{Budget, Charge, Unread};
+use unreached::Cause;
 
 pub use lines::Lines;
 pub use watch::{Watch, WatchEvent};
@@ -65,6 +69,8 @@ impl Transport for Below {
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
+    /// What answers are charged to. Without one, each is only limited by itself.
+    budget: Option<Arc<Budget>>,
 }
 
 /// How a patch is written.
@@ -98,14 +104,24 @@ impl Transport for Client {
 
 impl Client {
     pub fn new(transport: Arc<dyn Transport>) -> Self {
-        Client { transport }
+        Client { transport, budget: None }
+    }
+
+    /// The same; what the server sends counts against a budget.
+    #[must_use]
+    pub fn charged_to(self, budget: Option<Arc<Budget>>) -> Client {
+        Client { budget, ..self }
+    }
+
+    pub fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref()
     }
 
     /// The same, of what is below a path.
     #[must_use]
     pub fn below(&self, path: &str) -> Client {
         let below = Below { transport: self.transport.clone(), path: path.trim_end_matches('/').to_string() };
-        Client { transport: Arc::new(below) }
+        Client { transport: Arc::new(below), budget: self.budget.clone() }
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, Status> {
@@ -114,12 +130,12 @@ impl Client {
 
     /// What all objects have, of the one at `path`.
     pub async fn get_metadata(&self, path: &str) -> Result<Value, Status> {
-        whole(self.send(Method::GET, path, METADATA, "", None).await?).await
+        self.whole(self.send(Method::GET, path, METADATA, "", None).await?).await
     }
 
     /// The same of all in a list.
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
-        whole(self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
+        self.whole(self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
@@ -165,9 +181,13 @@ impl Client {
     async fn lines_as(&self, path: &str, form: &'static str) -> Result<Lines, Status> {
         let response = self.send(Method::GET, path, form, "", None).await?;
         if response.status().is_success() {
-            return Ok(Lines::new(response.into_body()));
+            return Ok(Lines::new(response.into_body(), Charge::new(self.budget.clone())));
         }
-        Err(whole(response).await.err().unwrap_or_else(|| Status::internal_error("the stream did not begin")))
+        Err(self
+            .whole(response)
+            .await
+            .err()
+            .unwrap_or_else(|| Status::internal_error("the stream did not begin")))
     }
 
     async fn call(
@@ -177,7 +197,7 @@ impl Client {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Status> {
-        whole(self.send(method, path, JSON, content_type, body).await?).await
+        self.whole(self.send(method, path, JSON, content_type, body).await?).await
     }
 
     async fn send(
@@ -197,26 +217,61 @@ impl Client {
             request.body(Bytes::from(body)).map_err(|error| Status::bad_request(error.to_string()))?;
         self.transport.send(request).await.map_err(|error| unreached::status(&error))
     }
+
+    /// The whole answer; a Status that tells of a failure is an error.
+    async fn whole(&self, response: Response<ResponseBody>) -> Result<Value, Status> {
+        let code = response.status();
+        if !code.is_success() {
+            return Err(refusal(response).await);
+        }
+        let mut charge = Charge::new(self.budget.clone());
+        let bytes = match memory::read(response.into_body(), memory::ANSWER, &mut charge).await {
+            Ok(bytes) => bytes,
+            Err(Unread::TooLong(_)) => {
+                return Err(too_large(&format!("an answer has more than {} MiB", memory::ANSWER >> 20)));
+            }
+            Err(Unread::Refused(status)) => return Err(status),
+            Err(Unread::Broken(error)) => return Err(unreached::status(&error)),
+        };
+        let size = memory::parsed_size(&bytes);
+        if size > memory::PARSED {
+            return Err(too_large(&format!(
+                "an answer would take more than {} MiB of memory",
+                memory::PARSED >> 20
+            )));
+        }
+        charge.grow(size)?;
+        Ok(json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default())
+    }
 }
 
-/// The whole answer; a Status that tells of a failure is an error.
-async fn whole(response: Response<ResponseBody>) -> Result<Value, Status> {
+fn too_large(what: &str) -> Status {
+    unreached::no_answer(Cause::AnswerTooLarge, what)
+}
+
+/// What an answer that is not a success says. Of one that is too long only the beginning counts.
+async fn refusal(response: Response<ResponseBody>) -> Status {
     let code = response.status();
     let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let after: Option<u32> = after.and_then(|value| value.parse().ok());
-    let collected = response.into_body().collect().await;
-    let bytes = collected.map_err(|error| unreached::status(&error))?.to_bytes();
-    let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
-    if code.is_success() {
-        return Ok(value);
-    }
-    Err(Status::from_value(&value).unwrap_or_else(|| match code {
-        // A path that means nothing is answered with a page.
-        StatusCode::NOT_FOUND => Status::not_found_generic(),
-        // Who is overwhelmed has no time for more than a line.
-        StatusCode::TOO_MANY_REQUESTS => {
-            Status::too_many_requests(String::from_utf8_lossy(&bytes).trim(), after.unwrap_or(1))
+    let bytes = match memory::read(response.into_body(), memory::REFUSAL, &mut Charge::default()).await {
+        Ok(bytes) | Err(Unread::TooLong(bytes)) => bytes,
+        Err(Unread::Refused(status)) => return status,
+        Err(Unread::Broken(error)) => return unreached::status(&error),
+    };
+    let value = match memory::parsed_size(&bytes) > memory::PARSED {
+        true => Value::Null,
+        false => json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default(),
+    };
+    Status::from_value(&value).unwrap_or_else(|| {
+        let text = String::from_utf8_lossy(&bytes);
+        let text = memory::shortened(text.trim());
+        match code {
+            // A path that means nothing is answered with a page.
+            StatusCode::NOT_FOUND => Status::not_found_generic(),
+            // Who is overwhelmed has no time for more than a line.
+            StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(text, after.unwrap_or(1)),
+            _ => Status::internal_error(format!("{code}: {text}")),
         }
-        _ => Status::internal_error(format!("{code}: {}", String::from_utf8_lossy(&bytes).trim())),
-    }))
+    })
 }

@@ -16,12 +16,18 @@ pub enum Cause {
     CertificateNotYetValid,
     CertificateUntrusted,
     CertificateForAnotherName,
+    /// Whoever named it may not have this address connected to.
+    AddressRefused,
+    /// Its answer is larger than any that is needed.
+    AnswerTooLarge,
+    /// What it sent would take more memory than a server may cost.
+    MemoryBudgetExceeded,
     /// Anything else.
     Unreachable,
 }
 
 impl Cause {
-    const ALL: [Cause; 8] = [
+    const ALL: [Cause; 11] = [
         Cause::NameNotResolved,
         Cause::ConnectionRefused,
         Cause::TimedOut,
@@ -29,6 +35,9 @@ impl Cause {
         Cause::CertificateNotYetValid,
         Cause::CertificateUntrusted,
         Cause::CertificateForAnotherName,
+        Cause::AddressRefused,
+        Cause::AnswerTooLarge,
+        Cause::MemoryBudgetExceeded,
         Cause::Unreachable,
     ];
 
@@ -47,6 +56,9 @@ impl Cause {
             Cause::CertificateNotYetValid => "CertificateNotYetValid",
             Cause::CertificateUntrusted => "CertificateUntrusted",
             Cause::CertificateForAnotherName => "CertificateForAnotherName",
+            Cause::AddressRefused => "AddressRefused",
+            Cause::AnswerTooLarge => "AnswerTooLarge",
+            Cause::MemoryBudgetExceeded => "MemoryBudgetExceeded",
             Cause::Unreachable => "Unreachable",
         }
     }

@@ -4,6 +4,7 @@ use atoll_meta::{Status, json};
 use serde_json::Value;
 
 use crate::Lines;
+use crate::memory::{self, Charge};
 
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
@@ -33,15 +34,27 @@ impl WatchEvent {
 
 pub struct Watch {
     lines: Lines,
+    /// For the event that was read last.
+    charge: Charge,
 }
 
 impl Watch {
     pub(crate) fn new(lines: Lines) -> Self {
-        Watch { lines }
+        let charge = lines.charge();
+        Watch { lines, charge }
     }
 
-    /// The next event; `None` when the server has ended the watch or the connection broke.
+    /// The next event; `None` when the server has ended the watch, the connection broke, or the event is too large.
     pub async fn next(&mut self) -> Option<WatchEvent> {
-        WatchEvent::parse(&self.lines.next().await?)
+        let line = self.lines.next().await?;
+        let size = memory::parsed_size(&line);
+        if size > memory::PARSED {
+            let limit = memory::PARSED >> 20;
+            self.charge
+                .note_too_large(&format!("an event of a watch would take more than {limit} MiB of memory"));
+            return None;
+        }
+        self.charge.set(size).ok()?;
+        WatchEvent::parse(&line)
     }
 }

@@ -1,5 +1,6 @@
 //! Events of clusters as they are shown above: about the object that people know, and with the name of the cluster.
 
+use atoll_meta::text::clean;
 use atoll_meta::time;
 use serde_json::{Value, json};
 
@@ -34,7 +35,9 @@ enum Form {
 impl Form {
     fn read(self, value: &Value) -> Option<Value> {
         match self {
-            Form::Text(most) => value.as_str().filter(|text| text.len() <= most).map(Value::from),
+            Form::Text(most) => {
+                value.as_str().filter(|text| text.len() <= most).map(|text| clean(text, most).into())
+            }
             Form::Number => value.as_i64().and_then(|number| i32::try_from(number).ok()).map(Value::from),
             Form::Time => value.as_str().filter(|text| time::parse(text).is_ok()).map(Value::from),
             Form::Series => {
@@ -142,12 +145,33 @@ impl Happening {
 
 /// Whoever lists events sees neither annotations nor who says it, and wants to know where it was.
 fn message(cluster: &str, text: &str) -> String {
-    let mut message = format!("[{cluster}] {text}");
-    if message.len() > MESSAGE {
-        let end = (0..=MESSAGE).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
-        message.truncate(end);
+    clean(&format!("[{cluster}] {text}"), MESSAGE)
+}
+
+/// What is kept of an Event of a cluster until it is told: what is shown of it, and what it takes to know it again. Everything else
+/// would only take room.
+pub fn trimmed(event: &Value) -> Value {
+    let pick = |from: &Value, fields: &[&str]| -> Value {
+        let texts = fields
+            .iter()
+            .filter_map(|field| Some(((*field).to_string(), Form::Text(320).read(from.get(field)?)?)));
+        texts.collect()
+    };
+    let mut kept = json!({
+        "metadata": pick(&event["metadata"], &["name", "namespace", "uid", "resourceVersion"]),
+        "involvedObject": pick(&event["involvedObject"], &["apiVersion", "kind", "namespace", "name", "uid"]),
+        "source": pick(&event["source"], &["component", "host"]),
+        "message": clean(event["message"].as_str().unwrap_or_default(), MESSAGE),
+    });
+    for (field, form) in SAID {
+        if let Some(value) = event.get(field).and_then(|value| form.read(value)) {
+            kept[field] = value;
+        }
     }
-    message
+    if let Some(path) = Form::Text(MESSAGE).read(&event["involvedObject"]["fieldPath"]) {
+        kept["involvedObject"]["fieldPath"] = path;
+    }
+    kept
 }
 
 /// FNV-1a, which will be the same in any version.
@@ -239,6 +263,26 @@ mod tests {
         let shown = happening.shown("east");
         assert_eq!(shown["metadata"]["namespace"], "default");
         assert_eq!(shown["involvedObject"].get("namespace"), None);
+    }
+
+    #[test]
+    fn an_event_is_shown_as_well_when_it_was_trimmed() {
+        let whole = happening();
+        let mut trimmed_one = whole.clone();
+        trimmed_one.event = trimmed(&whole.event);
+        assert_eq!(trimmed_one.shown("east"), whole.shown("east"));
+        assert_eq!(trimmed(&trimmed_one.event), trimmed_one.event);
+        let large = json!({
+            "metadata": { "uid": "u", "name": "x".repeat(1 << 20), "annotations": { "a": "x".repeat(1 << 20) } },
+            "message": "\u{1b}[2J".repeat(1 << 18), "note": "x".repeat(1 << 20),
+        });
+        let kept = trimmed(&large).to_string();
+        assert!(kept.len() < 4096 && !kept.contains("1b"), "{kept}");
+        let mut hostile = happening();
+        hostile.event["message"] = "\u{1b}]0;title\u{7}\u{202e}".into();
+        hostile.event["reason"] = "\u{9b}2J".into();
+        let shown = hostile.shown("east");
+        assert_eq!((&shown["message"], &shown["reason"]), (&"[east] ]0;title".into(), &"2J".into()));
     }
 
     #[test]

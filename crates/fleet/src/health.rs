@@ -34,7 +34,7 @@ const fn problem(
 }
 
 /// By the words that `atoll-client` has for why a server was not reached, and a few more.
-pub const PROBLEMS: [Problem; 21] = [
+pub const PROBLEMS: [Problem; 24] = [
     problem(
         "NameNotResolved",
         Reach::Fails,
@@ -94,6 +94,30 @@ pub const PROBLEMS: [Problem; 21] = [
         false,
         "who answers for the cluster has a certificate for another name",
         "join with an address that is in the certificate: atoll cluster join NAME --kubeconfig FILE",
+    ),
+    problem(
+        "AnswerTooLarge",
+        Reach::Answers,
+        false,
+        "the cluster's API server sends more in one answer than any object needs, so it was not read",
+        "see what is so large, and whether a proxy answers in its place: kubectl --kubeconfig FILE get --raw \
+         '/api/v1/pods?limit=1' | wc -c; if somebody else answers at that address: atoll cluster remove NAME",
+    ),
+    problem(
+        "MemoryBudgetExceeded",
+        Reach::Answers,
+        false,
+        "what the cluster's API server sends takes more memory than one cluster may use, so a part of it was not read",
+        "see how many Pods and nodes it has: kubectl --kubeconfig FILE get --raw '/metrics' | grep \
+         apiserver_storage_objects; split a cluster that is too large, or stop syncing it: atoll cluster remove NAME",
+    ),
+    problem(
+        "AddressRefused",
+        Reach::Unknown,
+        false,
+        "a workspace below root may not make the control plane connect to this address",
+        "join it with an address that others can reach (atoll cluster join NAME --kubeconfig FILE), let an administrator \
+         register it in root, or start the control plane with --allow-tenant-addresses",
     ),
     problem(
         "Overloaded",

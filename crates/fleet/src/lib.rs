@@ -14,6 +14,7 @@ pub mod brake;
 pub mod controllers;
 pub mod happening;
 pub mod health;
+pub mod heartbeat;
 pub mod keep;
 pub mod marks;
 pub mod namespaces;

@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use atoll_client::memory::Charge;
 use atoll_client::{Watch, WatchEvent};
 use atoll_meta::{Status, object};
 use serde_json::Value;
 
 use crate::patience::{FIRST_PAUSE, Patience};
-use crate::{Resource, World};
+use crate::{Pages, Resource, World};
 
-/// Objects for each page of a list.
-const PAGE: usize = 500;
+/// What it takes to remember that an object is there, beside its uid.
+const PRESENT: usize = 64;
 /// Watches that end without a word are begun again after no longer than this.
 const LAST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -185,12 +186,18 @@ async fn list(
     show: &mut (impl FnMut(Sight<'_>) + Send),
 ) -> Result<String, Status> {
     let (mut token, mut present) = (String::new(), HashSet::new());
+    let (mut pages, mut charge) = (Pages::default(), Charge::new(world.client().budget().cloned()));
     loop {
-        let page = look.list(world, &format!("{path}limit={PAGE}&continue={token}")).await?;
+        let from = &token;
+        let page = pages.next(world.client(), |limit| async move {
+            look.list(world, &format!("{path}limit={limit}&continue={from}")).await
+        });
+        let page = page.await?;
         let Value::Object(mut page) = page else { return Err(Status::internal_error("no list")) };
         let metadata = page.remove("metadata").unwrap_or_default();
         if let Some(Value::Array(items)) = page.remove("items") {
             for item in items {
+                charge.grow(object::uid(&item).len() + PRESENT)?;
                 present.insert(object::uid(&item).to_string());
                 show(Sight::There(item));
             }

@@ -6,14 +6,12 @@ use atoll_client::{Client, PatchType};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
-use crate::{Key, Resource, Tree, WORKSPACE};
+use crate::{Key, Pages, Resource, Tree, WORKSPACE};
 
 /// The cause of an error that passes by itself: what is in a workspace may be heard of before the workspace is.
 pub(crate) const UNKNOWN: &str = "UnknownWorkspace";
 /// How a write is told that it is not for an object as such.
 const STATUS: &str = "status";
-/// Objects for each page of a list.
-const PAGE: usize = 500;
 
 #[derive(Clone)]
 pub struct World {
@@ -177,13 +175,17 @@ impl World {
         metadata_only: bool,
     ) -> Result<Vec<Value>, Status> {
         let collection = self.collection(resource, workspace, namespace)?;
-        let (mut objects, mut token) = (Vec::new(), String::new());
+        let (mut objects, mut token, mut pages) = (Vec::new(), String::new(), Pages::default());
         loop {
-            let page = format!("{collection}?limit={PAGE}&continue={token}");
-            let mut page = match metadata_only {
-                true => self.client.list_metadata(&page).await?,
-                false => self.client.get(&page).await?,
-            };
+            let (collection, from) = (&collection, &token);
+            let page = pages.next(&self.client, |limit| async move {
+                let page = format!("{collection}?limit={limit}&continue={from}");
+                match metadata_only {
+                    true => self.client.list_metadata(&page).await,
+                    false => self.client.get(&page).await,
+                }
+            });
+            let mut page = page.await?;
             if let Some(items) = page["items"].as_array_mut() {
                 objects.append(items);
             }

@@ -19,6 +19,7 @@ pub mod quantity;
 pub mod quote;
 pub mod selector;
 pub mod status;
+pub mod text;
 pub mod time;
 
 pub use field::{FieldError, FieldPath};

@@ -17,7 +17,7 @@ pub(crate) mod rewrite;
 mod stream;
 mod translate;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use atoll_admission::Options;
@@ -111,12 +111,20 @@ impl Connection<'_> {
         let kubelets = &self.server.kubelets;
         let tls = match self.is_trusted() {
             true => kubelets.tls(skip_verification),
-            false => {
-                self.check_host(&node.host).await?;
-                kubelets.stranger()
-            }
+            false => kubelets.stranger(),
         };
-        Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls) })
+        let addresses = self.addresses(&node.host, node.port).await?;
+        Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses })
+    }
+
+    /// What a host is resolved to that a workspace below root has named; empty if it may be anywhere.
+    async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Status> {
+        let kubelets = &self.server.kubelets;
+        if self.is_trusted() || kubelets.tenants.are_unrestricted() {
+            return Ok(Vec::new());
+        }
+        let found = kubelets.dialer.for_tenant(host, port, &kubelets.tenants).await;
+        found.map_err(|problem| Status::forbidden("", &self.row.resource, self.place.name, &problem))
     }
 
     fn is_trusted(&self) -> bool {

@@ -1,10 +1,12 @@
-//! `/metrics`: what upstream's dashboards know, by resource and never by workspace, namespace or name.
+//! `/metrics`: what upstream's dashboards know, by resource and never by workspace, namespace or name; and what clusters cost, by
+//! cluster, of which there are few.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use atoll_client::memory::{self, Budgets};
 use atoll_registry::{Catalog, Registry, SharedRow};
 use atoll_store::{
     BoxFuture, Key, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Write, WriteError,
@@ -110,8 +112,24 @@ impl EncodeLabelSet for DurationLabels {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ClusterLabels {
+    workspace: String,
+    cluster: String,
+}
+
+impl EncodeLabelSet for ClusterLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), fmt::Error> {
+        [("workspace", self.workspace.as_str()), ("cluster", self.cluster.as_str())].encode(encoder)
+    }
+}
+
 pub struct Metrics {
     exposed: Exposed,
+    /// Of the clusters that this process syncs.
+    pub clusters: Arc<Budgets>,
+    cluster_memory: Family<ClusterLabels, Gauge>,
+    cluster_refusals: Family<ClusterLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram, fn() -> Histogram>,
     writes: Histogram,
@@ -139,6 +157,9 @@ impl Metrics {
     pub fn new() -> Self {
         let metrics = Metrics {
             exposed: Exposed::default(),
+            clusters: Arc::default(),
+            cluster_memory: Family::default(),
+            cluster_refusals: Family::default(),
             requests: Family::default(),
             durations: Family::new_with_constructor(histogram as fn() -> Histogram),
             writes: histogram(),
@@ -171,6 +192,19 @@ impl Metrics {
             "Oldest revision that can be watched from",
             self.oldest.clone(),
         );
+        exposed.register(
+            "atoll_cluster_memory_bytes",
+            "Memory that answers of a synced cluster take, of the budget that each cluster has",
+            self.cluster_memory.clone(),
+        );
+        exposed.register(
+            "atoll_cluster_oversized_answers",
+            "Answers of a synced cluster that were not read because they were too large",
+            self.cluster_refusals.clone(),
+        );
+        let budget = Gauge::<i64>::default();
+        budget.set(memory::CLUSTER as i64);
+        exposed.register("atoll_cluster_memory_budget_bytes", "Memory that each cluster may take", budget);
         exposed.register("apiserver_longrunning_requests", "Watches under way", self.watchers.clone());
         self
     }
@@ -201,6 +235,13 @@ impl Metrics {
         self.revision.set(snapshot.revision.cast_signed());
         self.oldest.set(registry.cache.oldest().cast_signed());
         self.watchers.set(registry.cache.watchers().cast_signed() as i64);
+        self.cluster_memory.clear();
+        self.cluster_refusals.clear();
+        for usage in self.clusters.usage() {
+            let labels = ClusterLabels { workspace: usage.workspace, cluster: usage.cluster };
+            self.cluster_memory.get_or_create(&labels).set(usage.bytes as i64);
+            self.cluster_refusals.get_or_create(&labels).set(usage.refusals as i64);
+        }
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.exposed);

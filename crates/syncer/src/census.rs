@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use atoll_client::memory::Charge;
 use atoll_informer::{Look, Sight, World, follow, resources};
 use atoll_meta::object;
 use atoll_meta::quantity::{Format, Quantity};
@@ -28,6 +29,7 @@ struct State {
     /// Whether all of them were seen once.
     has_nodes: bool,
     has_pods: bool,
+    charge: Charge,
 }
 
 #[derive(Clone, Debug)]
@@ -66,9 +68,63 @@ impl Node {
     }
 }
 
+impl Node {
+    /// About what it takes to remember it.
+    fn size(&self) -> usize {
+        let texts = [Some(&self.name), self.region.as_ref(), self.zone.as_ref()];
+        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        size(&self.capacity) + size(&self.allocatable) + texts + ENTRY
+    }
+}
+
+impl Pod {
+    fn size(&self) -> usize {
+        size(&self.requests) + self.node.len() + ENTRY
+    }
+}
+
+/// What an entry of a map takes beside what is in it.
+const ENTRY: usize = 256;
+/// The same of an amount.
+const AMOUNT: usize = 96;
+
+fn size(amounts: &Amounts) -> usize {
+    amounts.iter().map(|(name, _)| name.len() + AMOUNT).sum()
+}
+
+impl State {
+    /// Adds a node, if there is room for it: that there is none is reported by whoever follows the cluster.
+    fn add_node(&mut self, uid: &str, node: Node) {
+        self.remove_node(uid);
+        if self.charge.grow(node.size() + uid.len()).is_ok() {
+            self.nodes.insert(uid.into(), node);
+        }
+    }
+
+    fn remove_node(&mut self, uid: &str) {
+        if let Some(node) = self.nodes.remove(uid) {
+            self.charge.shrink(node.size() + uid.len());
+        }
+    }
+
+    fn add_pod(&mut self, uid: &str, pod: Pod) {
+        self.remove_pod(uid);
+        if self.charge.grow(pod.size() + uid.len()).is_ok() {
+            self.pods.insert(uid.into(), pod);
+        }
+    }
+
+    fn remove_pod(&mut self, uid: &str) {
+        if let Some(pod) = self.pods.remove(uid) {
+            self.charge.shrink(pod.size() + uid.len());
+        }
+    }
+}
+
 impl Census {
     /// Keeps count for as long as it is polled.
     pub async fn run(&self, world: &World) {
+        self.state().charge = Charge::new(world.client().budget().cloned());
         let nodes = follow(world, Look::everywhere(&resources::NODES), |sight| self.node(sight));
         let look = Look::everywhere(&resources::PODS).selecting(UNFINISHED);
         let pods = follow(world, look, |sight| self.pod(sight));
@@ -78,10 +134,12 @@ impl Census {
     fn node(&self, sight: Sight<'_>) {
         let mut state = self.state();
         match sight {
-            Sight::There(node) => drop(state.nodes.insert(object::uid(&node).into(), Node::of(&node))),
-            Sight::Gone(node) => drop(state.nodes.remove(object::uid(&node))),
+            Sight::There(node) => state.add_node(object::uid(&node), Node::of(&node)),
+            Sight::Gone(node) => state.remove_node(object::uid(&node)),
             Sight::All(present, _) => {
-                state.nodes.retain(|uid, _| present.contains(uid));
+                for uid in absent(&state.nodes, present) {
+                    state.remove_node(&uid);
+                }
                 state.has_nodes = true;
             }
         }
@@ -93,11 +151,13 @@ impl Census {
             Sight::There(pod) => {
                 let requests = atoll_quota::requests(&pod, &Amounts::default());
                 let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_string();
-                state.pods.insert(object::uid(&pod).into(), Pod { node, requests });
+                state.add_pod(object::uid(&pod), Pod { node, requests });
             }
-            Sight::Gone(pod) => drop(state.pods.remove(object::uid(&pod))),
+            Sight::Gone(pod) => state.remove_pod(object::uid(&pod)),
             Sight::All(present, _) => {
-                retain(&mut state.pods, present);
+                for uid in absent(&state.pods, present) {
+                    state.remove_pod(&uid);
+                }
                 state.has_pods = true;
             }
         }
@@ -137,8 +197,8 @@ impl Census {
     }
 }
 
-fn retain(pods: &mut HashMap<String, Pod>, present: &HashSet<String>) {
-    pods.retain(|uid, _| present.contains(uid));
+fn absent<T>(known: &HashMap<String, T>, present: &HashSet<String>) -> Vec<String> {
+    known.keys().filter(|uid| !present.contains(*uid)).cloned().collect()
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a Amounts>) -> Amounts {

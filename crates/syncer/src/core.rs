@@ -64,7 +64,9 @@ struct Begun {
 impl Core {
     pub fn new(settings: Settings, above: Client, below: Client) -> Arc<Core> {
         let trust = Trust::new();
-        let below = Client::new(Arc::new(Noticing { client: below, trust: trust.clone() }));
+        let budget = below.budget().cloned();
+        let below = Noticing { client: below, trust: trust.clone() };
+        let below = Client::new(Arc::new(below)).charged_to(budget.clone());
         let below = Below::new(below, settings.budget.clone(), trust.clone());
         let (in_turn, vital) = (below.in_turn(), below.out_of_turn());
         Arc::new(Core {
@@ -73,11 +75,11 @@ impl Core {
             below,
             in_turn,
             vital,
-            table: Table::default(),
+            table: Table::new(budget.clone()),
             queue: Queue::new(),
             reports: Reports::default(),
             contact: Contact::default(),
-            spaces: Spaces::default(),
+            spaces: Spaces::new(budget),
             master: watch::Sender::new(None),
             workspaces: Mutex::default(),
             trust,

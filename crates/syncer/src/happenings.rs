@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use atoll_fleet::Locator;
 use atoll_fleet::allowance::{Allowances, Rate};
-use atoll_fleet::happening::made;
+use atoll_fleet::happening::{made, trimmed};
 use atoll_fleet::view::{Happening, Target};
 use atoll_informer::{Key, Look, Next, Queue, Sight, World, follow, resources};
 use atoll_meta::{Status, object};
@@ -24,6 +24,8 @@ const OTHERS: &str =
     "involvedObject.kind!=Node,metadata.namespace!=kube-system,metadata.namespace!=kube-node-lease";
 /// A CronJob has Jobs, and these have Pods.
 const DEEPEST: usize = 4;
+/// No part of a reference to an owner is longer.
+const LONGEST: usize = 320;
 /// Events may be seen before what they are about: they are looked at again, so often.
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_secs(2);
@@ -88,6 +90,7 @@ pub async fn tell(core: &Arc<Core>, world: &World) {
 
 impl Happenings {
     fn heed(&self, event: Value) {
+        let event = trimmed(&event);
         if self.place(&event).is_none() {
             return;
         }
@@ -204,7 +207,10 @@ impl Happenings {
         if object::uid(&found) != of.uid {
             return Ok(None);
         }
-        let owner = object::controller_of(&found).map(|owner| Owner {
+        let is_named = |text: &str| text.len() <= LONGEST;
+        let owner = object::controller_of(&found)
+            .filter(|owner| [owner.api_version, owner.kind, owner.name, owner.uid].into_iter().all(is_named));
+        let owner = owner.map(|owner| Owner {
             api_version: owner.api_version.into(),
             kind: owner.kind.into(),
             name: owner.name.into(),

@@ -34,10 +34,15 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             let answer = answer.ok().and_then(Result::ok).flatten();
             version = answer.and_then(|answer| answer["gitVersion"].as_str().map(str::to_string)).or(version);
         }
+        // What was too large to be read is told, and what is placed there goes on all the same.
+        let oversized = match verdict {
+            Ok(()) => oversized(core),
+            Err(_) => None,
+        };
         core.reports.beat(status(
             core,
             &findings,
-            verdict.as_ref().err(),
+            verdict.as_ref().err().or(oversized.as_ref()),
             version.as_deref(),
             census,
             interval,
@@ -59,6 +64,12 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             }
         }
     }
+}
+
+/// That the cluster sent more of late than it may.
+fn oversized(core: &Core) -> Option<Objection> {
+    let (cause, what) = core.below.client.budget()?.refused()?;
+    Some(Objection::new(cause.name(), &core.settings.cluster, &what))
 }
 
 /// Looks once, and lets the cluster be written to if it may be.

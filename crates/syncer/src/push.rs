@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
+use atoll_client::dialing::TenantAddresses;
 use atoll_client::https::{Endpoint, Https};
-use atoll_client::kubeconfig::Kubeconfig;
+use atoll_client::kubeconfig::{Kubeconfig, Problem};
+use atoll_client::memory::{Budget, Budgets};
 use atoll_fleet::marks;
 use atoll_informer::{Cache, Clock, Informers, Key, Look, Next, Queue, Sight, follow, resources};
 use atoll_meta::{Status, object, time};
@@ -40,6 +42,12 @@ pub struct Push {
     pub random: Random,
     /// Between heartbeats.
     pub interval: Duration,
+    /// What each cluster may cost in memory.
+    pub budgets: Arc<Budgets>,
+    /// Id of the root workspace: only what is registered there may be at any address.
+    pub root: String,
+    /// Where clusters of other workspaces may be.
+    pub tenants: Arc<TenantAddresses>,
 }
 
 /// Runs until it is dropped.
@@ -102,6 +110,7 @@ struct Terms {
 #[derive(Clone)]
 struct Renewable {
     transport: Arc<Https>,
+    budget: Arc<Budget>,
     expires: Arc<AtomicI64>,
     /// What was last read from the Secret.
     text: Option<String>,
@@ -109,9 +118,13 @@ struct Renewable {
 }
 
 impl Renewable {
-    fn new(transport: Https) -> Renewable {
+    fn new(transport: Https, budget: Arc<Budget>) -> Renewable {
         let expires = Arc::new(AtomicI64::new(i64::MAX));
-        Renewable { transport: Arc::new(transport), expires, text: None, token: None }
+        Renewable { transport: Arc::new(transport), budget, expires, text: None, token: None }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.transport.clone()).charged_to(Some(self.budget.clone()))
     }
 
     /// Uses what the Secret says now.
@@ -175,15 +188,17 @@ impl Fleet {
             return Ok(self.renew(key, found).await);
         }
         self.end(key).await;
+        let budget = self.setup.budgets.open(&key.workspace, &key.name);
         let mut renewable = match Https::new(&found.endpoint) {
-            Ok(transport) => Renewable::new(transport),
+            Ok(transport) if *key.workspace == self.setup.root => Renewable::new(transport, budget),
+            Ok(transport) => Renewable::new(transport.for_tenant(self.setup.tenants.clone()), budget),
             Err(problem) => {
                 let objection = Objection::new("CredentialsBroken", &key.name, &problem);
                 return self.without(key, &above, &objection).await;
             }
         };
         renewable.read(&found, &self.setup);
-        let below = Client::new(renewable.transport.clone());
+        let below = renewable.client();
         let mut settings = Settings::new(&key.name, INSTANCE, self.setup.random.clone());
         settings.identity = cluster["status"]["id"].as_str().filter(|id| !id.is_empty()).map(str::to_string);
         settings.workspace = key.workspace.to_string();
@@ -216,7 +231,8 @@ impl Fleet {
     async fn renew(&self, key: &Key, found: Found) -> Next {
         let now = || self.setup.clock.now().seconds;
         let access = self.running().get(key).map(|running| running.access.clone());
-        let Some(Renewable { transport, token: Some((token, due)), .. }) = access else {
+        let Some((client, (token, due))) = access.and_then(|access| Some((access.client(), access.token?)))
+        else {
             return Next::After(LOOK);
         };
         let left = due.left(now());
@@ -224,7 +240,7 @@ impl Fleet {
             return Next::After(left.min(LOOK));
         }
         let renewed = async {
-            let renewed = token.renew(&Client::new(transport)).await?;
+            let renewed = token.renew(&client).await?;
             self.keep(&found, &token, &renewed).await?;
             Ok::<Token, Status>(renewed)
         };
@@ -249,13 +265,15 @@ impl Fleet {
 
     /// Puts a token in the place of another one, if nobody has changed the Secret meanwhile.
     async fn keep(&self, found: &Found, old: &Token, new: &Token) -> Result<(), Status> {
-        let kubeconfig = found.kubeconfig.replace(old.text(), new.text());
+        let unusable = |problem: Problem| Status::internal_error(problem.to_string());
+        let mut kubeconfig = Kubeconfig::parse(&found.kubeconfig).map_err(unusable)?;
+        kubeconfig.replace_token(old.text(), new.text()).map_err(unusable)?;
         let patch = json!({
             "metadata": {
                 "resourceVersion": found.revision,
                 "annotations": { marks::EXPIRES: time::format(new.expires()) },
             },
-            "data": { "kubeconfig": STANDARD.encode(kubeconfig) },
+            "data": { "kubeconfig": STANDARD.encode(kubeconfig.text()) },
         });
         let world = self.setup.informers.world();
         world.patch(&resources::SECRETS, &found.secret, "", &patch).await.map(drop)

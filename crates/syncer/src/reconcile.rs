@@ -92,18 +92,22 @@ impl Seen {
         let status = found.get("status").filter(|status| !status.is_null());
         let observed = found["status"]["observedGeneration"].as_i64();
         let annotation = |key| object::annotation(found, key).unwrap_or_default();
+        let annotation_keep = annotation(marks::KEEP);
         Seen {
-            uid: object::uid(found).into(),
-            resource_version: object::resource_version(found).into(),
-            applied: annotation(marks::APPLIED).into(),
+            uid: short(object::uid(found)).into(),
+            resource_version: short(object::resource_version(found)).into(),
+            applied: short(annotation(marks::APPLIED)).into(),
             generation: annotation(marks::GENERATION).parse().unwrap_or(0),
             own_generation: object::generation(found),
             is_going: object::is_being_deleted(found),
-            finalizers: object::finalizers(found).map(str::to_string).collect(),
+            finalizers: object::finalizers(found)
+                .take(FINALIZERS)
+                .map(|name| short(name).to_string())
+                .collect(),
             fields: owned_fields(found),
             is_fresh: ours(found).any(|entry| entry["operation"] == "Update"),
             is_adopted: object::annotation(found, marks::ADOPTED).is_some(),
-            keep: annotation(marks::KEEP).into(),
+            keep: annotation_keep.get(..MOST_KEPT.min(annotation_keep.len())).unwrap_or_default().into(),
             drifted: false,
             observed: observed.is_none_or(|observed| observed >= object::generation(found)),
             status: status.map(atoll_meta::json::to_vec).unwrap_or_default().into(),
@@ -134,9 +138,27 @@ impl Seen {
             || self.own_generation == 0 && self.resource_version != before.resource_version
     }
 
+    /// About what it takes to remember it.
+    pub fn size(&self) -> usize {
+        let texts = [&self.uid, &self.resource_version, &self.applied, &self.keep];
+        let texts = texts.into_iter().chain(&self.finalizers).map(String::len).sum::<usize>();
+        texts + self.finalizers.len() * size_of::<String>() + self.status.len() + size_of::<Seen>()
+    }
+
     pub fn revision(&self) -> u64 {
         self.resource_version.parse().unwrap_or(0)
     }
+}
+
+/// Finalizers that are told of an object which is going.
+const FINALIZERS: usize = 16;
+/// Names, uids, revisions and hashes have no more bytes than this; what has more is none.
+const SHORT: usize = 320;
+/// Annotations of an object have at most 256 KiB all together.
+const MOST_KEPT: usize = 256 << 10;
+
+fn short(text: &str) -> &str {
+    if text.len() <= SHORT { text } else { "" }
 }
 
 /// Which fields the object's managers say are ours.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_client::Client;
+use atoll_client::kubeconfig::is_token;
 use atoll_informer::Clock;
 use atoll_meta::{Status, time};
 use base64::Engine;
@@ -38,6 +39,9 @@ impl std::fmt::Debug for Token {
 impl Token {
     /// What a token says of itself, if it is one of a ServiceAccount that expires. Whether that is true is for its server to say.
     pub fn read(text: &str) -> Option<Token> {
+        if !is_token(text) {
+            return None;
+        }
         let payload = URL_SAFE_NO_PAD.decode(text.split('.').nth(1)?).ok()?;
         let claims: Value = serde_json::from_slice(&payload).ok()?;
         let account = claims["sub"].as_str()?.strip_prefix("system:serviceaccount:")?;
@@ -89,8 +93,16 @@ impl Token {
         let answer = tokio::time::timeout(PATIENCE, client.create(&self.path, &request)).await;
         let answer = answer.unwrap_or_else(|_| Err(Status::service_unavailable("no answer in time")))?;
         let text = answer["status"]["token"].as_str().unwrap_or_default();
-        Token::read(text)
-            .ok_or_else(|| Status::internal_error("the server gave a token that does not expire"))
+        let renewed = Token::read(text).ok_or_else(|| {
+            Status::internal_error(
+                "the server gave something else than a token of a ServiceAccount that expires",
+            )
+        })?;
+        // It must be one of the same account: nothing else was asked for.
+        match renewed.path == self.path {
+            true => Ok(renewed),
+            false => Err(Status::internal_error("the server gave a token of another ServiceAccount")),
+        }
     }
 }
 

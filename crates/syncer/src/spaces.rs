@@ -1,13 +1,14 @@
 //! Namespaces in the cluster: which stands for which one above. Fixed once made, and said by the namespace itself.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::PatchType;
+use atoll_client::memory::{Budget, Charge};
 use atoll_fleet::view::Target;
 use atoll_fleet::{Locator, marks};
-use atoll_informer::Key;
+use atoll_informer::{Key, Pages};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,6 +28,9 @@ pub struct Spaces {
     known: Mutex<HashMap<Locator, Known>>,
     /// Namespaces above that are being deleted, with their workspaces, and since when those below are to go.
     ending: Mutex<HashMap<(String, String), Option<Instant>>>,
+    budget: Option<Arc<Budget>>,
+    /// For what was known when it was last read.
+    charge: Mutex<Charge>,
 }
 
 struct Known {
@@ -51,22 +55,36 @@ pub enum Place {
     Going(String),
 }
 
+/// What it takes to remember a namespace, beside its locator and its name.
+const KNOWN: usize = 128;
+
 impl Spaces {
+    pub fn new(budget: Option<Arc<Budget>>) -> Spaces {
+        Spaces { budget, ..Spaces::default() }
+    }
+
     /// Reads what namespaces in the cluster say of themselves.
     pub async fn load(&self, below: &Below, control_plane: &str) -> Result<(), Status> {
-        let (mut found, mut token) = (HashMap::new(), String::new());
+        let (mut found, mut token, mut pages) = (HashMap::new(), String::new(), Pages::default());
+        let mut charge = Charge::new(self.budget.clone());
         loop {
-            let page = below.list_metadata(&format!("{NAMESPACES}?limit=500&continue={token}")).await?;
+            let from = &token;
+            let page = pages.next(&below.client, |limit| async move {
+                below.list_metadata(&format!("{NAMESPACES}?limit={limit}&continue={from}")).await
+            });
+            let page = page.await?;
             for namespace in page["items"].as_array().into_iter().flatten() {
                 if let Some(Ok(locator)) = Locator::of(namespace)
                     && locator.control_plane == control_plane
                 {
+                    charge.grow(locator.text().len() + object::name(namespace).len() + KNOWN)?;
                     found.insert(locator, Known::new(object::name(namespace)));
                 }
             }
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
             if token.is_empty() {
                 *self.known() = found;
+                *self.charge.lock().unwrap_or_else(PoisonError::into_inner) = charge;
                 return Ok(());
             }
         }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use atoll_fleet::view::{Record, Resource, State, Target};
+use atoll_client::memory::{Budget, Charge};
+use atoll_fleet::view::{LARGEST_STATUS, Record, Resource, State, Target};
 use atoll_informer::Key;
 use atoll_meta::object;
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -45,6 +47,18 @@ struct Entry {
     corrections: (u32, Option<Instant>),
     /// The revision above since which it is to go, if it is.
     since: u64,
+    /// For what was seen.
+    charge: Charge,
+}
+
+impl Entry {
+    /// Remembers what was seen, without a status that is too large or that there is no room for.
+    fn see(&mut self, mut seen: Seen) {
+        if seen.status.len() > LARGEST_STATUS || self.charge.set(seen.size()).is_err() {
+            seen.status = Bytes::new();
+        }
+        self.seen = Some(seen);
+    }
 }
 
 /// What there is to do about one object.
@@ -78,9 +92,15 @@ struct Entries {
     /// In an order that is the same every time.
     entries: BTreeMap<Key, Entry>,
     round: u64,
+    /// What is remembered of the cluster counts against this.
+    budget: Option<Arc<Budget>>,
 }
 
 impl Table {
+    pub fn new(budget: Option<Arc<Budget>>) -> Table {
+        Table { state: Mutex::new(Entries { budget, ..Entries::default() }) }
+    }
+
     /// Everything is about to be said again.
     pub fn begin_round(&self) {
         self.state().round += 1;
@@ -98,6 +118,7 @@ impl Table {
         let key = key(&target);
         let mut state = self.state();
         let round = state.round;
+        let charge = Charge::new(state.budget.clone());
         match state.entries.get_mut(&key) {
             Some(entry) => {
                 if *entry.target != target {
@@ -138,6 +159,7 @@ impl Table {
                     round,
                     corrections: (0, None),
                     since: 0,
+                    charge,
                 };
                 state.entries.insert(key.clone(), entry);
             }
@@ -242,7 +264,7 @@ impl Table {
         let is_relief = before.is_none() && entry.trouble.is_some();
         let is_work = is_new_drift || is_more || is_relief || is_news && !entry.wanted.is(&now);
         entry.keep.clone_from(&now.keep);
-        entry.seen = Some(now);
+        entry.see(now);
         if is_work { Follows::Work } else { Follows::News }
     }
 
@@ -258,7 +280,7 @@ impl Table {
         let is_older = |seen: &Seen| seen.uid == now.uid && seen.revision() > now.revision();
         // Who was seen later may have been changed by others since.
         if !entry.seen.as_ref().is_some_and(is_older) {
-            entry.seen = Some(now);
+            entry.see(now);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::client::Problem;
 use crate::cluster::fleet::uid;
 use crate::cluster::letting_go;
 use crate::cluster::reach::Reached;
+use crate::output::complain;
 use crate::workspace::session::encoded;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -156,7 +157,7 @@ impl<'a> Act<'a> {
             let outcome =
                 letting_go::unhold(&self.reached.below, &item.path_below(), uid(&item.found), is_back).await;
             if let Err(failure) = outcome {
-                eprintln!("{} still says that something else needs it: {failure}", item.shown());
+                complain!("{} still says that something else needs it: {failure}", item.shown());
             }
         }
     }

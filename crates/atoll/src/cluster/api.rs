@@ -1,5 +1,9 @@
 //! An API that a command talks to: the control plane's, or a cluster's.
 
+use std::sync::Arc;
+
+use atoll_client::dialing::TenantAddresses;
+use atoll_client::memory;
 use atoll_client::unreached::Cause;
 use http::Method;
 use serde_json::Value;
@@ -37,8 +41,15 @@ impl Api {
 
     /// A cluster, at whatever path of its server.
     pub fn below(context: &Context, look: String) -> Result<Api, Failure> {
-        let client = Client::new(context)?;
+        let mut client = Client::new(context)?;
+        client.largest = [memory::ANSWER, memory::PARSED];
         Ok(Api { base: client.base.clone(), client, side: Side::Below(look) })
+    }
+
+    /// The same for a tenant, who has named its address.
+    pub fn for_tenant(mut self, addresses: Arc<TenantAddresses>) -> Api {
+        self.client.tenants = Some(addresses);
+        self
     }
 
     pub fn client(&self) -> &Client {
@@ -57,8 +68,15 @@ impl Api {
         accept: &str,
         body: Option<&Value>,
     ) -> Result<Value, Problem> {
-        let answer = self.client.call_as(method, &self.at(path), accept, body).await;
-        answer.map_err(|problem| self.explained(problem))
+        let mut path = self.at(path);
+        loop {
+            let answer = self.client.call_as(method.clone(), &path, accept, body).await;
+            match (answer, smaller(&path)) {
+                // A page of large objects is asked for again with fewer of them.
+                (Err(Problem::Unreached(Cause::AnswerTooLarge, _)), Some(next)) => path = next,
+                (answer, _) => return answer.map_err(|problem| self.explained(problem)),
+            }
+        }
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
@@ -166,6 +184,14 @@ impl Api {
     }
 }
 
+/// The same path with a smaller limit, if it has one that can be smaller.
+fn smaller(path: &str) -> Option<String> {
+    let start = path.find("limit=")? + "limit=".len();
+    let digits = path[start..].bytes().take_while(u8::is_ascii_digit).count();
+    let limit: usize = path[start..start + digits].parse().ok().filter(|limit| *limit > 1)?;
+    Some(format!("{}{}{}", &path[..start], limit / 4 + usize::from(limit < 4), &path[start + digits..]))
+}
+
 fn is_it_there(look: &str) -> String {
     format!("is the cluster running, and can it be reached from here? See with: {look}")
 }
@@ -197,10 +223,28 @@ fn unreached(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
             format!("{origin} has a certificate for another name"),
             "give the kubeconfig an address that is in the certificate",
         ),
+        Cause::AnswerTooLarge | Cause::MemoryBudgetExceeded => Failure::new(
+            what,
+            format!("see what is so large there, and whether a proxy answers in its place: {look}"),
+        ),
+        Cause::AddressRefused => Failure::new(what, "join it in the root workspace instead"),
         Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, is_it_there(look)),
     }
 }
 
 fn is_absent(status: &atoll_meta::Status) -> bool {
     status.reason() == "NotFound" && status.details().is_some_and(|details| !details.name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::smaller;
+
+    #[test]
+    fn pages_become_smaller_until_they_have_one_object() {
+        assert_eq!(smaller("/a?limit=500&continue=x").as_deref(), Some("/a?limit=125&continue=x"));
+        assert_eq!(smaller("/a?x=1&limit=7").as_deref(), Some("/a?x=1&limit=1"));
+        assert_eq!(smaller("/a?limit=2").as_deref(), Some("/a?limit=1"));
+        assert_eq!((smaller("/a?limit=1"), smaller("/a"), smaller("/a?limit=")), (None, None, None));
+    }
 }

@@ -3,10 +3,11 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::advice::Failure;
+use crate::output::say;
 
 /// Says what will happen and returns if that is wanted; `yes` is an answer given beforehand.
 pub fn confirm(what: &str, question: &str, yes: bool) -> Result<(), Failure> {
-    println!("{what}");
+    say!("{what}");
     if yes {
         return Ok(());
     }

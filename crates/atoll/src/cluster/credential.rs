@@ -1,5 +1,6 @@
 //! What somebody needs to reach a server as a ServiceAccount: a kubeconfig with everything in it, and the Secret for it.
 
+use atoll_client::kubeconfig::is_token;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 pub use atoll_fleet::marks::{CLUSTER, EXPIRES};
 use base64::Engine;
@@ -31,10 +32,11 @@ pub async fn request(api: &Api, account: &str) -> Result<Token, Problem> {
     });
     let answer = api.call_as(Method::POST, &path, "application/json", Some(&request)).await?;
     let text = |name: &str| answer["status"][name].as_str().unwrap_or_default().to_string();
-    let token = Token { token: text("token"), expires: text("expirationTimestamp") };
-    match token.token.is_empty() {
-        true => Err(Problem::from(format!("the server gave no token to ServiceAccount {account}"))),
-        false => Ok(token),
+    let expires = Some(text("expirationTimestamp")).filter(|text| atoll_meta::time::parse(text).is_ok());
+    let token = Token { token: text("token"), expires: expires.unwrap_or_default() };
+    match is_token(&token.token) {
+        false => Err(Problem::from(format!("the server gave no token to ServiceAccount {account}"))),
+        true => Ok(token),
     }
 }
 

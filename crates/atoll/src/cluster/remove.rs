@@ -17,6 +17,7 @@ use super::join;
 use super::placed::{self, Paths, Placed, Taken};
 use crate::advice::{Failure, invocation};
 use crate::command::ClusterName;
+use crate::output::{complain, say};
 
 /// What becomes of what was placed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
         Some(found) => found,
         // An earlier attempt did not come to its end.
         None if secret.is_some() => {
-            println!("Cluster {name} is no longer registered; what is left of it is taken away.");
+            say!("Cluster {name} is no longer registered; what is left of it is taken away.");
             let way = Way { secret: secret.as_ref(), admin: &admin };
             return finish(&fleet, name, &Value::Null, way, how).await;
         }
@@ -64,7 +65,7 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
             let control_plane = release::stop(&fleet, name, &below).await?;
             forget(&fleet, name, &paths).await?;
             let count = release::strip(&below, &control_plane).await?;
-            println!("Let go of objects in the cluster: {count}.");
+            say!("Let go of objects in the cluster: {count}.");
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
@@ -104,11 +105,11 @@ async fn empty(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> 
         let only_followers = take(fleet, name, paths, &placed, rounds >= ROUNDS_FOR_FOLLOWERS).await?;
         rounds = if only_followers { rounds + 1 } else { 0 };
         if placed.len() != last {
-            eprintln!("waiting until {name} has let go of {}", placed.counts());
+            complain!("waiting until {name} has let go of {}", placed.counts());
             (last, since, told) = (placed.len(), Instant::now(), false);
         } else if since.elapsed() > STILL && !told {
             told = true;
-            eprintln!("{}", standstill(name, &fleet.get(name).await?));
+            complain!("{}", standstill(name, &fleet.get(name).await?));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -167,7 +168,7 @@ async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: H
     if how != How::Lost {
         match below::clean(cluster, way).await {
             Ok(Leftover::Nothing) => {}
-            Ok(Leftover::Some(text)) => eprintln!("{text}"),
+            Ok(Leftover::Some(text)) => complain!("{text}"),
             // The credential is kept until it is no longer needed.
             Err(failure) => {
                 return Err(Failure::new(
@@ -197,7 +198,7 @@ async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: H
     if way.secret.is_some() {
         api.delete(&credential::secret_path(name)).await?;
     }
-    println!("Cluster {name} has left the fleet.");
+    say!("Cluster {name} has left the fleet.");
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use crate::advice::Failure;
+use crate::output::say;
 use crate::style::Paint;
 
 /// Back to the beginning of the line, and nothing in it.
@@ -18,7 +19,7 @@ pub struct Steps {
 
 impl Steps {
     pub fn begin(title: &str) -> Steps {
-        println!("{title}");
+        say!("{title}");
         Steps { is_terminal: std::io::stdout().is_terminal(), is_silent: false, ..Steps::silent() }
     }
 
@@ -30,7 +31,7 @@ impl Steps {
     /// Something that is no step.
     pub fn say(&self, text: &str) {
         if !self.is_silent {
-            println!("{text}");
+            say!("{text}");
         }
     }
 

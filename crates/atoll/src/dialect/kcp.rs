@@ -18,6 +18,7 @@ mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::dialing::TenantAddresses;
 use atoll_informer::{Cache, Clock, Informers, Key, Next, Queue, Resource, World, resources};
 use atoll_meta::{Status, object};
 use atoll_registry::Registry;
@@ -45,6 +46,8 @@ pub struct Setup {
     pub registry: Arc<Registry>,
     /// Where the control plane is, for people.
     pub address: String,
+    /// Where clusters of workspaces below root may be.
+    pub tenants: Arc<TenantAddresses>,
 }
 
 struct Dialect {

@@ -11,6 +11,7 @@ use crate::advice::Failure;
 use crate::client::{Client, Problem};
 use crate::command::{Connection, FaultCommand};
 use crate::kubeconfig::Kubeconfig;
+use crate::output::say;
 use crate::output::{self, Format};
 
 /// How often something is written that others are faster than.
@@ -21,7 +22,7 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
         FaultCommand::Add(kind) => {
             let (fault, connection) = kind.parts();
             let added = call(&connection, Method::POST, PATH, Some(&fault)).await?;
-            println!("Fault {}: {}.", added["id"], text(&added));
+            say!("Fault {}: {}.", added["id"], text(&added));
         }
         FaultCommand::List { shown, connection } => {
             let list = call(&connection, Method::GET, PATH, None).await?;
@@ -38,11 +39,11 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
         }
         FaultCommand::Remove { id, connection } => {
             call(&connection, Method::DELETE, &format!("{PATH}/{id}"), None).await?;
-            println!("Fault {id} is over.");
+            say!("Fault {id} is over.");
         }
         FaultCommand::Clear { connection } => {
             let cleared = call(&connection, Method::DELETE, PATH, None).await?;
-            println!("Nothing goes wrong any more; faults ended: {}.", cleared["removed"]);
+            say!("Nothing goes wrong any more; faults ended: {}.", cleared["removed"]);
         }
     }
     Ok(())

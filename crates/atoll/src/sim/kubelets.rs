@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use atoll_authn::authority::Authority;
 use atoll_client::BoxFuture;
+use atoll_client::dialing::TenantAddresses;
 use atoll_server::connect::backend::{Dialer, Network, Socket, Unreachable};
 use atoll_server::connect::kubelets::Kubelets;
 use atoll_sim::{Door, Ports};
@@ -84,6 +85,16 @@ impl Dialer for Here {
             let place = self.place(host, port).ok_or_else(refused)?;
             Network.dial(&place.ip().to_string(), place.port()).await
         })
+    }
+
+    /// It reaches nothing but its own nodes and Pods, whoever names them.
+    fn for_tenant<'a>(
+        &'a self,
+        _: &'a str,
+        _: u16,
+        _: &'a TenantAddresses,
+    ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Pods have addresses of a network of their own, and nodes have this machine's.

@@ -1,1 +1,146 @@
-//! A malicious cluster cannot exhaust the memory of the control plane.
+//! A cluster may send as much as it likes: the control plane reads no more than it needs, says so, and goes on with others.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::fake_cluster::{Answer, FakeCluster, condition};
+use crate::support::access::Access;
+use crate::support::eventually;
+use crate::support::process::{Atoll, Setup};
+
+/// In MiB. A server of these tests has less than a hundred, and each cluster may cost 256.
+const MOST: u64 = 900;
+
+/// The most memory that a process has had, in MiB.
+fn peak(atoll: &Atoll) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", atoll.process())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+async fn is_not_ready(above: &Access, cluster: &str, reason: &str) {
+    eventually(&format!("{cluster} is not ready because of {reason}"), async || {
+        let [status, why, message] = condition(above, cluster, "Ready").await;
+        let is_told = status == "False" && why == reason;
+        if is_told {
+            assert!(message.contains("Next: "), "{message}");
+        }
+        is_told
+    })
+    .await;
+}
+
+async fn is_ready(above: &Access, cluster: &str) {
+    eventually(&format!("{cluster} is ready"), async || {
+        condition(above, cluster, "Ready").await[0] == "True"
+    })
+    .await;
+}
+
+fn pods(target: &str) -> bool {
+    target.starts_with("/api/v1/pods?") && !target.contains("watch=true")
+}
+
+/// Pods with long uids, and more of them each time.
+fn page(count: usize) -> Value {
+    let item = |at: usize| json!({ "metadata": { "name": "p", "uid": format!("{count}-{at}-{}", "x".repeat(20_000)) } });
+    json!({ "metadata": { "continue": count.to_string() }, "items": (0..400).map(item).collect::<Vec<_>>() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
+    let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
+    let above = control_plane.admin();
+    let chunk = || Bytes::from("x".repeat(1 << 16));
+    let good = FakeCluster::start("good").await;
+    good.register(&above, "good").await;
+    is_ready(&above, "good").await;
+
+    // One object, one page and one line without an end.
+    let text = move || Some(Answer::Endless(Bytes::from_static(b"{\"a\":\""), chunk()));
+    let object = FakeCluster::with("object", move |_, target| {
+        (target == "/api/v1/namespaces/kube-system").then(text).flatten()
+    });
+    let page_without_end = FakeCluster::with("page", move |_, target| pods(target).then(text).flatten());
+    let line = FakeCluster::with("line", move |_, target| {
+        let is_watch = target.starts_with("/api/v1/nodes?") && target.contains("watch=true");
+        is_watch.then(text).flatten()
+    });
+    for (name, cluster, reason) in [
+        ("object", object.await, "AnswerTooLarge"),
+        ("page", page_without_end.await, "AnswerTooLarge"),
+        ("line", line.await, "AnswerTooLarge"),
+    ] {
+        cluster.register(&above, name).await;
+        is_not_ready(&above, name, reason).await;
+        assert!(peak(&control_plane) < MOST, "{name}: {} MiB", peak(&control_plane));
+        above.delete(&format!("/apis/atoll.dev/v1alpha1/clusters/{name}")).await;
+    }
+
+    // Pages that are small enough, one after the other.
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let pages = FakeCluster::with("pages", move |_, target| {
+        let count = || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        pods(target).then(|| Answer::Json(200, page(count())))
+    });
+    let pages = pages.await;
+    pages.register(&above, "pages").await;
+    is_not_ready(&above, "pages", "MemoryBudgetExceeded").await;
+    assert!(peak(&control_plane) < MOST, "pages: {} MiB", peak(&control_plane));
+    let metrics = String::from_utf8(above.get("/metrics").await.body.to_vec()).unwrap();
+    let is_counted = |line: &str| {
+        line.starts_with("atoll_cluster_oversized_answers{workspace=\"root\",cluster=\"pages\"} ")
+            && !line.ends_with(" 0")
+    };
+    assert!(metrics.lines().any(is_counted), "{metrics}");
+    assert!(metrics.contains("atoll_cluster_memory_bytes{workspace=\"root\",cluster=\"good\"}"), "{metrics}");
+    above.delete("/apis/atoll.dev/v1alpha1/clusters/pages").await;
+
+    // Few bytes that take much memory once they are read.
+    let dense = format!("{{\"items\":[{}0]}}", "{\"a\":0},".repeat(12 << 17));
+    let dense: Value = serde_json::from_str(&dense).unwrap();
+    let values =
+        FakeCluster::with("values", move |_, target| pods(target).then(|| Answer::Json(200, dense.clone())));
+    let values = values.await;
+    values.register(&above, "values").await;
+    is_not_ready(&above, "values", "AnswerTooLarge").await;
+    assert!(peak(&control_plane) < MOST, "values: {} MiB", peak(&control_plane));
+    is_ready(&above, "good").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_large_objects_is_read_in_smaller_ones() {
+    let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
+    let above = control_plane.admin();
+    // Thirty nodes of 1.4 MiB, as large as etcd stores.
+    let cluster = FakeCluster::with("large", |method, target| {
+        let is_list =
+            *method == Method::GET && target.starts_with("/api/v1/nodes?") && !target.contains("watch=true");
+        is_list.then(|| {
+            let number = |name: &str| {
+                let text = target.split(&format!("{name}=")).nth(1).unwrap_or_default();
+                text.split('&').next().unwrap_or_default().parse::<usize>().unwrap_or(0)
+            };
+            let (first, end) = (number("continue"), (number("continue") + number("limit")).min(30));
+            let node = |at: usize| {
+                json!({
+                    "metadata": { "name": format!("n{at}"), "uid": at.to_string(), "annotations": { "a": "x".repeat(1_400_000) } },
+                    "status": { "capacity": { "cpu": "1" } },
+                })
+            };
+            let next = if end < 30 { end.to_string() } else { String::new() };
+            let items: Vec<Value> = (first..end).map(node).collect();
+            Answer::Json(200, json!({ "metadata": { "resourceVersion": "1", "continue": next }, "items": items }))
+        })
+    });
+    let cluster = cluster.await;
+    cluster.register(&above, "large").await;
+    is_ready(&above, "large").await;
+    eventually("all nodes are counted", async || {
+        let found = above.get("/apis/atoll.dev/v1alpha1/clusters/large").await.expect(200);
+        found["status"]["nodes"]["total"] == 30
+    })
+    .await;
+    is_ready(&above, "large").await;
+}

@@ -11,6 +11,7 @@ mod cluster_names;
 mod definitions;
 mod dialing;
 mod fairness;
+mod fake_cluster;
 mod injection;
 mod namespaces;
 mod owners;

@@ -1,5 +1,7 @@
 use std::sync::{Arc, Mutex};
 
+use atoll_client::memory::Budget;
+use atoll_client::unreached::Cause;
 use atoll_client::{BoxError, BoxFuture, Client, ResponseBody, Transport};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -115,4 +117,67 @@ async fn a_server_that_ends_everything_at_once_is_not_hurried() {
     let following = follow(&world, Look::everywhere(&resources::JOBS), |_| {});
     let _ = tokio::time::timeout(Duration::from_secs(10), following).await;
     assert!(server.asked() <= 210, "{} requests in ten seconds", server.asked());
+}
+
+/// So much that a page of these is too large.
+fn large(name: &str) -> Value {
+    json!({"metadata": {"name": name, "uid": name}, "data": "x".repeat(3 << 20)})
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_large_objects_are_asked_for_with_fewer_of_them() {
+    // As many as are asked for, of twenty.
+    let server = Server::new(|_, path| {
+        let number = |name: &str| {
+            let text = path.split(&format!("{name}=")).nth(1).unwrap_or_default();
+            text.split('&').next().unwrap_or_default().parse::<usize>().unwrap_or(0)
+        };
+        if path.contains("watch=true") {
+            return (200, String::new());
+        }
+        let (first, end) = (number("continue"), (number("continue") + number("limit")).min(20));
+        let items: Vec<Value> = (first..end).map(|at| large(&at.to_string())).collect();
+        let next = if end < 20 { end.to_string() } else { String::new() };
+        (200, json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": items}).to_string())
+    });
+    let budget = Budget::new(atoll_client::memory::CLUSTER);
+    let world = World::one(Client::new(server.clone()).charged_to(Some(budget.clone())));
+    let counts: Mutex<Vec<usize>> = Mutex::default();
+    let following = follow(&world, Look::everywhere(&resources::JOBS), |sight| {
+        if let Sight::All(present, _) = sight {
+            counts.lock().unwrap().push(present.len());
+        }
+    });
+    let _ = tokio::time::timeout(Duration::from_secs(1), following).await;
+    assert_eq!(counts.lock().unwrap().first(), Some(&20));
+    assert_eq!((budget.refused(), budget.used()), (None, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_without_an_end_and_objects_without_measure_are_noted() {
+    let endless = |_: usize, _: &str| {
+        let items: Vec<Value> = (0..500).map(|_| json!({"metadata": {"uid": "u".repeat(1000)}})).collect();
+        (200, json!({"metadata": {"continue": "next"}, "items": items}).to_string())
+    };
+    let too_large = |_: usize, path: &str| match path.contains("watch=true") {
+        true => (200, String::new()),
+        false => (200, format!("\"{}\"", "x".repeat(atoll_client::memory::ANSWER))),
+    };
+    let long_line = |_: usize, path: &str| match path.contains("watch=true") {
+        true => (200, "x".repeat(atoll_client::memory::LINE + 2)),
+        false => listed(&[], 1),
+    };
+    let answers: [(fn(usize, &str) -> (u16, String), Cause); 3] = [
+        (endless, Cause::MemoryBudgetExceeded),
+        (too_large, Cause::AnswerTooLarge),
+        (long_line, Cause::AnswerTooLarge),
+    ];
+    for (answer, expected) in answers {
+        let budget = Budget::new(32 << 20);
+        let world = World::one(Client::new(Server::new(answer)).charged_to(Some(budget.clone())));
+        let following = follow(&world, Look::everywhere(&resources::JOBS), |_| {});
+        let _ = tokio::time::timeout(Duration::from_secs(1), following).await;
+        assert_eq!(budget.refused().map(|(cause, _)| cause), Some(expected));
+        assert_eq!(budget.used(), 0);
+    }
 }

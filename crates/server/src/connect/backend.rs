@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::dialing::TenantAddresses;
 use atoll_client::{BoxError, BoxFuture};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -38,6 +39,15 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 pub trait Dialer: Send + Sync + 'static {
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>>;
 
+    /// The addresses of a host that a tenant has named, which is resolved only once: those that may be connected to. None if the
+    /// dialer reaches nothing but its own nodes and Pods.
+    fn for_tenant<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        rule: &'a TenantAddresses,
+    ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>>;
+
     /// Whether `host` is a place that Pods and other people's nodes may be at.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
@@ -57,23 +67,19 @@ pub struct Network;
 
 impl Dialer for Network {
     fn dial<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, Result<Box<dyn Socket>, Unreachable>> {
+        Box::pin(async move { open(&authority(host, port), resolve(host, port)).await })
+    }
+
+    fn for_tenant<'a>(
+        &'a self,
+        host: &'a str,
+        port: u16,
+        rule: &'a TenantAddresses,
+    ) -> BoxFuture<'a, Result<Vec<SocketAddr>, String>> {
         Box::pin(async move {
-            let target = authority(host, port);
-            let refused = |error: &io::Error| Unreachable(format!("dial tcp {target}: {}", go_text(error)));
-            let dialing = async {
-                let mut last = Unreachable(format!("dial tcp {target}: no addresses"));
-                for address in resolve(host, port).await? {
-                    match TcpStream::connect(address).await {
-                        Ok(stream) => return Ok(stream),
-                        Err(error) => last = refused(&error),
-                    }
-                }
-                Err(last)
-            };
-            let in_vain = |_| Unreachable(format!("dial tcp {target}: i/o timeout"));
-            let stream = tokio::time::timeout(DIALING, dialing).await.map_err(in_vain)??;
-            stream.set_nodelay(true).map_err(|error| refused(&error))?;
-            Ok(Box::new(stream) as Box<dyn Socket>)
+            let resolved = tokio::time::timeout(DIALING, resolve(host, port)).await;
+            let found = resolved.map_err(|_| format!("lookup {host}: i/o timeout"))?;
+            rule.allowed(host, found.map_err(|error| error.0)?)
         })
     }
 
@@ -86,6 +92,28 @@ impl Dialer for Network {
             }
         })
     }
+}
+
+/// A connection to the first of some addresses that takes one.
+async fn open(
+    target: &str,
+    addresses: impl Future<Output = Result<Vec<SocketAddr>, Unreachable>> + Send,
+) -> Result<Box<dyn Socket>, Unreachable> {
+    let refused = |error: &io::Error| Unreachable(format!("dial tcp {target}: {}", go_text(error)));
+    let dialing = async {
+        let mut last = Unreachable(format!("dial tcp {target}: no addresses"));
+        for address in addresses.await? {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = refused(&error),
+            }
+        }
+        Err(last)
+    };
+    let in_vain = |_| Unreachable(format!("dial tcp {target}: i/o timeout"));
+    let stream = tokio::time::timeout(DIALING, dialing).await.map_err(in_vain)??;
+    stream.set_nodelay(true).map_err(|error| refused(&error))?;
+    Ok(Box::new(stream))
 }
 
 async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Unreachable> {
@@ -131,6 +159,8 @@ pub struct Destination {
     pub host: String,
     pub port: u16,
     pub tls: Option<Arc<ClientConfig>>,
+    /// What the host was resolved to, if a tenant has named it; nothing else is connected to then.
+    pub addresses: Vec<SocketAddr>,
 }
 
 impl Destination {
@@ -143,7 +173,10 @@ impl Destination {
     }
 
     pub async fn connect(&self, dialer: &dyn Dialer) -> Result<Box<dyn Socket>, Unreachable> {
-        let stream = dialer.dial(&self.host, self.port).await?;
+        let stream = match self.addresses.is_empty() {
+            true => dialer.dial(&self.host, self.port).await?,
+            false => open(&self.authority(), std::future::ready(Ok(self.addresses.clone()))).await?,
+        };
         let Some(config) = &self.tls else { return Ok(stream) };
         let name = ServerName::try_from(self.host.clone())
             .map_err(|_| Unreachable(format!("{:?} is no name of a server", self.host)))?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use atoll_client::dialing::TenantAddresses;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -23,6 +24,8 @@ pub struct Kubelets {
     /// Which addresses of a node are used, in this order.
     pub address_types: Vec<String>,
     pub dialer: Box<dyn Dialer>,
+    /// What nodes and Pods of workspaces below root may be reached at.
+    pub tenants: TenantAddresses,
     provider: Arc<CryptoProvider>,
     /// Whose certificates kubelets must have; without it any will do, as upstream.
     authority: Option<Arc<dyn ServerCertVerifier>>,
@@ -50,6 +53,7 @@ impl Kubelets {
         Ok(Kubelets {
             address_types: ADDRESS_TYPES.map(String::from).into(),
             dialer: Box::new(Network),
+            tenants: TenantAddresses::default(),
             provider,
             authority,
             identified: ArcSwap::from_pointee(identified),

@@ -18,8 +18,8 @@ const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
 pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<Body>, Status> {
     let destination = match connection.row.resource.as_str() {
-        "pods" => pod(connection)?,
-        "services" => service(connection)?,
+        "pods" => pod(connection).await?,
+        "services" => service(connection).await?,
         _ => node(connection).await?,
     };
     let (before, path) = split(open.request.uri().path());
@@ -99,7 +99,7 @@ fn with_slash(location: &str) -> Response<Body> {
     response
 }
 
-fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
+async fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
     let target = Target::parse("pod", connection.place.name)?;
     let pod = connection.object("pods", target.name)?;
     let port = match target.port {
@@ -107,14 +107,21 @@ fn pod(connection: &Connection<'_>) -> Result<Destination, Status> {
         port => Some(number(port)?),
     };
     let host = pod_address(&pod)?.to_string();
-    Ok(destination(connection, target.scheme, host, port))
+    destination(connection, target.scheme, host, port).await
 }
 
 /// With the port that goes with the scheme if there is none.
-fn destination(connection: &Connection<'_>, scheme: &str, host: String, port: Option<u16>) -> Destination {
+async fn destination(
+    connection: &Connection<'_>,
+    scheme: &str,
+    host: String,
+    port: Option<u16>,
+) -> Result<Destination, Status> {
     let tls = (scheme == "https").then(|| connection.server.kubelets.stranger());
     let usual = if tls.is_some() { 443 } else { 80 };
-    Destination { host, port: port.unwrap_or(usual), tls }
+    let port = port.unwrap_or(usual);
+    let addresses = connection.addresses(&host, port).await?;
+    Ok(Destination { host, port, tls, addresses })
 }
 
 fn number(port: &str) -> Result<u16, Status> {
@@ -124,7 +131,7 @@ fn number(port: &str) -> Result<u16, Status> {
     })
 }
 
-fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
+async fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
     let Target { scheme, name, mut port } = Target::parse("service", connection.place.name)?;
     let service;
     if let Ok(number) = port.parse::<i64>() {
@@ -156,7 +163,7 @@ fn service(connection: &Connection<'_>) -> Result<Destination, Status> {
             let mut addresses = in_turn(addresses, turn);
             if let Some(address) = addresses.find(|address| is_pod(connection, address)) {
                 let host = address["ip"].as_str().unwrap_or_default().to_string();
-                return Ok(destination(connection, scheme, host, Some(number)));
+                return destination(connection, scheme, host, Some(number)).await;
             }
         }
     }
@@ -185,11 +192,14 @@ fn is_pod(connection: &Connection<'_>, address: &Value) -> bool {
 async fn node(connection: &Connection<'_>) -> Result<Destination, Status> {
     let target = Target::parse("node", connection.place.name)?;
     let node = connection.node(target.name)?;
-    connection.check_host(&node.host).await?;
+    // As upstream, also for nodes of root; workspaces below it have a rule of their own.
+    if connection.is_trusted() {
+        connection.check_host(&node.host).await?;
+    }
     match target.port {
         "" => connection.kubelet(&node, false).await,
         port if port == node.port.to_string() => connection.kubelet(&node, false).await,
-        port => Ok(destination(connection, target.scheme, node.host, Some(number(port)?))),
+        port => destination(connection, target.scheme, node.host, Some(number(port)?)).await,
     }
 }
 

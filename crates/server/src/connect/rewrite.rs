@@ -166,8 +166,9 @@ impl Rewriter {
             return rest;
         }
         let closing = format!("</{name}");
-        let lower = rest.to_ascii_lowercase();
-        let (raw, rest) = rest.split_at(find(&lower, closing.as_bytes()).unwrap_or(rest.len()));
+        let is_closing = |window: &[u8]| window.eq_ignore_ascii_case(closing.as_bytes());
+        let end = rest.windows(closing.len()).position(is_closing).unwrap_or(rest.len());
+        let (raw, rest) = rest.split_at(end);
         written.extend_from_slice(raw);
         rest
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use atoll_fleet::Placement;
+use atoll_fleet::heartbeat;
 use atoll_fleet::order::Order;
 use atoll_fleet::view::{Record, Report, State, Target};
 use atoll_meta::{Status, object};
@@ -47,6 +48,8 @@ pub async fn heed(
     report: Report,
 ) -> Result<(), Status> {
     let Report { mut records, mut events, heartbeat, farewell, run, number } = report;
+    let heartbeat = heartbeat.map(|heartbeat| heartbeat::checked(&heartbeat)).transpose();
+    let heartbeat = heartbeat.map_err(|errors| Status::invalid(ATOLL, "Cluster", cluster, errors))?;
     if !server.orders.admit(uid, run, number) {
         return Err(Status::conflict(ATOLL, "clusters", cluster, "a later report has been heard already"));
     }
@@ -62,7 +65,7 @@ pub async fn heed(
     let family = Family { workspace, cluster };
     records.retain(|record| family.has(&server.registry, &record.target.workspace));
     let mut writing = JoinSet::new();
-    for record in records {
+    for record in records.into_iter().map(Record::bounded) {
         if writing.len() >= AT_ONCE
             && let Some(written) = writing.join_next().await
         {

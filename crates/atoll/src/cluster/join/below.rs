@@ -1,8 +1,10 @@
 //! The cluster that joins, as its administrator sees it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::dialing::TenantAddresses;
 use atoll_fleet::marks::{CONTROL_PLANE, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -50,9 +52,12 @@ impl Below {
         Ok(Below { api, context, kubectl })
     }
 
-    /// The same from a kubeconfig that was read already.
-    pub fn of(context: Context) -> Result<Below, Failure> {
-        let api = Api::below(&context, "kubectl get nodes".into())?;
+    /// The same from a kubeconfig that was read already, and that may be a tenant's.
+    pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<Below, Failure> {
+        let mut api = Api::below(&context, "kubectl get nodes".into())?;
+        if let Some(tenants) = tenants {
+            api = api.for_tenant(tenants);
+        }
         Ok(Below { api, context, kubectl: "kubectl".into() })
     }
 

@@ -15,6 +15,7 @@ use super::super::rights::ACCOUNT;
 use super::Administrator;
 use crate::advice::{Failure, enumerate};
 use crate::client::Problem;
+use crate::output::complain;
 
 /// What could not be taken away.
 pub enum Leftover {
@@ -98,7 +99,7 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
         ));
     }
     if let Err(failure) = letting_go::unlocate(api, &claim.control_plane).await {
-        eprintln!("some namespaces of the cluster still say which ones they stood for: {failure}");
+        complain!("some namespaces of the cluster still say which ones they stood for: {failure}");
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;

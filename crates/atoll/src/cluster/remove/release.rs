@@ -18,6 +18,7 @@ use super::super::derived;
 use super::super::fleet::Fleet;
 use super::super::letting_go;
 use crate::advice::Failure;
+use crate::output::complain;
 use crate::place::discover;
 use crate::place::resources::Resource;
 
@@ -53,7 +54,7 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
         "metadata": { "labels": { CONTROL_PLANE: control_plane } }, "data": { "controlPlane": RELEASED },
     });
     below.merge(&claim::path(), &given_up).await?;
-    eprintln!("waiting until whoever syncs {name} has stopped");
+    complain!("waiting until whoever syncs {name} has stopped");
     let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), None);
     loop {
         let cluster = fleet.get(name).await?;

@@ -1,7 +1,9 @@
 //! A cluster joins with the kubeconfig that it came with, as it would by `atoll cluster join`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_client::dialing::TenantAddresses;
 use atoll_client::kubeconfig::{Context, Kubeconfig};
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_informer::{Key, resources};
@@ -48,8 +50,8 @@ impl Dialect {
         }
         let context =
             readable(kubeconfig).map_err(|problem| Finding::not_ready("InvalidKubeConfig", problem))?;
-        let below =
-            Below::of(context).map_err(|failure| Finding::not_ready("ErrorCreatingClient", failure.what))?;
+        let below = Below::of(context, self.tenants(subject))
+            .map_err(|failure| Finding::not_ready("ErrorCreatingClient", failure.what))?;
         let joining = self.join_with(subject, &below, kubeconfig, cluster);
         let problem = match tokio::time::timeout(PATIENCE, joining).await {
             Ok(Ok(joined)) => return Ok(joined),
@@ -58,6 +60,11 @@ impl Dialect {
         };
         tracing::warn!(cluster = name, "a cluster in the words of kcp could not join: {problem}");
         Err(Finding::not_ready("ErrorStartingSyncer", format!("{problem}; it is tried again")))
+    }
+
+    /// What addresses must keep to that whoever wrote this object has named.
+    pub(super) fn tenants(&self, subject: &Subject<'_>) -> Option<Arc<TenantAddresses>> {
+        (*subject.at.workspace != *ROOT).then(|| self.setup.tenants.clone())
     }
 
     async fn join_with(

@@ -1,0 +1,259 @@
+//! A cluster that answers just enough to be synced, and whatever else an attacker wants it to.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::access::Access;
+
+/// What it answers in the place of what a cluster would.
+pub enum Answer {
+    Json(u16, Value),
+    /// This, and then that again and again. It stops after a while, lest a test of a program without limits takes all memory.
+    Endless(Bytes, Bytes),
+}
+
+type Behaviour = dyn Fn(&Method, &str) -> Option<Answer> + Send + Sync;
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// No more than this is ever sent in one answer.
+const ENOUGH: usize = 1 << 30;
+
+pub struct FakeCluster {
+    pub address: SocketAddr,
+    pub authority_pem: String,
+    /// Connections that were made to it.
+    pub connections: Arc<AtomicUsize>,
+    /// Paths that were asked for, with their methods.
+    pub asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeCluster {
+    /// One that behaves.
+    pub async fn start(name: &str) -> FakeCluster {
+        FakeCluster::with(name, |_, _| None).await
+    }
+
+    /// One that answers otherwise where `behaviour` says so, by method, path and query.
+    pub async fn with(
+        name: &str,
+        behaviour: impl Fn(&Method, &str) -> Option<Answer> + Send + Sync + 'static,
+    ) -> FakeCluster {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (config, authority_pem) = identity();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let (connections, asked) = (Arc::new(AtomicUsize::new(0)), Arc::<Mutex<Vec<String>>>::default());
+        let state = Arc::new(State {
+            uid: format!("kube-system-of-{name}"),
+            objects: Mutex::default(),
+            behaviour: Box::new(behaviour),
+            asked: asked.clone(),
+        });
+        let counted = connections.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
+                let (acceptor, state) = (acceptor.clone(), state.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let is_second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    let service = service_fn(move |request| {
+                        let state = state.clone();
+                        async move { Ok::<_, Infallible>(state.answer(request).await) }
+                    });
+                    let stream = TokioIo::new(stream);
+                    let _ = match is_second {
+                        true => {
+                            http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service).await
+                        }
+                        false => http1::Builder::new().serve_connection(stream, service).await,
+                    };
+                });
+            }
+        });
+        FakeCluster { address, authority_pem, connections, asked }
+    }
+
+    pub fn kubeconfig(&self, token: &str) -> String {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{ "name": "c", "cluster": {
+                "server": format!("https://{}", self.address),
+                "certificate-authority-data": STANDARD.encode(&self.authority_pem),
+            } }],
+            "users": [{ "name": "u", "user": { "token": token } }],
+            "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+        })
+        .to_string()
+    }
+
+    /// Registers it in a workspace, to be synced by the control plane.
+    pub async fn register(&self, workspace: &Access, name: &str) {
+        let namespace =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "atoll-system" } });
+        let made = workspace.post("/api/v1/namespaces", namespace).await;
+        assert!(matches!(made.status, 201 | 409), "{made:?}");
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": format!("cluster-{name}"), "labels": { "atoll.dev/cluster": name } },
+            "data": { "kubeconfig": STANDARD.encode(self.kubeconfig("token")) },
+        });
+        workspace.post("/api/v1/namespaces/atoll-system/secrets", secret).await.expect(201);
+        let cluster = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name },
+            "spec": { "mode": "push", "credentials": { "secret": { "namespace": "atoll-system", "name": format!("cluster-{name}") } } },
+        });
+        workspace.post("/apis/atoll.dev/v1alpha1/clusters", cluster).await.expect(201);
+    }
+}
+
+struct State {
+    uid: String,
+    objects: Mutex<HashMap<String, Value>>,
+    behaviour: Box<Behaviour>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl State {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+        self.asked.lock().unwrap().push(format!("{} {target}", parts.method));
+        if let Some(answer) = (self.behaviour)(&parts.method, &target) {
+            return match answer {
+                Answer::Json(code, value) => whole(code, &value),
+                Answer::Endless(first, rest) => {
+                    let body = Endless { next: first, rest, sent: 0 };
+                    Response::builder()
+                        .header("content-type", "application/json")
+                        .body(body.boxed_unsync())
+                        .unwrap()
+                }
+            };
+        }
+        let path = parts.uri.path().to_string();
+        let sent = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let sent: Value = serde_json::from_slice(&sent).unwrap_or_default();
+        let watches = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
+        match parts.method {
+            Method::POST => {
+                let path = format!("{path}/{}", sent["metadata"]["name"].as_str().unwrap_or_default());
+                self.objects.lock().unwrap().insert(path, sent.clone());
+                whole(201, &sent)
+            }
+            Method::PUT => {
+                self.objects.lock().unwrap().insert(path, sent.clone());
+                whole(200, &sent)
+            }
+            _ if watches => {
+                Response::new(Endless { next: Bytes::new(), rest: Bytes::new(), sent: ENOUGH }.boxed_unsync())
+            }
+            _ => match (self.objects.lock().unwrap().get(&path), path.as_str()) {
+                (Some(found), _) => whole(200, found),
+                (None, "/api/v1/namespaces/kube-system") => {
+                    whole(200, &json!({ "metadata": { "name": "kube-system", "uid": self.uid } }))
+                }
+                (None, "/version") => whole(200, &json!({ "gitVersion": "v1.36.0" })),
+                (None, _) if is_collection(&path) => {
+                    whole(200, &json!({ "metadata": { "resourceVersion": "1" }, "items": [] }))
+                }
+                (None, _) => whole(
+                    404,
+                    &json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound" }),
+                ),
+            },
+        }
+    }
+}
+
+fn is_collection(path: &str) -> bool {
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match segments[..] {
+        ["api", _, ref rest @ ..] | ["apis", _, _, ref rest @ ..] => matches!(rest.len(), 1 | 3),
+        _ => false,
+    }
+}
+
+fn whole(code: u16, value: &Value) -> Response<Body> {
+    let body = Full::new(Bytes::from(value.to_string())).boxed_unsync();
+    Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
+}
+
+struct Endless {
+    next: Bytes,
+    rest: Bytes,
+    sent: usize,
+}
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.sent >= ENOUGH {
+            // Nobody wakes it, and the connection stays.
+            return Poll::Pending;
+        }
+        let rest = self.rest.clone();
+        let next = std::mem::replace(&mut self.next, rest);
+        self.sent += next.len().max(1);
+        Poll::Ready(Some(Ok(Frame::data(next))))
+    }
+}
+
+/// With the authority that signed it.
+fn identity() -> (ServerConfig, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut authority = CertificateParams::default();
+    authority.distinguished_name.push(DnType::CommonName, "fake");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_pem = authority.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(authority, key);
+    let mut parameters = CertificateParams::default();
+    parameters.subject_alt_names =
+        vec![SanType::IpAddress([127, 0, 0, 1].into()), SanType::DnsName("localhost".try_into().unwrap())];
+    let own = KeyPair::generate().unwrap();
+    let certificate = parameters.signed_by(&own, &issuer).unwrap();
+    let chain = vec![CertificateDer::from_pem_slice(certificate.pem().as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(own.serialize_pem().as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    (config, authority_pem)
+}
+
+/// Status, reason and message of a condition of a Cluster.
+pub async fn condition(workspace: &Access, cluster: &str, kind: &str) -> [String; 3] {
+    let found = workspace.get(&format!("/apis/atoll.dev/v1alpha1/clusters/{cluster}")).await.expect(200);
+    let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default();
+    ["status", "reason", "message"].map(|field| found[field].as_str().unwrap_or_default().to_string())
+}

@@ -1,0 +1,219 @@
+//! Which addresses the control plane connects to on behalf of tenants. Whoever administers a workspace below root can name
+//! addresses in Nodes, Pods, Clusters and kubeconfigs; without a rule the control plane would reach for them what only it can
+//! reach: services on its own machine, and the metadata service of its cloud.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// What tenants may have the control plane connect to.
+#[derive(Clone, Debug, Default)]
+pub struct TenantAddresses {
+    /// Whether everything is allowed.
+    all: bool,
+    /// Where this server is reached, besides the addresses of the machine's interfaces.
+    own: Vec<IpAddr>,
+}
+
+/// Why an address is not connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Unspecified,
+    Loopback,
+    LinkLocal,
+    Multicast,
+    Metadata,
+    Own,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Refusal::Unspecified => "an unspecified address",
+            Refusal::Loopback => "a loopback address",
+            Refusal::LinkLocal => "a link-local address",
+            Refusal::Multicast => "a multicast or broadcast address",
+            Refusal::Metadata => "the address of a metadata service",
+            Refusal::Own => "an address of the control plane itself",
+        })
+    }
+}
+
+/// Metadata services of clouds that are not at a link-local address.
+const METADATA: [IpAddr; 4] = [
+    // AWS over IPv6.
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    // Google Cloud over IPv6.
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    // Alibaba Cloud.
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    // Azure's wire server.
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+];
+
+/// Whether tenants may have an address connected to; `is_own` says whether it is the control plane's.
+pub fn refusal(address: IpAddr, is_own: impl Fn(IpAddr) -> bool) -> Option<Refusal> {
+    let address = plain(address);
+    let broadcast = IpAddr::V4(Ipv4Addr::BROADCAST);
+    let is_link_local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    let is_unspecified = match address {
+        // Linux takes all of 0.0.0.0/8 for this machine.
+        IpAddr::V4(address) => address.octets()[0] == 0,
+        IpAddr::V6(address) => address.is_unspecified(),
+    };
+    match address {
+        _ if is_unspecified => Some(Refusal::Unspecified),
+        _ if address.is_loopback() => Some(Refusal::Loopback),
+        _ if is_link_local => Some(Refusal::LinkLocal),
+        _ if address.is_multicast() || address == broadcast => Some(Refusal::Multicast),
+        _ if METADATA.contains(&address) => Some(Refusal::Metadata),
+        _ if is_own(address) => Some(Refusal::Own),
+        _ => None,
+    }
+}
+
+/// The IPv4 address that is meant by one of the ways to write it as IPv6: mapped, compatible, translated (NAT64) or 6to4.
+fn plain(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(six) = address else { return address };
+    let four = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    };
+    match six.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => four(high, low),
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => four(high, low),
+        [0x2002, high, low, ..] => four(high, low),
+        // `::` and `::1` are IPv6's own.
+        [0, 0, 0, 0, 0, 0, high, low] if (high, low) != (0, 0) && (high, low) != (0, 1) => four(high, low),
+        _ => address,
+    }
+}
+
+impl TenantAddresses {
+    /// Everything but what [`refusal`] names. `own` are addresses of the control plane that its interfaces do not have, such as
+    /// that of a load balancer.
+    pub fn restricted(own: Vec<IpAddr>) -> TenantAddresses {
+        TenantAddresses { all: false, own }
+    }
+
+    pub fn unrestricted() -> TenantAddresses {
+        TenantAddresses { all: true, own: Vec::new() }
+    }
+
+    pub fn are_unrestricted(&self) -> bool {
+        self.all
+    }
+
+    /// Those of the addresses that a name was resolved to which may be connected to. Whoever connects uses these, and does not
+    /// resolve the name again.
+    pub fn allowed(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, String> {
+        if self.all {
+            return Ok(found);
+        }
+        let is_own = |address: IpAddr| self.own.contains(&address) || is_local(address);
+        let mut refused = None;
+        let allowed: Vec<SocketAddr> = found
+            .into_iter()
+            .filter(|address| match refusal(address.ip(), is_own) {
+                Some(reason) => {
+                    refused.get_or_insert((reason, address.ip()));
+                    false
+                }
+                None => true,
+            })
+            .collect();
+        match refused {
+            Some((reason, address)) if allowed.is_empty() => {
+                let name = if host.parse::<IpAddr>().is_ok() { String::new() } else { format!("{host} is ") };
+                Err(format!(
+                    "workspaces below root may not make the control plane connect to {reason} ({name}{address}); use an address that \
+                     other machines can reach, or start Atoll with --allow-tenant-addresses"
+                ))
+            }
+            _ => Ok(allowed),
+        }
+    }
+}
+
+/// Whether an address is one of this machine's: what is sent there would be sent from there. Nothing is sent to find out.
+fn is_local(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let from = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    };
+    from().is_ok_and(|from| from.ip() == address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_reach_others_and_not_the_control_plane() {
+        let own: IpAddr = "203.0.113.7".parse().unwrap();
+        for (address, expected) in [
+            ("10.0.0.1", None),
+            ("172.16.3.4", None),
+            ("192.168.1.1", None),
+            ("100.64.0.1", None),
+            ("8.8.8.8", None),
+            ("fd00::1", None),
+            ("2001:db8::1", None),
+            ("::ffff:10.0.0.1", None),
+            ("0.0.0.0", Some(Refusal::Unspecified)),
+            ("0.1.2.3", Some(Refusal::Unspecified)),
+            ("::", Some(Refusal::Unspecified)),
+            ("::ffff:0.0.0.0", Some(Refusal::Unspecified)),
+            ("127.0.0.1", Some(Refusal::Loopback)),
+            ("127.255.0.9", Some(Refusal::Loopback)),
+            ("::1", Some(Refusal::Loopback)),
+            ("::ffff:127.0.0.1", Some(Refusal::Loopback)),
+            ("::127.0.0.1", Some(Refusal::Loopback)),
+            ("64:ff9b::7f00:1", Some(Refusal::Loopback)),
+            ("2002:7f00:1::", Some(Refusal::Loopback)),
+            ("169.254.1.1", Some(Refusal::LinkLocal)),
+            ("169.254.169.254", Some(Refusal::LinkLocal)),
+            ("::ffff:169.254.169.254", Some(Refusal::LinkLocal)),
+            ("fe80::1", Some(Refusal::LinkLocal)),
+            ("febf::1", Some(Refusal::LinkLocal)),
+            ("224.0.0.1", Some(Refusal::Multicast)),
+            ("255.255.255.255", Some(Refusal::Multicast)),
+            ("ff02::1", Some(Refusal::Multicast)),
+            ("fd00:ec2::254", Some(Refusal::Metadata)),
+            ("fd20:ce::254", Some(Refusal::Metadata)),
+            ("100.100.100.200", Some(Refusal::Metadata)),
+            ("168.63.129.16", Some(Refusal::Metadata)),
+            ("203.0.113.7", Some(Refusal::Own)),
+            ("::ffff:203.0.113.7", Some(Refusal::Own)),
+        ] {
+            let found = refusal(address.parse().unwrap(), |address| address == own);
+            assert_eq!(found, expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn names_are_reached_at_what_is_allowed_of_their_addresses() {
+        let found =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let rule = TenantAddresses::restricted(vec!["203.0.113.7".parse().unwrap()]);
+        let mixed = found(&["127.0.0.1:80", "192.0.2.1:80"]);
+        assert_eq!(rule.allowed("both", mixed.clone()), Ok(found(&["192.0.2.1:80"])));
+        let refused = rule.allowed("rebound.example", found(&["127.0.0.1:80"])).unwrap_err();
+        assert!(refused.contains("a loopback address (rebound.example is 127.0.0.1)"), "{refused}");
+        assert!(refused.contains("--allow-tenant-addresses"), "{refused}");
+        assert!(
+            rule.allowed("203.0.113.7", found(&["203.0.113.7:6443"]))
+                .unwrap_err()
+                .contains("itself (203.0.113.7)")
+        );
+        assert_eq!(TenantAddresses::unrestricted().allowed("both", mixed.clone()), Ok(mixed));
+        assert!(is_local(Ipv4Addr::LOCALHOST.into()) && !is_local("192.0.2.1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,223 @@
+//! What a syncer says of its cluster, as it is taken: fields that are known, of the type that they have, and no larger than they
+//! need be. Syncers and clusters may be anybody's, and what they say is kept in the status of a Cluster.
+
+use atoll_meta::quantity::Quantity;
+use atoll_meta::text::clean;
+use atoll_meta::{FieldError, FieldPath};
+use serde_json::{Map, Value};
+
+/// Names, versions, labels of nodes.
+const TEXT: usize = 253;
+/// Messages for people.
+const MESSAGE: usize = 4096;
+/// Resources of a cluster: a handful of Kubernetes' own, and what its devices are called.
+const RESOURCES: usize = 64;
+/// A resource's name with its domain.
+const RESOURCE: usize = 317;
+const ZONES: usize = 64;
+/// Rows of what is free; syncers say at most sixteen.
+const ROWS: usize = 64;
+
+/// The form of a field.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Of which only so many bytes are kept, without control characters.
+    Text(usize),
+    /// A word for programs, such as `CertificateExpired`.
+    Reason,
+    Integer,
+    /// Amounts by resource.
+    Quantities,
+    Texts,
+    /// Amounts by resource, each with a number of nodes.
+    Rows,
+    Fields(&'static [(&'static str, Form)]),
+}
+
+const FIELDS: &[(&str, Form)] = &[
+    ("id", Form::Text(TEXT)),
+    ("kubernetesVersion", Form::Text(TEXT)),
+    ("nodes", Form::Fields(&[("total", Form::Integer), ("ready", Form::Integer)])),
+    ("capacity", Form::Quantities),
+    ("allocatable", Form::Quantities),
+    ("requested", Form::Quantities),
+    ("free", Form::Rows),
+    ("region", Form::Text(TEXT)),
+    ("zones", Form::Texts),
+    ("latency", Form::Text(TEXT)),
+    ("paused", Form::Text(MESSAGE)),
+    ("reason", Form::Reason),
+    ("message", Form::Text(MESSAGE)),
+    ("syncer", Form::Fields(&[("version", Form::Text(TEXT)), ("instance", Form::Text(TEXT))])),
+    ("leaseDurationSeconds", Form::Integer),
+];
+
+/// A heartbeat without what is not known, which a newer syncer may say; or what is wrong with it.
+pub fn checked(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let read = Form::Fields(FIELDS).read(&FieldPath::new("heartbeat"), heartbeat, &mut errors);
+    match errors.is_empty() {
+        true => Ok(read.unwrap_or_else(|| Value::Object(Map::new()))),
+        false => Err(errors),
+    }
+}
+
+impl Form {
+    /// What is kept of a value; what is wrong with it is added to the errors.
+    fn read(self, path: &FieldPath, value: &Value, errors: &mut Vec<FieldError>) -> Option<Value> {
+        let kept = match (self, value) {
+            (_, Value::Null) => return None,
+            (Form::Text(most), Value::String(text)) => Some(clean(text, most).into()),
+            (Form::Reason, Value::String(text)) if is_reason(text) => Some(value.clone()),
+            (Form::Integer, _) => value.as_i64().filter(|number| *number >= 0).map(Value::from),
+            (Form::Quantities, Value::Object(amounts)) => {
+                let amounts = amounts.iter().filter(|(name, _)| is_resource(name)).take(RESOURCES);
+                let read = amounts.filter_map(|(name, amount)| {
+                    Some((name.clone(), quantity(&path.key(name), amount, errors)?))
+                });
+                Some(read.collect())
+            }
+            (Form::Texts, Value::Array(texts)) => {
+                let texts = texts.iter().take(ZONES).enumerate();
+                Some(
+                    texts
+                        .filter_map(|(at, text)| Form::Text(TEXT).read(&path.index(at), text, errors))
+                        .collect(),
+                )
+            }
+            (Form::Rows, Value::Array(rows)) => {
+                let rows = rows.iter().take(ROWS).enumerate();
+                Some(
+                    rows.filter_map(|(at, row)| Form::Quantities.read(&path.index(at), row, errors))
+                        .collect(),
+                )
+            }
+            (Form::Fields(fields), Value::Object(found)) => {
+                let known = fields.iter().filter_map(|(name, form)| {
+                    let value = found.get(*name)?;
+                    Some(((*name).to_string(), form.read(&path.child(*name), value, errors)?))
+                });
+                Some(known.collect())
+            }
+            _ => None,
+        };
+        if kept.is_none() {
+            errors.push(FieldError::invalid(path, kind(value), self.wanted()));
+        }
+        kept
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            Form::Text(_) => "must be a string",
+            Form::Reason => {
+                "must be a word of letters and digits that begins with a letter, of at most 128 characters"
+            }
+            Form::Integer => "must be an integer that is not negative",
+            Form::Quantities => "must be an object of quantities",
+            Form::Texts => "must be an array of strings",
+            Form::Rows => "must be an array of objects of quantities",
+            Form::Fields(_) => "must be an object",
+        }
+    }
+}
+
+fn quantity(path: &FieldPath, value: &Value, errors: &mut Vec<FieldError>) -> Option<Value> {
+    let is_quantity = match value {
+        Value::String(text) => text.len() <= TEXT && Quantity::parse(text).is_ok(),
+        Value::Number(number) => number.is_i64(),
+        _ => false,
+    };
+    if !is_quantity {
+        errors.push(FieldError::invalid(path, kind(value), "must be a quantity"));
+    }
+    is_quantity.then(|| value.clone())
+}
+
+/// What a value is, for a message: the value itself may be of any size.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is_reason(text: &str) -> bool {
+    text.len() <= 128
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|other| other.is_ascii_alphanumeric())
+}
+
+fn is_resource(name: &str) -> bool {
+    let is_plain = |other: char| other.is_ascii_alphanumeric() || "-_./".contains(other);
+    !name.is_empty() && name.len() <= RESOURCE && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_syncers_say_is_kept() {
+        let said = json!({
+            "id": "a", "kubernetesVersion": "v1.36.0", "nodes": { "total": 3, "ready": 2 },
+            "capacity": { "cpu": "4", "nvidia.com/gpu": "1" }, "requested": { "cpu": "1500m", "pods": "7" },
+            "free": [{ "cpu": "2", "memory": "4Gi", "pods": 10, "nodes": 3 }], "region": "north", "zones": ["a", "b"],
+            "latency": "12ms", "paused": "storm", "reason": "Unreachable", "message": "it is far",
+            "syncer": { "version": "1", "instance": "one" }, "leaseDurationSeconds": 30,
+        });
+        assert_eq!(checked(&said), Ok(said));
+        assert_eq!(checked(&json!({})), Ok(json!({})));
+        assert_eq!(checked(&json!({ "region": null })), Ok(json!({})));
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out_and_what_is_too_long_is_cut() {
+        let long = "x".repeat(1 << 20);
+        let many: Map<String, Value> = (0..1000).map(|at| (format!("r{at:04}"), "1".into())).collect();
+        let said = json!({
+            "later": { "a": long }, "region": format!("\u{1b}[2J{long}"), "message": long,
+            "zones": vec![long.as_str(); 1000], "capacity": many, "free": vec![Value::Object(many.clone()); 1000],
+            "nodes": { "total": 1, "later": long }, "syncer": { "instance": long, "later": [long] },
+            "allocatable": { (long.as_str()): "1", "\u{1b}": "1" },
+        });
+        let kept = checked(&said).unwrap();
+        assert_eq!(kept["region"], format!("[2J{}", "x".repeat(TEXT - 3)));
+        assert_eq!(kept["nodes"], json!({ "total": 1 }));
+        assert_eq!(kept["zones"].as_array().map(Vec::len), Some(ZONES));
+        assert_eq!(kept["capacity"].as_object().map(Map::len), Some(RESOURCES));
+        assert_eq!(kept["allocatable"], json!({}));
+        assert_eq!(kept.get("later"), None);
+        assert!(kept.to_string().len() < 128 << 10, "{}", kept.to_string().len());
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_refused() {
+        for (said, field) in [
+            (json!([]), "heartbeat"),
+            (json!("x"), "heartbeat"),
+            (json!({ "id": 1 }), "heartbeat.id"),
+            (json!({ "nodes": [] }), "heartbeat.nodes"),
+            (json!({ "nodes": { "total": "3" } }), "heartbeat.nodes.total"),
+            (json!({ "nodes": { "total": -1 } }), "heartbeat.nodes.total"),
+            (json!({ "capacity": { "cpu": { "a": 1 } } }), "heartbeat.capacity[cpu]"),
+            (json!({ "capacity": { "cpu": "many" } }), "heartbeat.capacity[cpu]"),
+            (json!({ "free": [{ "cpu": true }] }), "heartbeat.free[0][cpu]"),
+            (json!({ "free": ["x"] }), "heartbeat.free[0]"),
+            (json!({ "zones": [1] }), "heartbeat.zones[0]"),
+            (json!({ "reason": "not a word" }), "heartbeat.reason"),
+            (json!({ "reason": 7 }), "heartbeat.reason"),
+            (json!({ "message": { "a": 1 } }), "heartbeat.message"),
+            (json!({ "syncer": { "instance": 1 } }), "heartbeat.syncer.instance"),
+            (json!({ "leaseDurationSeconds": 1.5 }), "heartbeat.leaseDurationSeconds"),
+        ] {
+            let errors = checked(&said).unwrap_err();
+            assert_eq!(errors.iter().map(FieldError::field).collect::<Vec<_>>(), [field], "{said}");
+        }
+    }
+}
