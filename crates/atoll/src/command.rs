@@ -318,6 +318,9 @@ pub enum WorkspaceCommand {
         /// Do not wait until it is gone
         #[arg(long)]
         no_wait: bool,
+        /// Do not ask, whatever is in it
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         connection: Connection,
     },
@@ -336,6 +339,9 @@ pub enum SnapshotCommand {
     Restore {
         /// File written by `atoll snapshot save`
         file: PathBuf,
+        /// Do not ask, whatever is lost
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         connection: Connection,
     },

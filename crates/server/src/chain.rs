@@ -174,7 +174,7 @@ where
             openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
         // What is about the whole server is the root's.
-        "/metrics" | snapshot::PATH if !workspace.is_root() => Ok(respond::not_found_page()),
+        "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => Ok(respond::not_found_page()),
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => {
@@ -184,6 +184,7 @@ where
             sync::answer(server, &workspace, cluster, &parts.method, read(body).await?).await
         }
         snapshot::PATH => snapshot::answer(server, &parts.method, body).await,
+        snapshot::PREVIEW => snapshot::preview(server, &parts.method, body).await,
         path if let Some((page, below)) = server.page(path) => {
             let answer = page.answer(&parts.method, below, &read(body).await?)?;
             Ok(respond::json(&answer))

@@ -6,6 +6,8 @@
 //! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
 //! happen. The revision is first raised beyond any that a client of the copied server can have seen.
 
+mod preview;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +26,9 @@ use crate::body::Body;
 use crate::respond;
 
 pub const PATH: &str = "/atoll/snapshot";
+/// Says what a POST of the same body to [`PATH`] would destroy. A path of its own, so that no older server takes the question
+/// for the order.
+pub const PREVIEW: &str = "/atoll/snapshot/preview";
 
 /// Beyond what any server can have written since the snapshot was taken: a generous rate, and some more.
 const REVISIONS_PER_SECOND: u64 = 100_000;
@@ -91,6 +96,28 @@ fn line(value: &Value) -> Vec<u8> {
     line
 }
 
+/// Reads a snapshot and compares it with what there is.
+pub async fn preview<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if *method != Method::POST {
+        return Err(Status::method_not_supported_generic());
+    }
+    let store = &server.registry.store;
+    let copy = read(store.as_ref(), body).await?;
+    Ok(respond::json(&preview::summary(&current(store.as_ref()).await?, &copy.entries)))
+}
+
+/// Everything that there is.
+async fn current(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, Status> {
+    let current = store.range(Range::all(), None, 0).await;
+    let current = current
+        .map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
+    Ok(current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
+}
+
 async fn restore<B>(server: &Arc<Server>, body: B) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -102,11 +129,7 @@ where
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
     store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
-    let current = store.range(Range::all(), None, 0).await;
-    let current = current
-        .map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
-    let current: BTreeMap<Key, Bytes> =
-        current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    let current = current(store.as_ref()).await?;
     let write = |key: &Key, value: Option<Bytes>| Write {
         key: key.clone(),
         expect: if value.is_none() { Condition::Present } else { Condition::Any },
