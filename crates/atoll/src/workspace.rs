@@ -1,7 +1,7 @@
 //! `atoll workspace …`: a tree of workspaces, walked like directories.
 
-pub mod session;
 mod holdings;
+pub mod session;
 mod tree;
 
 use std::time::Duration;

@@ -204,9 +204,8 @@ impl Controller {
         remaining: &mut Remaining,
     ) -> Result<(), Status> {
         let all = self.world.list(resource, id, "", true).await?;
-        let goes = |item: &&Value| {
-            !is_layered(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE)
-        };
+        let goes =
+            |item: &&Value| !is_layered(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE);
         for item in all.iter().filter(goes) {
             if !object::is_being_deleted(item) {
                 let own = self.world.path(resource, &Key::new(id, "", object::name(item)))?;

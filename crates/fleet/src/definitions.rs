@@ -41,6 +41,9 @@ mod tests {
     #[test]
     fn the_message_ends_with_the_command() {
         let message = stays("east", "widgets.example.com");
-        assert!(message.ends_with("cluster east: kubectl delete customresourcedefinition widgets.example.com"), "{message}");
+        assert!(
+            message.ends_with("cluster east: kubectl delete customresourcedefinition widgets.example.com"),
+            "{message}"
+        );
     }
 }

@@ -211,7 +211,11 @@ mod tests {
             ("example.com", "jobs", on(&[]), &["a", "b"], false, false),
         ] {
             let refused = duplicates(group, resource, &current, &shares(wanted), duplicate);
-            assert_eq!(refused.is_some(), is_refused, "{group}/{resource} {current:?} {wanted:?} {duplicate}");
+            assert_eq!(
+                refused.is_some(),
+                is_refused,
+                "{group}/{resource} {current:?} {wanted:?} {duplicate}"
+            );
         }
         let said = Placement { duplicate: true, ..on(&["a", "b"]) };
         let text = r#"{"clusters":[{"name":"a"},{"name":"b"}],"duplicate":true}"#;

@@ -174,7 +174,9 @@ where
             openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
         // What is about the whole server is the root's.
-        "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => Ok(respond::not_found_page()),
+        "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
+            Ok(respond::not_found_page())
+        }
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => {

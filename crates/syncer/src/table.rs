@@ -199,7 +199,9 @@ impl Table {
     /// What is not as it should be.
     pub fn unfinished(&self, drift: Drift) -> Vec<Key> {
         let state = self.state();
-        let todo = |entry: &Entry| step(&entry.target.resource, &entry.wanted, entry.seen.as_ref(), drift) != Step::Rest;
+        let todo = |entry: &Entry| {
+            step(&entry.target.resource, &entry.wanted, entry.seen.as_ref(), drift) != Step::Rest
+        };
         state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()
     }
 

@@ -94,8 +94,10 @@ fn announcement(name: &str, placed: &Placed, how: How) -> String {
     if how != How::TakeAway || definitions.is_empty() {
         return format!("{what}\n{then}");
     }
-    let commands: Vec<String> =
-        definitions.iter().map(|name| format!("  {}", atoll_fleet::definitions::delete_command(name))).collect();
+    let commands: Vec<String> = definitions
+        .iter()
+        .map(|name| format!("  {}", atoll_fleet::definitions::delete_command(name)))
+        .collect();
     format!(
         "{what}\n{then}\nCustomResourceDefinitions stay there and are no longer Atoll's, for objects of their types may be those \
          of others. To delete them with all of those objects, run with a kubeconfig of {name}:\n{}",

@@ -120,8 +120,7 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
         Access::Manage => {
             let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE));
             let verbs = |row: &(&str, &[&str])| if *row == DEFINITIONS { &DEFINE[..] } else { &WRITE[..] };
-            let mut rules: Vec<Value> =
-                PLACED.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
+            let mut rules: Vec<Value> = PLACED.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
             rules.extend(table(&SEEN, &READ));
             // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));

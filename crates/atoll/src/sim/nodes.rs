@@ -56,7 +56,8 @@ pub async fn run(
     };
     // Who the server is to kubelets counts in root.
     let root = vouching::root(&endpoint)?;
-    let (door, authority) = door::open(&place.directory, &trusted, root.clone().unwrap_or_else(|| client.clone())).await?;
+    let (door, authority) =
+        door::open(&place.directory, &trusted, root.clone().unwrap_or_else(|| client.clone())).await?;
     let port = door.listener.local_addr().map_err(|error| error.to_string())?.port();
     let vouched = match root {
         Some(root) => vouching::begin(root, &context.server, &nodes, port, &authority).await,

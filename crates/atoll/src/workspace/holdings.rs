@@ -139,7 +139,11 @@ mod tests {
 
     #[test]
     fn what_goes_is_counted_and_said() {
-        let resource = |group: &str, name: &str| Resource { group: group.into(), name: name.into(), ..Resource::default() };
+        let resource = |group: &str, name: &str| Resource {
+            group: group.into(),
+            name: name.into(),
+            ..Resource::default()
+        };
         let placed = json!({ "metadata": { "resourceVersion": "7", "annotations": {
             "atoll.dev/placement": r#"{"clusters":[{"name":"east"}],"leaving":["west"]}"#,
         } } });
@@ -160,7 +164,9 @@ mod tests {
             plain.announcement("root:a"),
             "Deleting root:a deletes it, with at least 0 namespaces and 3 objects."
         );
-        for (group, name, expected) in [("", "events", false), ("atoll.dev", "workspaces", false), ("", "secrets", true)] {
+        for (group, name, expected) in
+            [("", "events", false), ("atoll.dev", "workspaces", false), ("", "secrets", true)]
+        {
             assert_eq!(is_counted(&resource(group, name)), expected, "{group}/{name}");
         }
     }

@@ -74,8 +74,14 @@ async fn a_secret_is_nowhere_on_the_disk() {
     // Another server has another key.
     let other = Atoll::start();
     let kubeconfig = other.admin_kubeconfig();
-    let complaint =
-        fail(&mut atoll(&["snapshot", "restore", &copy, "--yes", "--kubeconfig", kubeconfig.to_str().unwrap()]));
+    let complaint = fail(&mut atoll(&[
+        "snapshot",
+        "restore",
+        &copy,
+        "--yes",
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+    ]));
     assert!(complaint.contains("which is not there"), "{complaint}");
 }
 

@@ -58,7 +58,9 @@ async fn is_told(above: &Access, uid: &str) {
             event["involvedObject"]["uid"] == uid
                 && event["reason"] == "Retained"
                 && message.starts_with("[east] ")
-                && message.ends_with("kubeconfig of cluster east: kubectl delete customresourcedefinition widgets.example.com")
+                && message.ends_with(
+                    "kubeconfig of cluster east: kubectl delete customresourcedefinition widgets.example.com",
+                )
         })
     })
     .await;
@@ -128,7 +130,8 @@ async fn a_syncer_that_was_away_deletes_no_definition_either() {
     let made = create(&above, DEFINITIONS, definition("widgets", "Widget")).await;
     world.says(&format!("place crd/{NAME} --on east"));
     becomes("it arrives", &below, &at(NAME), is_ours).await;
-    eventually("Widgets are served", async || below.post(WIDGETS, widget("foreign")).await.status == 201).await;
+    eventually("Widgets are served", async || below.post(WIDGETS, widget("foreign")).await.status == 201)
+        .await;
     world.stop_syncing();
     above.delete(&at(NAME)).await.expect(200);
     above.get(&at(NAME)).await.expect(200);

@@ -103,10 +103,15 @@ async fn replicas_are_left_to_an_autoscaler_of_the_cluster() {
     world.says("place deploy/web --on east");
     becomes("it arrives", &below, WEB, |web| web["spec"]["replicas"] == 2).await;
     // Somebody in the cluster lets it be scaled. Without measurements the autoscaler changes nothing yet.
-    let autoscaler = object("autoscaling/v2", "HorizontalPodAutoscaler", "web", json!({ "spec": {
+    let autoscaler = object(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        "web",
+        json!({ "spec": {
         "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" },
         "minReplicas": 1, "maxReplicas": 9,
-    } }));
+    } }),
+    );
     create(&below, AUTOSCALERS, autoscaler).await;
     let image = |image: &str| json!([{ "op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image }]);
     let change = async |replicas: u32, new: &str| {
@@ -125,10 +130,15 @@ async fn replicas_are_left_to_an_autoscaler_of_the_cluster() {
     below.merge(&scale, json!({ "spec": { "replicas": 5 } })).await.expect(200);
     assert_eq!(change(3, "example/web:3").await, 5);
     // What comes to where an autoscaler waits for it begins as the cluster has it.
-    let mut waiting = object("autoscaling/v2", "HorizontalPodAutoscaler", "next", json!({ "spec": {
+    let mut waiting = object(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        "next",
+        json!({ "spec": {
         "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "next" },
         "minReplicas": 1, "maxReplicas": 9,
-    } }));
+    } }),
+    );
     waiting["spec"]["behavior"] = json!({ "scaleUp": { "selectPolicy": "Disabled" } });
     create(&below, AUTOSCALERS, waiting).await;
     let mut next = web(4, plain_pods());

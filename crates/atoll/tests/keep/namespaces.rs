@@ -98,8 +98,10 @@ async fn a_workspace_takes_its_namespaces_along() {
     for (path, name) in [(config_map("a"), "default"), (format!("{NAMESPACES}/shop/configmaps/b"), "shop")] {
         let wanted = json!({ "spec": { "clusters": [{ "name": "east" }] } });
         team.merge(&format!("{path}/placement"), wanted).await.expect(200);
-        becomes("it is on record", &team, &format!("{NAMESPACES}/{name}"), |found| !placement(found).is_empty())
-            .await;
+        becomes("it is on record", &team, &format!("{NAMESPACES}/{name}"), |found| {
+            !placement(found).is_empty()
+        })
+        .await;
     }
     eventually("both arrive", async || made(&below).await.len() == 2).await;
     // One says what goes, and asks; nobody is there to answer.

@@ -19,7 +19,9 @@ fn save(server: &Atoll, file: &Path) -> String {
 }
 
 fn restore(server: &Atoll, file: &Path) -> String {
-    succeed(atoll(&["snapshot", "restore", "--yes"]).arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()))
+    succeed(
+        atoll(&["snapshot", "restore", "--yes"]).arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()),
+    )
 }
 
 /// Everything that was put in by `populate`, in both workspaces, as it is without revisions.
@@ -220,13 +222,17 @@ async fn one_is_told_what_restoring_destroys_and_asked() {
     let output = command.output().unwrap();
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success() && errors.contains("add --yes"), "{errors}");
-    assert!(said.contains("That deletes 1 workspace, 1 namespace and 2 other objects, changes 1 object"), "{said}");
+    assert!(
+        said.contains("That deletes 1 workspace, 1 namespace and 2 other objects, changes 1 object"),
+        "{said}"
+    );
     assert!(said.contains("knows of it: 1 on east."), "{said}");
     admin.get(&config_map("new")).await.expect(200);
     restore(&server, &file);
     assert_eq!(admin.get(&config_map("new")).await.status, 404);
     // Who may not restore is told nothing, and only the root knows of it.
-    let body = crate::support::access::Body::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
+    let body =
+        crate::support::access::Body::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
     let path = "/atoll/snapshot/preview";
     let nobody = admin.acting_as("eve", &[]);
     assert_eq!(nobody.request(http::Method::POST, path, body.clone()).await.status, 403);

@@ -12,7 +12,8 @@ const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 fn pods() -> Value {
-    let spec = json!({ "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example/app:1" }] });
+    let spec =
+        json!({ "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example/app:1" }] });
     json!({ "metadata": { "labels": { "app": "db" } }, "spec": spec })
 }
 
@@ -48,7 +49,10 @@ async fn what_runs_once_is_refused_on_two_clusters() {
     ] {
         let refused = both(&admin, &path).await;
         let cause = &refused["details"]["causes"][0];
-        assert_eq!((&cause["field"], &cause["reason"]), (&json!("spec.clusters"), &json!("FieldValueForbidden")));
+        assert_eq!(
+            (&cause["field"], &cause["reason"]),
+            (&json!("spec.clusters"), &json!("FieldValueForbidden"))
+        );
         let message = cause["message"].as_str().unwrap();
         assert!(message.contains(&format!("a {kind} must not be duplicated")), "{message}");
         assert!(message.contains("set spec.duplicate to true (atoll place --duplicate)"), "{message}");

@@ -20,7 +20,12 @@ pub fn is_namespace(parts: &key::Parts<'_>) -> bool {
 
 impl Registry {
     /// Notes that something in a namespace is placed on a cluster. Written once for each namespace and cluster.
-    pub async fn place_namespace(&self, workspace: &str, namespace: &str, cluster: &str) -> Result<(), Status> {
+    pub async fn place_namespace(
+        &self,
+        workspace: &str,
+        namespace: &str,
+        cluster: &str,
+    ) -> Result<(), Status> {
         if self.placements.is_on(cluster, &Key::object("", "namespaces", workspace, "", namespace)) {
             return Ok(());
         }
@@ -39,7 +44,10 @@ impl Registry {
     }
 
     /// Takes a cluster that is no longer registered off all namespaces that mean it: nobody could say for it that it has let go.
-    pub(crate) fn forget_cluster<'a>(&'a self, cluster: &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+    pub(crate) fn forget_cluster<'a>(
+        &'a self,
+        cluster: &'a str,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         // Boxed, for what is let go of may thereby be deleted.
         Box::pin(self.let_go_of_all(cluster))
     }
@@ -56,7 +64,9 @@ impl Registry {
                 Ok(row) => self.place(&row, &place, None, false, &change).await.map(drop),
                 Err(status) => Err(status),
             };
-            if let Err(status) = written.or_else(|status| if status.code() == 404 { Ok(()) } else { Err(status) }) {
+            if let Err(status) =
+                written.or_else(|status| if status.code() == 404 { Ok(()) } else { Err(status) })
+            {
                 tracing::warn!(%status, namespace = %key, cluster, "the namespace still waits for a cluster that was removed; delete it again");
             }
         }
@@ -73,7 +83,11 @@ impl Registry {
         if missing.is_empty() {
             return;
         }
-        tracing::info!(namespace = object::name(namespace), ?missing, "clusters that are no longer registered are not waited for");
+        tracing::info!(
+            namespace = object::name(namespace),
+            ?missing,
+            "clusters that are no longer registered are not waited for"
+        );
         let rest = missing.iter().fold(current, |rest, name| rest.let_go(name, true));
         super::set(namespace, rest.text().map(Value::String));
     }

@@ -44,7 +44,8 @@ mod tests {
         let object = |group: &str, resource: &str, name: &str| Key::object(group, resource, "w", "", name);
         let plain = Bytes::from_static(b"{}");
         let placement = r#"{"clusters":[{"name":"east"}],"leaving":["west"]}"#;
-        let placed = json!({ "metadata": { "annotations": { "atoll.dev/placement": placement } } }).to_string();
+        let placed =
+            json!({ "metadata": { "annotations": { "atoll.dev/placement": placement } } }).to_string();
         let restored = BTreeMap::from([
             (object("", "configmaps", "same"), plain.clone()),
             (object("", "configmaps", "other"), plain.clone()),

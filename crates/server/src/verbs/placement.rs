@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::placement::{self, Share};
 use atoll_fleet::Placement;
+use atoll_fleet::placement::{self, Share};
 use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
@@ -79,8 +79,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
         }
         let duplicate = wanted["spec"]["duplicate"] == true;
-        if let Some(reason) =
-            placement::duplicates(&row.group, &row.resource, current, &clusters, duplicate)
+        if let Some(reason) = placement::duplicates(&row.group, &row.resource, current, &clusters, duplicate)
         {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));

@@ -40,8 +40,7 @@ impl Work<'_> {
 
     async fn is_autoscaled(&self, namespace: &str) -> Result<bool, Status> {
         for version in VERSIONS {
-            let path =
-                format!("/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers");
+            let path = format!("/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers");
             match self.core.in_turn.get(&path).await {
                 Ok(Some(list)) => {
                     let mut all = list["items"].as_array().into_iter().flatten();

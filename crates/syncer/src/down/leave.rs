@@ -44,8 +44,7 @@ impl Work<'_> {
             return self.look().await;
         };
         let stays = self.is_definition() || object::annotation(&found, marks::KEEP).is_some();
-        if !stays || !matches!(judge(Some(&found), self.control_plane, target), Found::Ours(_))
-        {
+        if !stays || !matches!(judge(Some(&found), self.control_plane, target), Found::Ours(_)) {
             return self.look().await;
         }
         if !self.may_go_on(&Step::LetGo) {
