@@ -1,6 +1,8 @@
 //! Nothing is created in a namespace that is missing or on its way out, and some namespaces never go.
 
-use atoll_meta::Status;
+use atoll_meta::{Status, json, object};
+use atoll_registry::catalog::ATOLL;
+use atoll_watch::Scope;
 use serde_json::Value;
 
 use crate::{Operation, Plugin, Request};
@@ -32,12 +34,24 @@ impl Plugin for NamespaceLifecycle {
     }
 
     fn validate(&self, request: &Request<'_>, _: &Value) -> Result<(), Status> {
-        if request.operation == Operation::Delete && IMMORTAL.contains(&request.name) {
+        if request.operation == Operation::Delete
+            && IMMORTAL.contains(&request.name)
+            && !is_workspace_going(request)
+        {
             let message = "this namespace may not be deleted";
             return Err(Status::forbidden("", "namespaces", request.name, message));
         }
         Ok(())
     }
+}
+
+/// Whether the whole workspace is being deleted: then all of its namespaces go, for clusters may have some for them.
+fn is_workspace_going(request: &Request<'_>) -> bool {
+    let everywhere = Scope::new(ATOLL, "workspaces", None, None);
+    let mut workspaces = request.snapshot.list(&everywhere, None);
+    let own = workspaces.find(|workspace| workspace.field("status.id") == request.workspace);
+    let own = own.and_then(|workspace| json::parse(&workspace.json()).ok());
+    own.is_some_and(|workspace| object::is_being_deleted(&workspace.value))
 }
 
 fn terminating(request: &Request<'_>, object: &Value) -> Status {

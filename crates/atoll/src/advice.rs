@@ -107,6 +107,11 @@ pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Op
     rated.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
 }
 
+/// A number and what it counts: `1 namespace`, `2 namespaces`.
+pub fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// Names in a sentence; the first few, if there are many.
 pub fn enumerate(names: &[&str]) -> String {
     const MOST: usize = 5;

@@ -325,6 +325,9 @@ pub enum WorkspaceCommand {
         /// Do not wait until it is gone
         #[arg(long)]
         no_wait: bool,
+        /// Do not ask, whatever is in it
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         connection: Connection,
     },
@@ -343,6 +346,9 @@ pub enum SnapshotCommand {
     Restore {
         /// File written by `atoll snapshot save`
         file: PathBuf,
+        /// Do not ask, whatever is lost
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         connection: Connection,
     },

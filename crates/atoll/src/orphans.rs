@@ -3,10 +3,9 @@
 //! That something is missing here never deletes anything: after an old backup was restored, say, what was made since runs
 //! on in the clusters. A person sees it here, and decides.
 
-use atoll_fleet::marks;
 use std::collections::HashSet;
 
-use atoll_fleet::Locator;
+use atoll_fleet::{Locator, definitions, marks};
 use atoll_meta::{object, time};
 use serde_json::{Value, json};
 
@@ -66,10 +65,22 @@ impl Orphan {
         object::annotation(&self.marked.found, marks::KEEP)
     }
 
+    fn is_definition(&self) -> bool {
+        definitions::is_definition(&self.marked.resource.group, &self.marked.resource.name)
+    }
+
+    /// Why pruning only takes Atoll's marks off it, if that is so.
+    fn stays(&self) -> Option<String> {
+        if self.is_definition() {
+            return Some("objects of its type may be those of others".into());
+        }
+        self.keep().map(|keep| format!("{keep} refers to it"))
+    }
+
     /// Why it is one, and why it would not be deleted, if so.
     fn why(&self) -> String {
-        match self.keep() {
-            Some(keep) => format!("{}; kept there, for {keep} refers to it", self.why.words()),
+        match self.stays() {
+            Some(why) => format!("{}; kept there, for {why}", self.why.words()),
             None => self.why.words().to_string(),
         }
     }
@@ -234,7 +245,7 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         }
         for orphan in orphans.iter().filter(is_gone) {
             let age = age(&orphan.marked.found, now());
-            let kept = orphan.keep().map(|keep| format!("; it is only let go, for {keep} refers to it"));
+            let kept = orphan.stays().map(|why| format!("; it is only let go, for {why}"));
             let kept = kept.unwrap_or_default();
             text.push_str(&format!("  {}: {} ({age} old){kept}\n", reached.name, orphan.shown()));
         }
@@ -257,10 +268,14 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         let (spaces, objects): (Vec<&Orphan>, Vec<&Orphan>) =
             orphans.iter().filter(is_gone).partition(|orphan| is_namespaces(&orphan.marked.resource));
         for orphan in objects.into_iter().chain(spaces) {
-            if orphan.keep().is_some() {
+            if orphan.stays().is_some() {
                 let path = orphan.marked.path();
                 letting_go::strip(&reached.below, &path, object::uid(&orphan.marked.found)).await?;
                 released += 1;
+                if orphan.is_definition() {
+                    let name = object::name(&orphan.marked.found);
+                    eprintln!("{}", definitions::stays(&reached.name, name));
+                }
                 continue;
             }
             match delete(reached, orphan).await? {
@@ -285,6 +300,9 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
 /// Deletes this very one, as it was seen. Why it stays, if it does.
 async fn delete(reached: &Reached, orphan: &Orphan) -> Result<Option<String>, Failure> {
     let found = &orphan.marked.found;
+    if orphan.is_definition() {
+        return Ok(Some("Atoll deletes no CustomResourceDefinition in a cluster".into()));
+    }
     if is_namespaces(&orphan.marked.resource) {
         let held = held(reached, object::name(found)).await?;
         if !held.is_empty() {

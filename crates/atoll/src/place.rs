@@ -38,7 +38,8 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     for (resource, name) in wanted {
         let namespace = if resource.namespaced { namespace } else { "" };
         let path = format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name));
-        let patch = json!({ "spec": { "clusters": options.on.0, "by": "hand" } });
+        let duplicate = options.duplicate.then_some(true);
+        let patch = json!({ "spec": { "clusters": options.on.0, "by": "hand", "duplicate": duplicate } });
         let answer = match api.merge(&format!("{path}/placement"), &patch).await {
             Ok(answer) => answer,
             Err(problem) => return Err(not_placed(&api, resource, &path, problem).await),

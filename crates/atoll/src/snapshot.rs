@@ -7,20 +7,24 @@ use atoll_meta::json;
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
+use serde_json::Value;
 
+use crate::advice::{counted, invocation};
 use crate::client::Client;
+use crate::cluster::ask;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
 use crate::output::say;
 use crate::process;
 
 const PATH: &str = "/atoll/snapshot";
+const PREVIEW: &str = "/atoll/snapshot/preview";
 
 pub fn run(command: SnapshotCommand) -> Result<(), String> {
     process::ask(async {
         match command {
             SnapshotCommand::Save { file, connection } => save(&file, &connection).await,
-            SnapshotCommand::Restore { file, connection } => restore(&file, &connection).await,
+            SnapshotCommand::Restore { file, yes, connection } => restore(&file, yes, &connection).await,
         }
     })
 }
@@ -67,16 +71,16 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     Ok(())
 }
 
-async fn restore(path: &Path, connection: &Connection) -> Result<(), String> {
+async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), String> {
     let client = client(connection)?;
     let content = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let response = client.send(Method::POST, PATH, "application/x-ndjson", Bytes::from(content)).await?;
-    let status = response.status();
-    let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
-    let answer = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
-    if !status.is_success() {
-        return Err(client.refusal(PATH, status, &answer).into());
+    let content = Bytes::from(content);
+    // Whoever has said yes need not wait for an answer that changes nothing.
+    if !yes {
+        let lost = post(&client, PREVIEW, content.clone()).await?;
+        ask::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
     }
+    let answer = post(&client, PATH, content).await?;
     let number = |name: &str| answer[name].as_u64().unwrap_or(0);
     say!(
         "Restored {} objects, {} of them changed. Revisions go on from {}.",
@@ -85,4 +89,62 @@ async fn restore(path: &Path, connection: &Connection) -> Result<(), String> {
         answer["revision"].as_str().unwrap_or_default()
     );
     Ok(())
+}
+
+async fn post(client: &Client, path: &str, content: Bytes) -> Result<Value, String> {
+    let response = client.send(Method::POST, path, "application/x-ndjson", content).await?;
+    let status = response.status();
+    let bytes = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+    let answer = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
+    if !status.is_success() {
+        return Err(client.refusal(path, status, &answer).into());
+    }
+    Ok(answer)
+}
+
+/// What restoring destroys, as the server has counted it.
+fn announcement(file: &str, lost: &Value) -> String {
+    let number = |name: &str| lost[name].as_u64().unwrap_or(0);
+    let mut text = format!(
+        "The server will hold what is in {file} and nothing else. That deletes {}, {} and {}, changes {} and brings back {}.",
+        counted(number("workspaces"), "workspace"),
+        counted(number("namespaces"), "namespace"),
+        counted(number("deleted"), "other object"),
+        counted(number("changed"), "object"),
+        counted(number("created"), "object"),
+    );
+    let placed: Vec<String> = lost["placed"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(cluster, count)| format!("{} on {cluster}", count.as_u64().unwrap_or(0)))
+        .collect();
+    if !placed.is_empty() {
+        text.push_str(&format!(
+            "\nOf what is deleted, clusters go on running what was placed there, and nobody here knows of it: {}. See it \
+             afterwards with: {} orphans list",
+            placed.join(", "),
+            invocation()
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_lost_is_said() {
+        let lost = json!({ "workspaces": 1, "namespaces": 2, "deleted": 3, "changed": 1, "created": 0 });
+        assert_eq!(
+            announcement("a.jsonl", &lost),
+            "The server will hold what is in a.jsonl and nothing else. That deletes 1 workspace, 2 namespaces and 3 other \
+             objects, changes 1 object and brings back 0 objects."
+        );
+        let lost = json!({ "placed": { "east": 2, "west": 1 } });
+        assert!(announcement("a.jsonl", &lost).contains("knows of it: 2 on east, 1 on west. See"));
+    }
 }

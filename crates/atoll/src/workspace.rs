@@ -1,5 +1,6 @@
 //! `atoll workspace …`: a tree of workspaces, walked like directories.
 
+mod holdings;
 pub mod session;
 mod tree;
 
@@ -8,9 +9,11 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
+use self::holdings::Holdings;
 use self::session::{ROOT, Session, WORKSPACES, encoded};
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
+use crate::cluster::ask;
 use crate::command::{Connection, Grain, WorkspaceCommand};
 use crate::output::complain;
 use crate::output::{self, Format, Shown};
@@ -29,8 +32,8 @@ pub fn run(command: WorkspaceCommand) -> Result<(), String> {
                 WorkspaceCommand::Tree { shown, connection } => {
                     tree::show(&Session::open(&connection)?, shown).await
                 }
-                WorkspaceCommand::Delete { name, no_wait, connection } => {
-                    delete(&name, no_wait, &connection).await
+                WorkspaceCommand::Delete { name, no_wait, yes, connection } => {
+                    delete(&name, no_wait, yes, &connection).await
                 }
             }
         }
@@ -157,9 +160,17 @@ fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
     output::table(&headers, &rows, paint)
 }
 
-async fn delete(name: &str, no_wait: bool, connection: &Connection) -> Result<(), Failure> {
+async fn delete(name: &str, no_wait: bool, yes: bool, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("{WORKSPACES}/{}", encoded(name));
+    let whole = format!("{}:{name}", session.current);
+    if let Err(problem) = session.call(Method::GET, &session.current, &path, None).await {
+        return Err(session.not_found(&whole, problem).await);
+    }
+    let holdings = Holdings::count(&session, &whole).await?;
+    if holdings.needs_consent() {
+        ask::confirm(&holdings.announcement(&whole), &format!("Delete {whole}?"), yes)?;
+    }
     if let Err(problem) = session.call(Method::DELETE, &session.current, &path, None).await {
         return Err(session.not_found(&format!("{}:{name}", session.current), problem).await);
     }

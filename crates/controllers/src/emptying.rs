@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use atoll_fleet::Placement;
 use atoll_informer::{DeleteOptions, Key, Resource, World};
 use atoll_meta::{Status, object};
 use serde_json::Value;
@@ -15,6 +16,8 @@ pub struct Remaining {
     objects: BTreeMap<(String, String), usize>,
     /// Number of objects that wait for each finalizer.
     finalizers: BTreeMap<String, usize>,
+    /// Number of objects that each cluster has not let go of.
+    clusters: BTreeMap<String, usize>,
 }
 
 impl Remaining {
@@ -30,6 +33,27 @@ impl Remaining {
         for finalizer in left.iter().flat_map(object::finalizers) {
             *self.finalizers.entry(finalizer.to_string()).or_default() += 1;
         }
+        for item in left {
+            Placement::of(item).names().for_each(|cluster| self.wait_for(cluster));
+        }
+    }
+
+    /// A cluster has not let go of something.
+    pub fn wait_for(&mut self, cluster: &str) {
+        *self.clusters.entry(cluster.to_string()).or_default() += 1;
+    }
+
+    /// Which clusters it waits for, and what to do should one never come back; `None` if there is none.
+    pub fn clusters(&self) -> Option<String> {
+        let parts: Vec<String> =
+            self.clusters.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+        (!parts.is_empty()).then(|| {
+            format!(
+                "Waiting for clusters to let go of what was placed on them: {}; if one is gone for good: atoll cluster remove \
+                 NAME --lost",
+                parts.join(", ")
+            )
+        })
     }
 
     pub fn add(&mut self, resource: &Resource, count: usize) {

@@ -4,6 +4,7 @@ mod conditions;
 
 use std::sync::Arc;
 
+use atoll_fleet::Placement;
 use atoll_informer::{Clock, Key, Look, Next, Queue, Resource, Sight, World, follow, resources};
 use atoll_meta::{Status, object, time};
 use serde_json::{Value, json};
@@ -50,10 +51,21 @@ impl Controller {
 
     async fn delete(&self, key: &Key) -> Result<Next, Status> {
         let namespace = self.world.get(&resources::NAMESPACES, key).await?;
-        if !object::is_being_deleted(&namespace) || finalizers(&namespace).next().is_none() {
+        if !object::is_being_deleted(&namespace) {
             return Ok(Next::Done);
         }
-        let findings = self.empty(key, &namespace).await?;
+        let is_finalized = finalizers(&namespace).next().is_none();
+        let mut findings = match is_finalized {
+            true => Findings::default(),
+            false => self.empty(key, &namespace).await?,
+        };
+        // Then it is held by clusters that may have one for it, if by anything.
+        if findings.is_clean() {
+            Placement::of(&namespace).names().for_each(|cluster| findings.remaining.wait_for(cluster));
+        }
+        if is_finalized {
+            return self.report(key, &namespace, &findings).await.map(|()| Next::Done);
+        }
         self.report(key, &namespace, &findings).await?;
         if !findings.is_clean() {
             return Ok(Next::Again);
@@ -105,7 +117,9 @@ impl Controller {
         if left.is_empty() {
             return Ok(false);
         }
-        let is_held = left.iter().any(|item| object::finalizers(item).next().is_some());
+        let is_held = left
+            .iter()
+            .any(|item| object::finalizers(item).next().is_some() || !Placement::of(item).is_empty());
         if !is_held && !self.is_ending(key, resource, namespace).await? {
             findings.failed.push(conditions::unexpected(&key.name, resource));
         }
@@ -129,7 +143,8 @@ impl Controller {
     /// Says in its status what was found, unless it is as good as gone.
     async fn report(&self, key: &Key, namespace: &Value, findings: &Findings) -> Result<(), Status> {
         let stays = finalizers(namespace).any(|own| *own != FINALIZER)
-            || object::finalizers(namespace).next().is_some();
+            || object::finalizers(namespace).next().is_some()
+            || !Placement::of(namespace).is_empty();
         if findings.is_clean() && !stays {
             return Ok(());
         }

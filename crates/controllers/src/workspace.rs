@@ -1,9 +1,11 @@
 //! A workspace that is being deleted goes in order: its children, what it holds, then itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use atoll_client::{Client, PatchType};
+use atoll_fleet::Placement;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_informer::{Key, Look, Next, Queue, Resource, Sight, Tree, World, follow};
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -123,7 +125,12 @@ impl Controller {
                 "" => plural.to_string(),
                 group => format!("{plural}.{group}"),
             };
-            self.report(key, &remaining.content(named)).await?;
+            let content = remaining.content(named);
+            let message = match remaining.clusters() {
+                Some(clusters) => format!("{content}. {clusters}"),
+                None => content,
+            };
+            self.report(key, &message).await?;
             return Ok(Next::Again);
         }
         // What was said meanwhile has made it another one.
@@ -136,16 +143,20 @@ impl Controller {
         self.world.patch(&self.workspaces, key, "", &patch).await.map(|_| Next::Done)
     }
 
-    /// First what lies in namespaces, then the namespaces and all else.
+    /// First what lies in namespaces, then the namespaces and all else. What the workspace's own clusters are reached with comes
+    /// last: until then they have to let go of what was placed on them.
     async fn empty(&self, id: &str) -> Result<Remaining, Status> {
         let served = self.served.of(&self.world, id).await?;
         let others =
             |resource: &&Resource| resource.plural != "workspaces" && resource.plural != "namespaces";
         let (inside, outside): (Vec<&Resource>, Vec<&Resource>) =
             served.resources.iter().filter(others).partition(|resource| resource.namespaced);
+        let (clusters, outside): (Vec<&Resource>, Vec<&Resource>) =
+            outside.into_iter().partition(|resource| is_clusters(resource));
+        let namespaces = || served.resources.iter().filter(|resource| resource.plural == "namespaces");
         let mut remaining = Remaining::default();
-        for resource in inside {
-            remaining.count(resource, &empty(&self.world, resource, id, "").await?);
+        for resource in &inside {
+            remaining.count(resource, &self.empty_but_system(resource, id).await?);
         }
         if !remaining.is_empty() {
             return Ok(remaining);
@@ -154,19 +165,54 @@ impl Controller {
             remaining.count(resource, &empty(&self.world, resource, id, "").await?);
         }
         // Namespaces go through their own controller, which finds them empty.
-        for resource in served.resources.iter().filter(|resource| resource.plural == "namespaces") {
-            match self.namespaces(id, resource).await? {
-                0 => {}
-                left => remaining.add(resource, left),
-            }
+        for resource in namespaces() {
+            self.namespaces(id, resource, false, &mut remaining).await?;
+        }
+        if !remaining.is_empty() {
+            return Ok(remaining);
+        }
+        for resource in inside.into_iter().chain(clusters) {
+            remaining.count(resource, &empty(&self.world, resource, id, "").await?);
+        }
+        for resource in namespaces() {
+            self.namespaces(id, resource, true, &mut remaining).await?;
         }
         Ok(remaining)
     }
 
-    async fn namespaces(&self, id: &str, resource: &Resource) -> Result<usize, Status> {
-        let mut left = 0;
+    /// Tells all objects of a resource to go, but for those in the namespace that Atoll keeps for itself.
+    async fn empty_but_system(&self, resource: &Resource, id: &str) -> Result<Vec<Value>, Status> {
+        let is_own = |item: &Value| object::namespace(item) == SYSTEM_NAMESPACE;
+        let has_own = match self.world.list(resource, id, SYSTEM_NAMESPACE, true).await {
+            Ok(items) => items.iter().any(|item| !is_layered(item)),
+            Err(status) if matches!(status.code(), 404 | 405) => false,
+            Err(status) => return Err(status),
+        };
+        if !has_own {
+            return empty(&self.world, resource, id, "").await;
+        }
         let all = self.world.list(resource, id, "", true).await?;
-        for item in all.iter().filter(|item| !is_layered(item)) {
+        let mut left = Vec::new();
+        let names: BTreeSet<&str> =
+            all.iter().filter(|item| !is_own(item) && !is_layered(item)).map(object::namespace).collect();
+        for namespace in names {
+            left.extend(empty(&self.world, resource, id, namespace).await?);
+        }
+        Ok(left)
+    }
+
+    /// Tells namespaces to go; the one that Atoll keeps for itself only `with_system`.
+    async fn namespaces(
+        &self,
+        id: &str,
+        resource: &Resource,
+        with_system: bool,
+        remaining: &mut Remaining,
+    ) -> Result<(), Status> {
+        let all = self.world.list(resource, id, "", true).await?;
+        let goes =
+            |item: &&Value| !is_layered(item) && (with_system || object::name(item) != SYSTEM_NAMESPACE);
+        for item in all.iter().filter(goes) {
             if !object::is_being_deleted(item) {
                 let own = self.world.path(resource, &Key::new(id, "", object::name(item)))?;
                 match self.world.client().delete(&own).await {
@@ -175,9 +221,10 @@ impl Controller {
                     outcome => ignore_missing(outcome)?,
                 }
             }
-            left += 1;
+            remaining.add(resource, 1);
+            Placement::of(item).names().for_each(|cluster| remaining.wait_for(cluster));
         }
-        Ok(left)
+        Ok(())
     }
 
     /// Says on the Workspace what it waits for.
@@ -186,6 +233,10 @@ impl Controller {
         let path = format!("{}/status", self.world.path(&self.workspaces, key)?);
         ignore_missing(self.world.client().patch(&path, PatchType::Merge, &patch).await)
     }
+}
+
+fn is_clusters(resource: &Resource) -> bool {
+    resource.group == "atoll.dev" && resource.plural == "clusters"
 }
 
 fn ignore_missing(outcome: Result<Value, Status>) -> Result<(), Status> {

@@ -12,6 +12,7 @@ pub mod adoption;
 pub mod allowance;
 pub mod brake;
 pub mod controllers;
+pub mod definitions;
 pub mod happening;
 pub mod health;
 pub mod heartbeat;

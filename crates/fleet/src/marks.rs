@@ -44,6 +44,8 @@ pub const EXPIRES: &str = "atoll.dev/expires";
 pub const VIEW: &str = "atoll.dev/view";
 /// On the Lease below: since when the control plane is not reached, and why.
 pub const LOST: &str = "atoll.dev/control-plane-lost";
+/// Label of a ConfigMap in root's `atoll-system` that vouches for a kubelet; its value is the id of the workspace of its nodes.
+pub const KUBELETS: &str = "atoll.dev/kubelets";
 /// Who manages fields in clusters.
 pub const MANAGER: &str = "atoll";
 /// Who marks there what was not made by us.

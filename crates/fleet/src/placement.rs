@@ -42,6 +42,39 @@ pub fn stays(group: &str, resource: &str) -> bool {
     STAY.iter().any(|(of, resources)| group == *of && (resources.is_empty() || resources.contains(&resource)))
 }
 
+/// Kinds whose work is done once: group, resource, kind, and what two clusters would do. Until their replicas, ordinals and
+/// completions are divided between clusters, each cluster of a placement does all of it.
+///
+/// Pods are not in here because they are not placed at all. PersistentVolumeClaims are not either: a claim runs nothing, and
+/// a Deployment on several clusters needs the claims that it mounts on each of them.
+const RUN_ONCE: [(&str, &str, &str, &str); 3] = [
+    ("apps", "statefulsets", "StatefulSet", "each would run Pods with the same ordinals"),
+    ("batch", "cronjobs", "CronJob", "each would start every Job of the schedule"),
+    ("batch", "jobs", "Job", "each would run all of its completions"),
+];
+
+/// Why a kind is not placed on these clusters, if it is one that runs once and somebody adds a second cluster without saying
+/// `duplicate`. Taking clusters out of a placement is always possible, whatever it was before.
+pub fn duplicates(
+    group: &str,
+    resource: &str,
+    current: &Placement,
+    clusters: &[Share],
+    duplicate: bool,
+) -> Option<String> {
+    let row = RUN_ONCE.iter().find(|row| (row.0, row.1) == (group, resource))?;
+    let is_more = clusters.iter().any(|share| current.share(&share.name).is_none());
+    if clusters.len() < 2 || duplicate || !is_more {
+        return None;
+    }
+    let (_, _, kind, what) = row;
+    let count = clusters.len();
+    Some(format!(
+        "a {kind} must not be duplicated, and of {count} clusters {what}; name one cluster, or set spec.duplicate to true \
+         (atoll place --duplicate) if that is what you want"
+    ))
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Placement {
@@ -53,7 +86,13 @@ pub struct Placement {
     /// Who decided.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// Whether somebody said that each cluster may run the whole of what otherwise runs once, see [`duplicates`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
 }
+
+/// Who decided on which clusters a namespace may be: whatever was placed of what is in it.
+pub const BY_CONTENTS: &str = "contents";
 
 /// What one cluster gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +139,20 @@ impl Placement {
         let stays = |name: &str| clusters.iter().any(|share| share.name == name);
         let leaving = self.names().filter(|name| !stays(name)).map(str::to_string).collect();
         let by = if clusters.is_empty() { String::new() } else { by.to_string() };
-        Placement { clusters, leaving, by }
+        let duplicate = self.duplicate && !clusters.is_empty();
+        Placement { clusters, leaving, by, duplicate }
+    }
+
+    /// The record of a namespace after something of it was placed on one more cluster.
+    #[must_use]
+    pub fn with_contents_on(&self, cluster: &str) -> Placement {
+        let mut next = self.clone();
+        if next.share(cluster).is_none() {
+            next.leaving.retain(|name| name != cluster);
+            next.clusters.push(Share { name: cluster.to_string(), replicas: None });
+            next.by = BY_CONTENTS.into();
+        }
+        next
     }
 
     /// The placement after a cluster has let go. Of an object that is `being_deleted` it is then nowhere to be found there;
@@ -137,6 +189,49 @@ mod tests {
         assert_eq!((gone.is_empty(), gone.text()), (true, None));
         let nowhere = first.decided(Vec::new(), "hand");
         assert_eq!(nowhere.text().unwrap(), r#"{"leaving":["a","b"]}"#);
+    }
+
+    #[test]
+    fn what_runs_once_is_on_one_cluster_unless_somebody_says_otherwise() {
+        let on = |names: &[&str]| Placement { clusters: shares(names), ..Placement::default() };
+        for (group, resource, current, wanted, duplicate, is_refused) in [
+            ("apps", "statefulsets", on(&[]), &["a", "b"][..], false, true),
+            ("batch", "jobs", on(&[]), &["a", "b"], false, true),
+            ("batch", "cronjobs", on(&["a"]), &["a", "b"], false, true),
+            ("apps", "statefulsets", on(&["a", "b"]), &["a", "c"], false, true),
+            ("apps", "statefulsets", on(&[]), &["a", "b"], true, false),
+            ("apps", "statefulsets", on(&[]), &["a"], false, false),
+            ("apps", "statefulsets", on(&["a"]), &["b"], false, false),
+            ("apps", "statefulsets", on(&["a"]), &[], false, false),
+            // As it was placed by an older version, and with fewer clusters.
+            ("apps", "statefulsets", on(&["a", "b"]), &["b", "a"], false, false),
+            ("apps", "statefulsets", on(&["a", "b", "c"]), &["a", "b"], false, false),
+            ("apps", "deployments", on(&[]), &["a", "b"], false, false),
+            ("", "persistentvolumeclaims", on(&[]), &["a", "b"], false, false),
+            ("example.com", "jobs", on(&[]), &["a", "b"], false, false),
+        ] {
+            let refused = duplicates(group, resource, &current, &shares(wanted), duplicate);
+            assert_eq!(
+                refused.is_some(),
+                is_refused,
+                "{group}/{resource} {current:?} {wanted:?} {duplicate}"
+            );
+        }
+        let said = Placement { duplicate: true, ..on(&["a", "b"]) };
+        let text = r#"{"clusters":[{"name":"a"},{"name":"b"}],"duplicate":true}"#;
+        assert_eq!((said.text().as_deref(), Placement::parse(text)), (Some(text), Some(said.clone())));
+        assert!(said.decided(shares(&["a"]), "hand").duplicate);
+        assert!(!said.decided(Vec::new(), "hand").duplicate);
+    }
+
+    #[test]
+    fn a_namespace_is_wherever_something_of_it_was_placed() {
+        let first = Placement::default().with_contents_on("a");
+        assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a"}],"by":"contents"}"#);
+        assert_eq!(first.with_contents_on("a"), first);
+        let both = first.with_contents_on("b");
+        assert_eq!(both.names().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(both.let_go("a", true), Placement::default().with_contents_on("b"));
     }
 
     #[test]

@@ -31,6 +31,29 @@ pub struct Target {
     pub uid: String,
 }
 
+impl Target {
+    /// A namespace above.
+    pub fn namespace(workspace: &str, name: &str, uid: &str) -> Target {
+        Target {
+            resource: Resource {
+                group: String::new(),
+                version: "v1".into(),
+                resource: "namespaces".into(),
+                kind: "Namespace".into(),
+                namespaced: false,
+            },
+            workspace: workspace.into(),
+            namespace: String::new(),
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+
+    pub fn is_namespace(&self) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == "namespaces"
+    }
+}
+
 /// What becomes of changes that others make in the cluster to what we set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -96,6 +119,12 @@ pub enum Line {
     Ending {
         workspace: String,
         namespace: String,
+        /// Its uid, if it is held until the cluster has none for it: whoever has seen to that reports that it is gone.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        uid: String,
+        /// The revision since which that is so.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        since: u64,
     },
     /// Whether nothing is to be made or deleted for now, and why.
     Paused {
@@ -202,8 +231,15 @@ fn is_zero(number: &u64) -> bool {
 
 /// How a record begins that tells of changes that are left as they are.
 pub const LEFT: &str = "changes of others are left: ";
+/// How the record of an object begins that the control plane may forget although it stays in the cluster.
+pub const RETAINED: &str = "retained: ";
 
 impl Record {
+    /// Why an object that is no longer placed on a cluster stays there, if it does.
+    pub fn retained(&self) -> Option<&str> {
+        self.message.strip_prefix(RETAINED).filter(|_| self.state == State::Gone)
+    }
+
     /// Who has changed what in the cluster, where that is only told.
     pub fn drift(&self) -> Option<&str> {
         self.message.strip_prefix(LEFT).filter(|_| self.state == State::Applied)
@@ -284,7 +320,8 @@ mod tests {
             },
             Line::Remove { target: target.clone(), since: 7 },
             Line::Forget { target },
-            Line::Ending { workspace: "w".into(), namespace: "n".into() },
+            Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
+            Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },
             Line::Paused { workspace: "w".into(), paused: true, why: "storm".into() },
             Line::Synced {
                 control_plane: "c".into(),

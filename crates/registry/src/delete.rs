@@ -9,6 +9,7 @@ use atoll_watch::Facts;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::catalog::ATOLL;
 use crate::definitions;
 use crate::row::{Place, Row};
 use crate::strategy::GracePeriod;
@@ -75,7 +76,8 @@ impl Registry {
                 snapshot.get(&key).ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
             let stored = existing.clone();
             let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
-            let old = parse(&existing.json())?;
+            let mut old = parse(&existing.json())?;
+            self.forget_missing_clusters(row, place.workspace, &mut old);
             check_preconditions(row, &old, options)?;
             admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);
@@ -127,6 +129,9 @@ impl Registry {
         if services::is_services(row) {
             let place = Place { workspace, namespace: object::namespace(old), name: object::name(old) };
             self.free_service(&place, old).await;
+        }
+        if row.group == ATOLL && row.resource == "clusters" {
+            self.forget_cluster(object::name(old)).await;
         }
     }
 

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::Registry;
 use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
+use crate::placement::is_namespace;
 use crate::row::{Place, Row};
 
 /// Kept up to date with every write. An id belongs to one Workspace object: one that claims the id of another, or one that
@@ -142,7 +143,8 @@ impl Registry {
     /// How much is on a cluster that is registered in a workspace, or was and has not gone yet.
     pub fn count_placed(&self, workspace: &str, cluster: &str) -> usize {
         let is_there = |key: &Key| {
-            let parts = key.parts();
+            // Namespaces are only noted.
+            let parts = key.parts().filter(|parts| !is_namespace(parts));
             parts.and_then(|parts| self.home_of_cluster(parts.workspace, cluster)).as_deref()
                 == Some(workspace)
         };

@@ -1,6 +1,7 @@
 //! Where objects shall be: kept in an annotation that only `…/placement` writes.
 
 mod index;
+mod namespaces;
 
 use std::collections::BTreeSet;
 
@@ -15,6 +16,7 @@ use crate::row::{Place, Row};
 use crate::{Answer, Registry, Unasked, Update};
 
 pub use index::{Follower, Placements};
+pub use namespaces::is_namespace;
 
 /// What says where an object shall be.
 pub const SUBRESOURCE: &str = "placement";

@@ -186,7 +186,9 @@ where
             openid::answer(server, info, workspace.id()?, &parts.method, &parts.headers)
         }
         // What is about the whole server is the root's.
-        "/metrics" | snapshot::PATH if !workspace.is_root() => Ok(respond::not_found_page()),
+        "/metrics" | snapshot::PATH | snapshot::PREVIEW if !workspace.is_root() => {
+            Ok(respond::not_found_page())
+        }
         "/metrics" => Ok(server.metrics.answer(&server.registry)),
         path if health::is_check(path) => Ok(health::answer(server, path, &query).await),
         path if openapi::is_document(path) => {
@@ -196,6 +198,7 @@ where
             sync::answer(server, &workspace, cluster, &parts.method, received).await
         }
         snapshot::PATH if let Some(body) = unread => snapshot::answer(server, &parts.method, body).await,
+        snapshot::PREVIEW if let Some(body) = unread => snapshot::preview(server, &parts.method, body).await,
         path if let Some((page, below)) = server.page(path) => {
             let answer = page.answer(&parts.method, below, &received)?;
             Ok(respond::json(&answer))

@@ -16,6 +16,7 @@ mod proxy;
 pub(crate) mod rewrite;
 mod stream;
 mod translate;
+mod vouched;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -106,9 +107,18 @@ impl Connection<'_> {
     }
 
     /// The way to a node's kubelet. Only the root's nodes are the server's own: others see no certificate of it, and are not
-    /// looked for on the server's own machine.
+    /// looked for on the server's own machine, unless root vouches for them.
     async fn kubelet(&self, node: &Node, skip_verification: bool) -> Result<Destination, Status> {
         let kubelets = &self.server.kubelets;
+        if !self.is_trusted()
+            && let Some(authority) =
+                vouched::authority(&self.server.registry, self.place.workspace, &node.host, node.port)
+        {
+            let tls = kubelets.vouched(&authority).map_err(|error| {
+                Status::internal_error(format!("the authority of the kubelet cannot be used: {error}"))
+            })?;
+            return Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls) });
+        }
         let tls = match self.is_trusted() {
             true => kubelets.tls(skip_verification),
             false => kubelets.stranger(),

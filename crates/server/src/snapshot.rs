@@ -6,11 +6,13 @@
 //! ordinary writes (what differs is written, what is not in the snapshot is deleted), so watchers see it
 //! happen. The revision is first raised beyond any that a client of the copied server can have seen.
 
+mod preview;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::{Status, json};
-use atoll_registry::custom_keys;
+use atoll_registry::{Catalog, custom_keys};
 use atoll_store::{Condition, Key, Range, Store, Unavailable, Write, WriteError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +27,9 @@ use crate::body::Body;
 use crate::respond;
 
 pub const PATH: &str = "/atoll/snapshot";
+/// Says what a POST of the same body to [`PATH`] would destroy. A path of its own, so that no older server takes the question
+/// for the order.
+pub const PREVIEW: &str = "/atoll/snapshot/preview";
 
 /// Beyond what any server can have written since the snapshot was taken: a generous rate, and some more.
 const REVISIONS_PER_SECOND: u64 = 100_000;
@@ -96,25 +101,40 @@ fn line(value: &Value) -> Vec<u8> {
     line
 }
 
+/// Reads a snapshot and compares it with what there is.
+pub async fn preview<B>(server: &Arc<Server>, method: &Method, body: B) -> Result<Response<Body>, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if *method != Method::POST {
+        return Err(Status::method_not_supported_generic());
+    }
+    let store = &server.registry.store;
+    let copy = read(store.as_ref(), body).await?.upgraded(&server.registry.catalog);
+    Ok(respond::json(&preview::summary(&current(store.as_ref()).await?, &copy.entries)))
+}
+
+/// Everything that there is.
+async fn current(store: &dyn Store) -> Result<BTreeMap<Key, Bytes>, Status> {
+    let current = store.range(Range::all(), None, 0).await;
+    let current = current
+        .map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
+    Ok(current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
+}
+
 async fn restore<B>(server: &Arc<Server>, body: B) -> Result<Response<Body>, Status>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let store = &server.registry.store;
-    let mut copy = read(store.as_ref(), body).await?;
-    if copy.format < FORMAT {
-        custom_keys::upgrade(&mut copy.entries, &server.registry.catalog);
-    }
+    let copy = read(store.as_ref(), body).await?.upgraded(&server.registry.catalog);
     let beyond = beyond(&copy, server.registry.clock.now());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
     store.raise(beyond.max(server.registry.cache.revision() + 1)).await.map_err(refused)?;
-    let current = store.range(Range::all(), None, 0).await;
-    let current = current
-        .map_err(|error| Status::service_unavailable(format!("the store cannot be read: {error:?}")))?;
-    let current: BTreeMap<Key, Bytes> =
-        current.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
+    let current = current(store.as_ref()).await?;
     let write = |key: &Key, value: Option<Bytes>| Write {
         key: key.clone(),
         expect: if value.is_none() { Condition::Present } else { Condition::Any },
@@ -161,6 +181,16 @@ pub(crate) struct Copy {
     revision: u64,
     taken: i64,
     pub(crate) entries: BTreeMap<Key, Bytes>,
+}
+
+impl Copy {
+    /// With the keys that this version of Atoll uses.
+    fn upgraded(mut self, catalog: &Catalog) -> Copy {
+        if self.format < FORMAT {
+            custom_keys::upgrade(&mut self.entries, catalog);
+        }
+        self
+    }
 }
 
 /// Reads the whole of it before anything is touched: half a snapshot is none.

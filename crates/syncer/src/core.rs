@@ -21,7 +21,7 @@ use crate::pauses::Pauses;
 use crate::reconcile::Wanted;
 use crate::reports::Reports;
 use crate::settings::{Access, Settings};
-use crate::spaces::{Spaces, locator};
+use crate::spaces::{Held, Spaces, locator};
 use crate::table::Table;
 use crate::trust::{Noticing, Trust};
 use crate::up;
@@ -122,6 +122,7 @@ impl Core {
         self.master.send_replace(Some(Arc::new(master)));
         *self.workspaces.lock().unwrap_or_else(PoisonError::into_inner) = workspaces.into_iter().collect();
         if let Some(staged) = staged {
+            self.spaces.begin_round();
             self.table.begin_round();
             for line in staged {
                 self.heed(line);
@@ -148,9 +149,9 @@ impl Core {
                     self.queue.add(ending::key(workspace, namespace));
                 }
             }
-            Line::Ending { workspace, namespace } => {
+            Line::Ending { workspace, namespace, uid, since } => {
                 // Only of the one that speaks: whose it is was settled before.
-                self.spaces.end(&workspace, &namespace);
+                self.spaces.end(&workspace, &namespace, (!uid.is_empty()).then_some(Held { uid, since }));
                 self.queue.add(ending::key(&workspace, &namespace));
             }
             Line::Paused { workspace, paused, why } => {
@@ -229,12 +230,17 @@ impl Core {
 
     /// Says that a namespace in the cluster stays although the one above is gone.
     pub fn tell_kept(&self, namespace: &str, contents: &[String]) {
-        tracing::warn!(
-            cluster = %self.settings.cluster, namespace,
-            "the namespace stays in the cluster although the one above is gone, for there is something in it: {}; once that \
-             is gone: atoll orphans prune",
+        tracing::warn!(cluster = %self.settings.cluster, namespace, "{}", self.why_kept(namespace, contents));
+    }
+
+    /// Why a namespace stays in the cluster although the one above is gone.
+    pub fn why_kept(&self, namespace: &str, contents: &[String]) -> String {
+        let cluster = &self.settings.cluster;
+        format!(
+            "namespace {namespace} stays in cluster {cluster} although the one above is gone, for there is something in it: {}; \
+             once that is gone: atoll orphans prune --cluster {cluster}",
             contents.join(", ")
-        );
+        )
     }
 
     /// Ends everything that was begun.

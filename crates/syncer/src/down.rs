@@ -1,6 +1,7 @@
 //! What is wanted becomes so in the cluster, one object at a time.
 
 mod apply;
+mod autoscaled;
 mod leave;
 
 use std::sync::Arc;
@@ -57,7 +58,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     async fn next(&self, seen: Option<&Seen>) -> Result<Next, Status> {
-        let step = step(&self.task.wanted, seen, self.core.settings.drift);
+        let step = step(&self.task.target.resource, &self.task.wanted, seen, self.core.settings.drift);
         if let Some(why) = self.core.pauses.of(&self.task.target.workspace)
             && matches!(step, Step::Create | Step::Delete | Step::LetGo)
         {
@@ -190,12 +191,13 @@ impl Work<'_> {
                 Place::Going(complaint) => return self.complain(State::Refused, complaint, SOON),
             }
         }
-        if !self.may_go_on(&Step::Create) {
-            return Ok(Next::Again);
-        }
         let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
         if !self.task.keep.is_empty() {
             object::set_annotation(&mut sent, marks::KEEP, &self.task.keep);
+        }
+        self.leave_replicas(&mut sent, &namespace, None).await?;
+        if !self.may_go_on(&Step::Create) {
+            return Ok(Next::Again);
         }
         let made = format!("{}?fieldManager={}", collection(&target.resource, &namespace), marks::MANAGER);
         match self.core.in_turn.create(&made, &sent).await {
@@ -243,6 +245,8 @@ impl Work<'_> {
                 );
                 self.complain(State::Refused, message, SAFETY)
             }
+            // It was unmarked before, and that could not be reported.
+            (Wanted::Absent, false) if self.is_definition() => self.over(self.why_it_stays("")).await,
             (Wanted::Absent, _) => self.over(complaint).await,
             (Wanted::Present { .. }, false) => self.complain(State::Conflict, complaint, LATER),
             // It went between two looks.

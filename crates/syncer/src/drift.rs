@@ -63,6 +63,8 @@ pub struct Resolution {
     pub is_stuck: bool,
     /// Whose changes are left, and where, for people.
     pub left: Vec<String>,
+    /// The same of those that are put right.
+    pub corrected: Vec<String>,
 }
 
 /// Takes out of a configuration what others own and may keep. What is ours as well nobody has changed since we set it.
@@ -82,6 +84,7 @@ pub fn resolve(
         let is_controllers = is_controller(manager);
         if !is_controllers && (drift == Drift::Correct || is_ours(&cause.field)) {
             resolution.force = true;
+            resolution.corrected.push(format!("{manager} changed {}", cause.field));
             continue;
         }
         match remove(configuration, &cause.field) {
@@ -321,7 +324,11 @@ mod tests {
         let mut corrected = whole.clone();
         let resolution = resolve(&mut corrected, &status, Drift::Correct, |_| false);
         assert_eq!(corrected, json!({"spec": {"paused": true, "minReadySeconds": 3}}));
-        assert_eq!(resolution, Resolution { yielded: true, force: true, ..Resolution::default() });
+        let told = vec!["kubectl-edit changed .spec.paused".to_string()];
+        assert_eq!(
+            resolution,
+            Resolution { yielded: true, force: true, corrected: told, ..Resolution::default() }
+        );
         let mut reported = whole;
         let resolution = resolve(&mut reported, &status, Drift::Report, |_| false);
         assert_eq!(reported, json!({"spec": {"minReadySeconds": 3}}));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Locator;
+use atoll_fleet::view::{RETAINED, Record, State, Target};
 use atoll_informer::{Key, Next};
 use atoll_meta::Status;
 
@@ -40,16 +41,50 @@ async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     if core.table.has_namespace(&key.workspace, &key.namespace) || core.pauses.of(&key.workspace).is_some() {
         return Ok(Next::Done);
     }
-    match core.spaces.get(&locator).filter(|_| core.spaces.is_ending(&locator)) {
-        Some(name) => go(core, &locator, &name).await,
-        None => {
-            core.spaces.unend(&key.workspace, &key.namespace);
-            Ok(Next::Done)
+    if !core.spaces.is_ending(&locator) {
+        return Ok(Next::Done);
+    }
+    let names = match core.spaces.get(&locator) {
+        Some(name) => vec![name],
+        // It may be there all the same: made by a syncer that did not live to know.
+        None if core.spaces.is_held(&locator) => candidates(core, &locator).await?,
+        None => Vec::new(),
+    };
+    let mut kept = Vec::new();
+    for name in names {
+        match go(core, &locator, &name).await? {
+            Went::Wait(next) => return Ok(next),
+            Went::Stays(why) => kept.push(why),
+            Went::Gone => {}
         }
     }
+    if let Some(held) = core.spaces.ended(&locator) {
+        let target = Target::namespace(&locator.workspace, &locator.namespace, &held.uid);
+        let message = if kept.is_empty() { String::new() } else { format!("{RETAINED}{}", kept.join("; ")) };
+        let record = Record { target, state: State::Gone, message, since: held.since, ..Record::default() };
+        core.reports.tell(key.clone(), record);
+    }
+    Ok(Next::Done)
 }
 
-async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Next, Status> {
+/// What a namespace may be called in the cluster.
+async fn candidates(core: &Core, locator: &Locator) -> Result<Vec<String>, Status> {
+    let mut names = vec![locator.below(true), locator.below(false)];
+    names.extend(core.spaces.seek(&core.in_turn, locator).await?);
+    names.dedup();
+    Ok(names)
+}
+
+/// What became of a namespace below.
+enum Went {
+    /// It is not there, or going, or not Atoll's.
+    Gone,
+    /// There is something in it.
+    Stays(String),
+    Wait(Next),
+}
+
+async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Went, Status> {
     let (workspace, namespace) = (&locator.workspace, &locator.namespace);
     let is_still = || {
         core.spaces.is_ending(locator)
@@ -57,22 +92,30 @@ async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Next, Status> 
             && !core.table.has_namespace(workspace, namespace)
     };
     match retire(&core.in_turn, locator, name, is_still).await {
-        Ok(Retired::Gone) => core.spaces.forget(locator),
-        Ok(Retired::NotOurs) => {}
-        Ok(Retired::NotNow) => return Ok(Next::Again),
-        Ok(Retired::Passing(_)) if core.spaces.is_patient(locator) => return Ok(Next::After(SOON)),
-        Ok(Retired::Kept(contents) | Retired::Passing(contents)) => core.tell_kept(name, &contents),
+        Ok(Retired::Gone) => {
+            core.spaces.forget(locator);
+            Ok(Went::Gone)
+        }
+        Ok(Retired::NotOurs) => {
+            core.spaces.forget(locator);
+            Ok(Went::Gone)
+        }
+        Ok(Retired::NotNow) => Ok(Went::Wait(Next::Again)),
+        Ok(Retired::Passing(_)) if core.spaces.is_patient(locator) => Ok(Went::Wait(Next::After(SOON))),
+        Ok(Retired::Kept(contents) | Retired::Passing(contents)) => {
+            core.tell_kept(name, &contents);
+            Ok(Went::Stays(core.why_kept(name, &contents)))
+        }
         Err(status) if status.code() == 429 => {
-            return Ok(Next::After(Duration::from_secs(status.retry_after().unwrap_or(1).into())));
+            let seconds = status.retry_after().unwrap_or(1).into();
+            Ok(Went::Wait(Next::After(Duration::from_secs(seconds))))
         }
         Err(status) if matches!(status.code(), 403 | 422) => {
             tracing::warn!(cluster = %core.settings.cluster, namespace = name, %status, "the namespace cannot be deleted");
-            return Ok(Next::After(core.settings.about(LATER)));
+            Ok(Went::Wait(Next::After(core.settings.about(LATER))))
         }
         // Changed since: it is looked at again.
-        Err(status) if status.code() == 409 => return Ok(Next::Again),
-        Err(status) => return Err(status),
+        Err(status) if status.code() == 409 => Ok(Went::Wait(Next::Again)),
+        Err(status) => Err(status),
     }
-    core.spaces.unend(workspace, namespace);
-    Ok(Next::Done)
 }

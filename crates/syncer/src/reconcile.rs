@@ -1,8 +1,9 @@
 //! What is to be done about an object: from what is wanted above and what is there below to the next step. Pure.
 
+use atoll_fleet::definitions::is_definition;
 use atoll_fleet::marks;
 use atoll_fleet::release::unite;
-use atoll_fleet::view::{Record, State, Target};
+use atoll_fleet::view::{Record, Resource, State, Target};
 use atoll_meta::object;
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -213,13 +214,13 @@ pub enum Step {
     Create,
     Apply,
     Delete,
-    /// Leave it there without our marks: what was let go needs it.
+    /// Leave it there without our marks: what was let go needs it, or it is a definition.
     LetGo,
     /// Nothing of ours was seen: see what is there under that name.
     Look,
 }
 
-pub fn step(wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
+pub fn step(resource: &Resource, wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
     let drift = wanted.drift(drift);
     match (wanted, seen) {
         (_, Some(seen)) if seen.is_going => Step::Wait,
@@ -229,6 +230,7 @@ pub fn step(wanted: &Wanted, seen: Option<&Seen>, drift: Drift) -> Step {
             _ => Step::Apply,
         },
         (Wanted::Absent, None) => Step::Look,
+        (Wanted::Absent, Some(_)) if is_definition(&resource.group, &resource.resource) => Step::LetGo,
         (Wanted::Absent, Some(seen)) if !seen.keep.is_empty() => Step::LetGo,
         (Wanted::Absent, Some(_)) => Step::Delete,
     }

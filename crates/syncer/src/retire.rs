@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use atoll_client::PatchType;
 use atoll_client::unreached::Cause;
 use atoll_fleet::view::Resource;
 use atoll_fleet::{Locator, marks};
@@ -48,6 +49,13 @@ pub async fn retire(
         return Ok(Retired::Gone);
     }
     if !is_made_for(&found, locator) {
+        // One that was there before stays, and says no longer that it stands for one that is gone.
+        if Locator::of(&found).is_some_and(|said| said.as_ref() == Ok(locator)) && is_still() {
+            let mut patch = atoll_fleet::release(&found);
+            patch["metadata"]["uid"] = object::uid(&found).into();
+            patch["metadata"]["resourceVersion"] = object::resource_version(&found).into();
+            below.patch(&path, PatchType::Merge, &patch).await?;
+        }
         return Ok(Retired::NotOurs);
     }
     let Contents { kept, passing } = contents(below, name).await?;

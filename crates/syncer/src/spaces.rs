@@ -26,11 +26,26 @@ const DEFAULT: &str = "default";
 #[derive(Default)]
 pub struct Spaces {
     known: Mutex<HashMap<Locator, Known>>,
-    /// Namespaces above that are being deleted, with their workspaces, and since when those below are to go.
-    ending: Mutex<HashMap<(String, String), Option<Instant>>>,
+    /// Namespaces above that are being deleted, with their workspaces.
+    ending: Mutex<HashMap<(String, String), Ending>>,
     budget: Option<Arc<Budget>>,
     /// For what was known when it was last read.
     charge: Mutex<Charge>,
+}
+
+#[derive(Default)]
+struct Ending {
+    /// Since when the one below is to go.
+    since: Option<Instant>,
+    /// Where the one above waits for that.
+    held: Option<Held>,
+}
+
+/// A namespace above that is held until the cluster has none for it: its uid, and the revision since which it is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub uid: String,
+    pub since: u64,
 }
 
 struct Known {
@@ -118,16 +133,38 @@ impl Spaces {
     }
 
     /// The namespace above is being deleted.
-    pub fn end(&self, workspace: &str, namespace: &str) {
-        self.ending().entry((workspace.to_string(), namespace.to_string())).or_default();
+    pub fn end(&self, workspace: &str, namespace: &str, held: Option<Held>) {
+        let mut ending = self.ending();
+        let entry = ending.entry((workspace.to_string(), namespace.to_string())).or_default();
+        if held.is_some() {
+            entry.held = held;
+        }
     }
 
-    /// Something is to be in it again: it is another one.
+    /// Everything is about to be said again, and with it which namespaces are held.
+    pub fn begin_round(&self) {
+        self.ending().retain(|_, ending| ending.held.is_none());
+    }
+
+    /// Something is to be in it again: it is another one, unless the one above is known to be held by its deletion.
     pub fn unend(&self, workspace: &str, namespace: &str) {
         let mut ending = self.ending();
-        if !ending.is_empty() {
-            ending.remove(&(workspace.to_string(), namespace.to_string()));
+        let place = (workspace.to_string(), namespace.to_string());
+        if ending.get(&place).is_some_and(|ending| ending.held.is_none()) {
+            ending.remove(&place);
         }
+    }
+
+    /// There is none below for it any more, or it stays there. Whoever waits above for that.
+    pub fn ended(&self, locator: &Locator) -> Option<Held> {
+        let ending = self.ending().remove(&(locator.workspace.clone(), locator.namespace.clone()));
+        ending.and_then(|ending| ending.held)
+    }
+
+    pub fn is_held(&self, locator: &Locator) -> bool {
+        let ending = self.ending();
+        let ending = ending.get(&(locator.workspace.clone(), locator.namespace.clone()));
+        ending.is_some_and(|ending| ending.held.is_some())
     }
 
     pub fn is_ending(&self, locator: &Locator) -> bool {
@@ -142,11 +179,11 @@ impl Spaces {
     /// Whether it is worth waiting for what is about to go by itself.
     pub fn is_patient(&self, locator: &Locator) -> bool {
         let mut ending = self.ending();
-        let since = ending.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
-        since.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+        let ending = ending.entry((locator.workspace.clone(), locator.namespace.clone())).or_default();
+        ending.since.get_or_insert_with(Instant::now).elapsed() < PATIENCE
     }
 
-    fn ending(&self) -> MutexGuard<'_, HashMap<(String, String), Option<Instant>>> {
+    fn ending(&self) -> MutexGuard<'_, HashMap<(String, String), Ending>> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

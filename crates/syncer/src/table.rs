@@ -45,6 +45,8 @@ struct Entry {
     round: u64,
     /// How often others' changes were corrected lately, and when last.
     corrections: (u32, Option<Instant>),
+    /// How often that was told.
+    corrected: u32,
     /// The revision above since which it is to go, if it is.
     since: u64,
     /// For what was seen.
@@ -158,6 +160,7 @@ impl Table {
                     told: None,
                     round,
                     corrections: (0, None),
+                    corrected: 0,
                     since: 0,
                     charge,
                 };
@@ -218,7 +221,9 @@ impl Table {
     /// What is not as it should be.
     pub fn unfinished(&self, drift: Drift) -> Vec<Key> {
         let state = self.state();
-        let todo = |entry: &Entry| step(&entry.wanted, entry.seen.as_ref(), drift) != Step::Rest;
+        let todo = |entry: &Entry| {
+            step(&entry.target.resource, &entry.wanted, entry.seen.as_ref(), drift) != Step::Rest
+        };
         state.entries.iter().filter(|(_, entry)| todo(entry)).map(|(key, _)| key.clone()).collect()
     }
 
@@ -366,6 +371,14 @@ impl Table {
             entry.corrections = (count + 1, Some(now));
         }
         rest
+    }
+
+    /// Counts that a change by others was put right.
+    pub fn corrected(&self, key: &Key) -> u32 {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(key) else { return 1 };
+        entry.corrected += 1;
+        entry.corrected
     }
 
     fn state(&self) -> MutexGuard<'_, Entries> {

@@ -45,6 +45,14 @@ impl Placed {
         self.there.iter().chain(&self.leaving)
     }
 
+    /// Names of the CustomResourceDefinitions among them.
+    pub fn definitions(&self) -> Vec<&str> {
+        let is_definition = |target: &&Target| {
+            atoll_fleet::definitions::is_definition(&target.resource.group, &target.resource.resource)
+        };
+        self.all().filter(is_definition).map(|target| target.name.as_str()).collect()
+    }
+
     /// How many of each kind.
     pub fn counts(&self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -66,6 +74,9 @@ impl Placed {
             Some(Line::Object { target, .. }) => self.there.push(target),
             Some(Line::Remove { target, .. }) => self.leaving.push(target),
             Some(Line::Synced { .. }) => return true,
+            Some(Line::Ending { workspace, namespace, uid, .. }) if !uid.is_empty() => {
+                self.leaving.push(Target::namespace(&workspace, &namespace, &uid));
+            }
             Some(Line::Forget { .. } | Line::Ending { .. } | Line::Paused { .. } | Line::Alive) | None => {}
         }
         false

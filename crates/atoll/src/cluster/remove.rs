@@ -91,7 +91,19 @@ fn announcement(name: &str, placed: &Placed, how: How) -> String {
              longer known."
         }
     };
-    format!("{what}\n{then}")
+    let definitions = placed.definitions();
+    if how != How::TakeAway || definitions.is_empty() {
+        return format!("{what}\n{then}");
+    }
+    let commands: Vec<String> = definitions
+        .iter()
+        .map(|name| format!("  {}", atoll_fleet::definitions::delete_command(name)))
+        .collect();
+    format!(
+        "{what}\n{then}\nCustomResourceDefinitions stay there and are no longer Atoll's, for objects of their types may be those \
+         of others. To delete them with all of those objects, run with a kubeconfig of {name}:\n{}",
+        commands.join("\n")
+    )
 }
 
 /// Takes everything away and waits until the cluster has let go.

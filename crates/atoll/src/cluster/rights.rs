@@ -15,6 +15,10 @@ pub const GROUPS: &str = "atoll.dev/groups";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+/// For definitions, which are never deleted: all objects of their types would go with them, those of others included.
+const DEFINE: [&str; 6] = ["get", "list", "watch", "create", "update", "patch"];
+
+const DEFINITIONS: (&str, &[&str]) = ("apiextensions.k8s.io", &["customresourcedefinitions"]);
 
 /// What can be placed, by group.
 const PLACED: [(&str, &[&str]); 11] = [
@@ -32,7 +36,7 @@ const PLACED: [(&str, &[&str]); 11] = [
             "services",
         ],
     ),
-    ("apiextensions.k8s.io", &["customresourcedefinitions"]),
+    DEFINITIONS,
     ("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"]),
     ("autoscaling", &["horizontalpodautoscalers"]),
     ("batch", &["cronjobs", "jobs"]),
@@ -115,7 +119,8 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
     match access {
         Access::Manage => {
             let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE));
-            let mut rules = table(&PLACED, &WRITE);
+            let verbs = |row: &(&str, &[&str])| if *row == DEFINITIONS { &DEFINE[..] } else { &WRITE[..] };
+            let mut rules: Vec<Value> = PLACED.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
             rules.extend(table(&SEEN, &READ));
             // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));

@@ -193,6 +193,10 @@ pub struct PlaceOptions {
     #[arg(long, value_name = "CLUSTERS", value_parser = shares::parse)]
     pub on: Shares,
 
+    /// Place a StatefulSet, Job or CronJob on several clusters although each of them then runs all of it
+    #[arg(long)]
+    pub duplicate: bool,
+
     /// Namespace of the object, if it is not the context's
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,

@@ -8,6 +8,7 @@
 mod door;
 pub mod ledger;
 mod trouble;
+mod vouching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +54,15 @@ pub async fn run(
         Some(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
         None => endpoint.authority_pem.clone(),
     };
-    let door = door::open(&place.directory, &trusted, client.clone()).await?;
+    // Who the server is to kubelets counts in root.
+    let root = vouching::root(&endpoint)?;
+    let (door, authority) =
+        door::open(&place.directory, &trusted, root.clone().unwrap_or_else(|| client.clone())).await?;
+    let port = door.listener.local_addr().map_err(|error| error.to_string())?.port();
+    let vouched = match root {
+        Some(root) => vouching::begin(root, &context.server, &nodes, port, &authority).await,
+        None => None,
+    };
     let stop = Stop::listen()?;
     println!(
         "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
@@ -76,10 +85,14 @@ pub async fn run(
         }
     };
     let simulated = atoll_sim::run(suffering, nodes, faults.clone(), clock.clone(), Some(door));
-    tokio::select! {
+    let outcome = tokio::select! {
         () = simulated => Err("the server is gone".into()),
         () = scheduling => Err("the server is gone".into()),
         () = ledger::follow(&client, &faults) => Err("the server is gone".into()),
         () = stop.asked() => Ok(()),
+    };
+    if let Some(vouched) = vouched {
+        vouched.end().await;
     }
+    outcome
 }

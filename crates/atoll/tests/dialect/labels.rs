@@ -121,3 +121,40 @@ async fn labels_place_where_nobody_else_has() {
     let admin = server.admin();
     becomes(&admin, &config_map("sign"), r#"{"leaving":["east"]}"#).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_duplicate_nothing_that_runs_once() {
+    let server = Atoll::start_bare();
+    let admin = server.admin();
+    for name in ["east", "west"] {
+        let cluster = json!({ "metadata": { "name": name }, "spec": { "mode": "none" } });
+        admin.post(OWN, cluster).await.expect(201);
+    }
+    says(&server, "dialect enable kcp");
+    let state = |name: &str| format!("state.workload.kcp.io/{name}");
+    let job = json!({
+        "metadata": { "name": "once", "labels": { state("east"): "Sync" } },
+        "spec": { "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "a", "image": "a" }] } } },
+    });
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let uid = admin.post(jobs, job).await.expect(201)["metadata"]["uid"].clone();
+    let once = format!("{jobs}/once");
+    becomes(&admin, &once, BY_LABEL_EAST).await;
+    admin.merge(&once, json!({ "metadata": { "labels": { state("west"): "Sync" } } })).await.expect(200);
+    eventually("an event says why not", async || {
+        let events = admin.get("/api/v1/namespaces/default/events").await.expect(200);
+        events["items"].as_array().unwrap().iter().any(|event| {
+            event["involvedObject"]["uid"] == uid
+                && event["reason"] == "PlacementRefused"
+                && event["type"] == "Warning"
+                && event["message"].as_str().unwrap_or_default().contains("a Job must not be duplicated")
+        })
+    })
+    .await;
+    assert_eq!(placement(&admin.get(&once).await.expect(200)), BY_LABEL_EAST);
+    // Others do not wait for it, and it is not tried over and over.
+    caught_up(&admin, "after").await;
+    // With one label it is followed again.
+    admin.merge(&once, json!({ "metadata": { "labels": { state("east"): null } } })).await.expect(200);
+    becomes(&admin, &once, r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"label"}"#).await;
+}

@@ -117,6 +117,20 @@ async fn objects_are_placed_by_whatever_name_they_have() {
         let errors = world.refuses(&format!("place {line}"));
         assert!(errors.starts_with(expected), "{line}: {errors}");
     }
+    // What runs once is on one cluster, unless one says otherwise.
+    let once = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "once" },
+        "spec": { "template": { "spec": {
+            "restartPolicy": "Never", "containers": [{ "name": "once", "image": "once" }],
+        } } },
+    });
+    admin.post("/apis/batch/v1/namespaces/default/jobs", once).await.expect(201);
+    let errors = world.refuses("place job/once --on east,west");
+    assert!(errors.contains("a Job must not be duplicated") && errors.contains("--duplicate"), "{errors}");
+    assert_eq!(
+        world.says("place job/once --on east,west --duplicate"),
+        "Job default/once is placed on east and west.\n"
+    );
     // A cluster serves the workspaces below the one that it is registered in.
     let below =
         json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "team" } });

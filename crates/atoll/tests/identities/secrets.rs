@@ -58,7 +58,7 @@ async fn a_secret_is_nowhere_on_the_disk() {
     admin.post(MAPS, json!({ "metadata": { "name": "m" }, "data": { "a": SHOWN } })).await.expect(201);
     let copy = server.directory.join("copy.snapshot");
     let (kubeconfig, copy) = (server.admin_kubeconfig(), copy.to_str().unwrap().to_string());
-    let restore = ["snapshot", "restore", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let restore = ["snapshot", "restore", &copy, "--yes", "--kubeconfig", kubeconfig.to_str().unwrap()];
     succeed(&mut atoll(&["snapshot", "save", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()]));
     assert!(!found(&server.directory, SHOWN).is_empty(), "the test would find what is there");
     assert_eq!(found(&server.directory, HIDDEN), [""; 0], "while it runs");
@@ -74,8 +74,14 @@ async fn a_secret_is_nowhere_on_the_disk() {
     // Another server has another key.
     let other = Atoll::start();
     let kubeconfig = other.admin_kubeconfig();
-    let complaint =
-        fail(&mut atoll(&["snapshot", "restore", &copy, "--kubeconfig", kubeconfig.to_str().unwrap()]));
+    let complaint = fail(&mut atoll(&[
+        "snapshot",
+        "restore",
+        &copy,
+        "--yes",
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+    ]));
     assert!(complaint.contains("which is not there"), "{complaint}");
 }
 

@@ -7,8 +7,10 @@ mod adopting;
 #[allow(dead_code, reason = "another suite uses the rest")]
 #[path = "../upstream/cluster.rs"]
 mod cluster;
+mod definitions;
 mod drifting;
 mod ending;
+mod namespaces;
 mod observing;
 mod orphaned;
 mod pages;

@@ -34,7 +34,7 @@ async fn what_an_old_backup_does_not_know_is_found_and_pruned() {
     let plane = below.get(&config_map("old")).await.expect(200)["metadata"]["labels"].clone();
     stray["metadata"]["labels"] = plane;
     create(&below, CONFIG_MAPS, stray).await;
-    world.says(&format!("snapshot restore {}", backup.display()));
+    world.says(&format!("snapshot restore {} --yes", backup.display()));
 
     let listed = || {
         let said = world.says("orphans list --cluster east -o json");

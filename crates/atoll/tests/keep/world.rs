@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::running::{Cluster, Running};
 use crate::support::access::Access;
 use crate::support::eventually;
-use crate::support::process::{Atoll, atoll};
+use crate::support::process::{Atoll, Setup, atoll};
 use crate::support::programs::{fail, succeed};
 
 pub struct World {
@@ -26,7 +26,12 @@ impl World {
 
     /// Somebody runs `atoll syncer` for it.
     pub fn by_hand() -> World {
-        let mut world = World::apart();
+        World::by_hand_with(Setup::new())
+    }
+
+    /// The same with flags of the server.
+    pub fn by_hand_with(setup: Setup) -> World {
+        let mut world = World::apart_with(setup);
         let papers = world.above.directory.join("papers");
         std::fs::create_dir(&papers).unwrap();
         let said = world.says(&format!(
@@ -51,8 +56,12 @@ impl World {
 
     /// Nothing has joined yet.
     pub fn apart() -> World {
+        World::apart_with(Setup::new())
+    }
+
+    fn apart_with(setup: Setup) -> World {
         World {
-            above: Atoll::start(),
+            above: setup.start(),
             east: Cluster::start(&["--nodes", "2"]),
             syncer: None,
             words: Vec::new(),

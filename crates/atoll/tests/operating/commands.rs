@@ -70,6 +70,7 @@ async fn workspaces_are_created_entered_shown_and_deleted() {
         "delete wbe",
         "delete ../namespaces",
         "delete data",
+        "delete data --yes",
         "tree",
         "use root:data",
         "delete web --no-wait",

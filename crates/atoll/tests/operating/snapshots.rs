@@ -19,7 +19,9 @@ fn save(server: &Atoll, file: &Path) -> String {
 }
 
 fn restore(server: &Atoll, file: &Path) -> String {
-    succeed(atoll(&["snapshot", "restore"]).arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()))
+    succeed(
+        atoll(&["snapshot", "restore", "--yes"]).arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()),
+    )
 }
 
 /// Everything that was put in by `populate`, in both workspaces, as it is without revisions.
@@ -198,4 +200,41 @@ async fn half_a_snapshot_changes_nothing() {
         assert!(errors.contains("not a whole snapshot"), "{text:?}: {errors}");
         assert_eq!(admin.get(CONFIG_MAPS).await.expect(200), before);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_is_told_what_restoring_destroys_and_asked() {
+    let server = Atoll::start_bare();
+    let admin = server.admin();
+    admin.post(CONFIG_MAPS, config_map_with("kept", "1")).await.expect(201);
+    let file = server.directory.join("backup");
+    save(&server, &file);
+    let cluster = json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } });
+    admin.post("/apis/atoll.dev/v1alpha1/clusters", cluster).await.expect(201);
+    admin.post(WORKSPACES, json!({ "metadata": { "name": "team" } })).await.expect(201);
+    admin.post("/api/v1/namespaces", json!({ "metadata": { "name": "shop" } })).await.expect(201);
+    admin.post(CONFIG_MAPS, config_map_with("new", "1")).await.expect(201);
+    let placed = json!({ "spec": { "clusters": [{ "name": "east" }] } });
+    admin.merge(&format!("{}/placement", config_map("new")), placed).await.expect(200);
+    admin.merge(&config_map("kept"), json!({ "data": { "value": "2" } })).await.expect(200);
+    let mut command = atoll(&["snapshot", "restore"]);
+    command.arg(&file).arg("--kubeconfig").arg(server.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    let output = command.output().unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success() && errors.contains("add --yes"), "{errors}");
+    assert!(
+        said.contains("That deletes 1 workspace, 1 namespace and 2 other objects, changes 1 object"),
+        "{said}"
+    );
+    assert!(said.contains("knows of it: 1 on east."), "{said}");
+    admin.get(&config_map("new")).await.expect(200);
+    restore(&server, &file);
+    assert_eq!(admin.get(&config_map("new")).await.status, 404);
+    // Who may not restore is told nothing, and only the root knows of it.
+    let body =
+        crate::support::access::Body::Raw("application/x-ndjson", std::fs::read(&file).unwrap().into());
+    let path = "/atoll/snapshot/preview";
+    let nobody = admin.acting_as("eve", &[]);
+    assert_eq!(nobody.request(http::Method::POST, path, body.clone()).await.status, 403);
+    assert_eq!(admin.request(http::Method::GET, path, body).await.status, 405);
 }

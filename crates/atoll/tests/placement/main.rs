@@ -3,6 +3,7 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
+mod duplicates;
 mod events;
 mod stay;
 #[path = "../support/support.rs"]

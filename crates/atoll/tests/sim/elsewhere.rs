@@ -202,3 +202,43 @@ async fn nodes_elsewhere_are_slow_crash_and_have_wrong_clocks() {
     elsewhere.fault("clear");
     eventually("somebody answers again", async || admin.get(&log).await.status == 200).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_of_a_workspace_answer_logs() {
+    let server = Atoll::start();
+    let root = server.admin();
+    succeed(atoll(&["workspace", "create", "team"]).env("KUBECONFIG", server.admin_kubeconfig()));
+    let kubeconfig = server.directory.join("team.kubeconfig");
+    std::fs::copy(server.admin_kubeconfig(), &kubeconfig).unwrap();
+    succeed(atoll(&["workspace", "use", "team"]).env("KUBECONFIG", &kubeconfig));
+    let file = kubeconfig.to_str().unwrap();
+    let line = ["sim", "nodes", "--nodes", "1", "--name", "lab", "--scheduler", "--kubeconfig", file];
+    let running = Running::start(&line, "Simulating 1 nodes at https://").unwrap();
+    let team = root.workspace("root:team");
+    let pod = |name: &str| {
+        json!({ "metadata": { "name": name }, "spec": { "containers": [{
+            "name": "main", "image": "one:1", "command": ["sh", "-c", "echo hello; sleep infinity"],
+        }] } })
+    };
+    team.post(PODS, pod("one")).await.expect(201);
+    let log = format!("{PODS}/one/log");
+    eventually("it has said something", async || team.get(&log).await.text() == "hello\n").await;
+
+    // That counts for this kubelet only, whatever else a workspace says of where its nodes are.
+    let node = team.get("/api/v1/nodes/lab-node-1").await.expect(200);
+    let mut forged = json!({ "metadata": { "name": "forged" }, "status": node["status"] });
+    forged["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = server.address.port().into();
+    team.post("/api/v1/nodes", forged.clone()).await.expect(201);
+    team.merge("/api/v1/nodes/forged/status", json!({ "status": forged["status"] })).await.expect(200);
+    let mut elsewhere = pod("two");
+    elsewhere["spec"]["nodeName"] = "forged".into();
+    team.post(PODS, elsewhere).await.expect(201);
+    let refused = team.get(&format!("{PODS}/two/log")).await;
+    assert!(matches!(refused.status, 400 | 403), "{}", refused.text());
+
+    // Whoever simulates nodes takes it back at the end.
+    let vouching = "/api/v1/namespaces/atoll-system/configmaps?labelSelector=atoll.dev/kubelets";
+    assert_eq!(root.get(vouching).await.expect(200)["items"].as_array().unwrap().len(), 1);
+    running.stop();
+    assert_eq!(root.get(vouching).await.expect(200)["items"].as_array().unwrap().len(), 0);
+}

@@ -87,7 +87,11 @@ impl Findings {
                 let named = |plural: &str, group: &str| format!("{plural}.{group}");
                 Some(("SomeResourcesRemain", self.remaining.content(named)))
             }
-            "NamespaceFinalizersRemaining" => Some(("SomeFinalizersRemain", self.remaining.finalizers()?)),
+            "NamespaceFinalizersRemaining" => {
+                let (finalizers, clusters) = (self.remaining.finalizers(), self.remaining.clusters());
+                let message = finalizers.into_iter().chain(clusters).collect::<Vec<_>>().join(". ");
+                (!message.is_empty()).then_some(("SomeFinalizersRemain", message))
+            }
             _ => None,
         }
     }

@@ -7,6 +7,8 @@
 //!
 //! A label counts where nobody else has decided: what was placed by hand, by a policy or because something else needs it stays.
 
+mod refusal;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +16,8 @@ use std::time::Duration;
 use atoll_fleet::Placement;
 use atoll_fleet::brake::CAUSE;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
-use atoll_fleet::placement::Share;
-use atoll_meta::{Status, names, object};
+use atoll_fleet::placement::{self, Share};
+use atoll_meta::{FieldError, FieldPath, Status, names, object};
 use atoll_store::{Key, Revision, key};
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -26,7 +28,7 @@ use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
 use crate::placement::is_kept;
-use crate::row::Place;
+use crate::row::{Place, Row};
 
 /// Names the cluster that an object shall be on.
 pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
@@ -144,6 +146,12 @@ pub async fn run(registry: Arc<Registry>) {
             match registry.follow_label(&key).await {
                 // Somebody has paused that.
                 Err(status) if status.has_cause(CAUSE) => left.push(key),
+                // What it asks for cannot be. It is looked at again when it, or a Cluster, has changed.
+                Err(status) if status.code() == 422 => {
+                    if let Err(error) = refusal::tell(&registry, &key, &status).await {
+                        tracing::warn!(%error, %status, object = %key, "a label is not followed, and no event says so");
+                    }
+                }
                 // It is gone or no longer what it was; then it has changed, and is looked at for that.
                 Err(status) if !matches!(status.code(), 404 | 409) => {
                     tracing::warn!(%status, object = %key, "a label cannot be followed");
@@ -177,6 +185,7 @@ impl Registry {
         let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
         let change = |existing: &Value, current: &Placement| {
             let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
+            check_duplicates(&row, place.name, current, &decided)?;
             self.unless_paused(&row, &place, current, decided)
         };
         self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
@@ -190,6 +199,16 @@ impl Registry {
         let cluster = found.and_then(|found| crate::parse(&found.json()).ok());
         (namespaced || home == workspace) && cluster.is_some_and(|cluster| takes_new(&cluster))
     }
+}
+
+/// Labels cannot say that what runs once may run in several clusters.
+fn check_duplicates(row: &Row, name: &str, current: &Placement, decided: &Placement) -> Result<(), Status> {
+    let reason =
+        placement::duplicates(&row.group, &row.resource, current, &decided.clusters, decided.duplicate);
+    reason.map_or(Ok(()), |reason| {
+        let error = FieldError::forbidden(&FieldPath::new("metadata").child("labels"), reason);
+        Err(Status::invalid(&row.group, &row.kind, name, vec![error]))
+    })
 }
 
 /// The clusters that an object names by labels.
@@ -234,6 +253,7 @@ mod tests {
             clusters: names.iter().map(|name| Share { name: name.to_string(), replicas: None }).collect(),
             leaving: leaving.iter().map(ToString::to_string).collect(),
             by: by.into(),
+            duplicate: false,
         }
     }
 

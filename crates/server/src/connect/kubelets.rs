@@ -38,6 +38,7 @@ pub struct Kubelets {
 struct Identified {
     verifying: Arc<ClientConfig>,
     trusting: Arc<ClientConfig>,
+    identity: Option<Identity>,
 }
 
 /// A chain of certificates, and the key of the first.
@@ -74,6 +75,12 @@ impl Kubelets {
         if skip { identified.trusting.clone() } else { identified.verifying.clone() }
     }
 
+    /// For a kubelet whose certificate must be from this authority (PEM).
+    pub(super) fn vouched(&self, authority: &[u8]) -> Result<Arc<ClientConfig>, Error> {
+        let identity = self.identified.load().identity.as_ref().map(copy);
+        config(&self.provider, Some(verifier(&self.provider, authority)?), identity).map(Arc::new)
+    }
+
     /// For anybody else: nothing is checked, and nothing of us is told.
     pub(super) fn stranger(&self) -> Arc<ClientConfig> {
         self.stranger.clone()
@@ -85,11 +92,15 @@ fn identified(
     authority: Option<Arc<dyn ServerCertVerifier>>,
     identity: Option<Identity>,
 ) -> Result<Identified, Error> {
-    let copy = identity.as_ref().map(|(chain, key)| (chain.clone(), key.clone_key()));
     Ok(Identified {
-        verifying: Arc::new(config(provider, authority, copy)?),
-        trusting: Arc::new(config(provider, None, identity)?),
+        verifying: Arc::new(config(provider, authority, identity.as_ref().map(copy))?),
+        trusting: Arc::new(config(provider, None, identity.as_ref().map(copy))?),
+        identity,
     })
+}
+
+fn copy((chain, key): &Identity) -> Identity {
+    (chain.clone(), key.clone_key())
 }
 
 fn verifier(provider: &Arc<CryptoProvider>, pem: &[u8]) -> Result<Arc<dyn ServerCertVerifier>, Error> {

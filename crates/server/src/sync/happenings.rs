@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_fleet::allowance::{Allowances, Rate};
-use atoll_fleet::view::Happening;
+use atoll_fleet::view::{Happening, Target};
 use atoll_fleet::{happening, marks};
-use atoll_meta::{Status, object};
+use atoll_meta::{Status, object, time};
 use atoll_registry::{Place, Row, Unasked, Update};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::report::MANAGER;
@@ -55,7 +55,39 @@ pub async fn note(
         return Ok(());
     }
     let known = super::parse(&registry.get(&row, &place)?.json())?;
-    if object::uid(&known) != target.uid || is_anothers(server, happening) || is_closing(server, happening)? {
+    if object::uid(&known) != target.uid || is_anothers(server, happening) {
+        return Ok(());
+    }
+    write(server, workspace, cluster, happening, &row.kind).await
+}
+
+/// Shows that an object that is no longer placed on a cluster stays there, and why. The object itself may be gone by now.
+pub async fn retained(
+    server: &Arc<Server>,
+    workspace: &str,
+    cluster: &str,
+    target: &Target,
+    why: &str,
+) -> Result<(), Status> {
+    let now = time::format(server.registry.clock.now());
+    let event = json!({
+        "type": "Normal", "reason": "Retained", "message": why, "count": 1,
+        "firstTimestamp": now, "lastTimestamp": now, "source": { "component": MANAGER },
+    });
+    let happening = Happening { target: target.clone(), id: "retained".into(), about: Value::Null, event };
+    write(server, workspace, cluster, &happening, &target.resource.kind).await
+}
+
+/// Writes an event, unless it says nothing new or there are too many. `kind` is that of the object above.
+async fn write(
+    server: &Arc<Server>,
+    workspace: &str,
+    cluster: &str,
+    happening: &Happening,
+    kind: &str,
+) -> Result<(), Status> {
+    let (registry, target) = (&server.registry, &happening.target);
+    if is_closing(server, happening)? {
         return Ok(());
     }
     let events = registry.catalog.stored("", "events").ok_or_else(Status::not_found_generic)?;
@@ -64,7 +96,7 @@ pub async fn note(
     let mut shown = happening.shown(cluster);
     // By its own kind, whatever the cluster calls it.
     if happening.about.is_null() {
-        shown["involvedObject"]["kind"] = row.kind.as_str().into();
+        shown["involvedObject"]["kind"] = kind.into();
     }
     if registry.get(events, &at).is_ok_and(|found| is_said(&found.json(), &shown))
         || !server.happenings.allow(workspace, cluster)

@@ -71,8 +71,8 @@ pub async fn heed(
         {
             outcome = outcome.and(finished(written));
         }
-        let (server, cluster) = (server.clone(), cluster.to_string());
-        writing.spawn(async move { take(&server, &cluster, &record).await });
+        let (server, home, cluster) = (server.clone(), workspace.to_string(), cluster.to_string());
+        writing.spawn(async move { take(&server, &home, &cluster, &record).await });
     }
     events.retain(|event| family.has(&server.registry, &event.target.workspace));
     for event in &events {
@@ -92,7 +92,8 @@ fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status
     written.unwrap_or_else(|error| Err(Status::internal_error(error.to_string())))
 }
 
-async fn take(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+/// `home` is the workspace in which the cluster is registered.
+async fn take(server: &Arc<Server>, home: &str, cluster: &str, record: &Record) -> Result<(), Status> {
     let target = &record.target;
     let resource = &target.resource;
     let row =
@@ -109,7 +110,17 @@ async fn take(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<()
         return Ok(());
     }
     let outcome = match record.state {
-        State::Gone => let_go(server, cluster, record, &row, &place).await,
+        // Of namespaces it is only known where they are.
+        _ if target.is_namespace() && record.state != State::Gone => Ok(()),
+        State::Gone => {
+            let outcome = let_go(server, cluster, record, &row, &place).await;
+            if let (Ok(()), Some(why)) = (&outcome, record.retained())
+                && let Err(status) = happenings::retained(server, home, cluster, &record.target, why).await
+            {
+                tracing::warn!(%status, cluster, object = record.target.name, "{why}");
+            }
+            outcome
+        }
         _ => keep(server, cluster, record).await,
     };
     match outcome {
@@ -134,7 +145,15 @@ async fn let_go(
             let message = "it was to be there again meanwhile: what is said is of the time before";
             return Err(Status::conflict(&row.group, &row.resource, place.name, message));
         }
-        Ok(current.let_go(cluster, object::is_being_deleted(existing)))
+        let is_deleted = object::is_being_deleted(existing);
+        if record.target.is_namespace() {
+            if !is_deleted && server.registry.has_placed(place.workspace, place.name, cluster) {
+                let message = "something in it is placed on the cluster";
+                return Err(Status::conflict(&row.group, &row.resource, place.name, message));
+            }
+            return Ok(current.let_go(cluster, true));
+        }
+        Ok(current.let_go(cluster, is_deleted))
     };
     server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;
     forget(server, cluster, record).await

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use atoll_fleet::view::{Drift, Line, Resource, Target};
 use atoll_fleet::{Overrides, Placement, shape};
-use atoll_meta::object;
+use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Follower;
 use atoll_store::{Key, key};
@@ -179,7 +179,7 @@ impl View {
         for key in keys {
             let object = read(&key);
             if let Some((workspace, namespace)) = self.ending(&key, object.as_ref(), &read) {
-                self.say(&Line::Ending { workspace, namespace }).await?;
+                self.say(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
             if let Some(line) = self.news(&key, object).await {
                 self.add(&line).await?;
@@ -244,7 +244,7 @@ impl View {
             .filter(|place| !is_there(place) && family.has(&self.server.registry, &place.0))
             .collect();
         for (workspace, namespace) in ended {
-            self.say(&Line::Ending { workspace, namespace }).await?;
+            self.say(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
         }
         Ok(())
     }
@@ -294,6 +294,15 @@ impl View {
             return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         }
         let target = target(&parts, &object);
+        if target.is_namespace() {
+            return self.namespace_line(key, target, &object);
+        }
+        // Nothing goes to a cluster before it is on record that its namespace does.
+        if let Err(status) = self.record_namespace(&parts).await {
+            tracing::warn!(%status, cluster = self.cluster, object = %key, "it is not noted on its namespace that this is placed; trying again");
+            self.told.entry(key.clone()).or_insert_with(|| Told { target, hash: None }).hash = None;
+            return None;
+        }
         let told = self.told.entry(key.clone()).or_default();
         told.target.clone_from(&target);
         Some(match shall {
@@ -319,6 +328,29 @@ impl View {
                 Line::Remove { target, since: since? }
             }
         })
+    }
+
+    /// Notes on the namespace of an object that the cluster may have a namespace for it.
+    async fn record_namespace(&self, parts: &key::Parts<'_>) -> Result<(), Status> {
+        if parts.namespace.is_empty() {
+            return Ok(());
+        }
+        let registry = &self.server.registry;
+        match registry.place_namespace(parts.workspace, parts.namespace, &self.cluster).await {
+            // What is in no namespace is nobody's contents.
+            Err(status) if status.code() == 404 => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// What there is to say of a namespace that the cluster may have: nothing, until it is being deleted.
+    fn namespace_line(&mut self, key: &Key, target: Target, object: &Value) -> Option<Line> {
+        if !object::is_being_deleted(object) {
+            return None;
+        }
+        self.told.entry(key.clone()).or_default().target.clone_from(&target);
+        let since = self.server.registry.placements.leaving_since(&self.cluster, key)?;
+        Some(Line::Ending { workspace: target.workspace, namespace: target.name, uid: target.uid, since })
     }
 
     async fn say(&mut self, line: &Line) -> Result<(), Ended> {

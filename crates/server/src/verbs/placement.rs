@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
-use atoll_fleet::placement::Share;
+use atoll_fleet::placement::{self, Share};
 use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
@@ -78,8 +78,15 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
         }
+        let duplicate = wanted["spec"]["duplicate"] == true;
+        if let Some(reason) = placement::duplicates(&row.group, &row.resource, current, &clusters, duplicate)
+        {
+            let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
+            return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+        }
         let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
-        let decided = current.decided(clusters, by);
+        let mut decided = current.decided(clusters, by);
+        decided.duplicate = duplicate && !decided.clusters.is_empty();
         brakes::check(server, row, &call.workspace, place.name, current, &decided)?;
         Ok(decided)
     };
@@ -149,6 +156,11 @@ fn read(
         };
         shares.push(Share { name: name.to_string(), replicas });
     }
+    let duplicate = &wanted["spec"]["duplicate"];
+    if !duplicate.is_null() && !duplicate.is_boolean() {
+        let path = FieldPath::new("spec").child("duplicate");
+        errors.push(FieldError::invalid(&path, duplicate.clone(), "must be true or false"));
+    }
     if errors.is_empty() { Ok(shares) } else { Err(errors) }
 }
 
@@ -171,6 +183,9 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     let mut spec = json!({ "clusters": placement.clusters });
     if !placement.by.is_empty() {
         spec["by"] = placement.by.as_str().into();
+    }
+    if placement.duplicate {
+        spec["duplicate"] = true.into();
     }
     let mut shown = json!({ "kind": KIND, "apiVersion": format!("{ATOLL}/{VERSION}"), "metadata": metadata, "spec": spec });
     if !placement.leaving.is_empty() {

@@ -1,8 +1,9 @@
 //! What is wanted is laid over what is there, and whose changes are left is told.
 
 use atoll_client::PatchType;
+use atoll_fleet::adoption::differences;
 use atoll_fleet::marks;
-use atoll_fleet::view::{Drift, LEFT, State};
+use atoll_fleet::view::{Drift, Happening, LEFT, State};
 use atoll_informer::Next;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ use crate::theirs::yield_to;
 const DUPLICATES: &str = "duplicate entries for key";
 /// How often an apply goes on after it was told whose fields are in its way.
 const ATTEMPTS: usize = 4;
+/// Most changes of others that one event names.
+const MOST_TOLD: usize = 10;
 
 impl Work<'_> {
     pub(super) async fn apply(&self, seen: &Seen) -> Result<Next, Status> {
@@ -46,7 +49,13 @@ impl Work<'_> {
         if !seen.keep.is_empty() {
             object::set_annotation(&mut sent, marks::KEEP, &seen.keep);
         }
-        let (mut force, mut left) = (false, Vec::new());
+        self.leave_replicas(&mut sent, &namespace, Some(&place)).await?;
+        // What is there is compared with what comes of it, to say what others had changed.
+        let before = match seen.drifted && self.task.wanted.is(seen) {
+            true => self.core.in_turn.get(&place).await?,
+            false => None,
+        };
+        let (mut force, mut left, mut corrected) = (false, Vec::new(), Vec::new());
         for _ in 0..ATTEMPTS {
             if !self.may_go_on(&Step::Apply) {
                 return Ok(Next::Again);
@@ -55,6 +64,9 @@ impl Work<'_> {
             let status = match self.core.in_turn.patch(&applied, PatchType::Apply, &sent).await {
                 Ok(answer) => {
                     self.core.table.wrote(self.key, &answer);
+                    if let Some(before) = before {
+                        self.tell_corrected(corrected, &before, &answer);
+                    }
                     return self.tell_left(seen, &left);
                 }
                 Err(status) => status,
@@ -86,6 +98,7 @@ impl Work<'_> {
             }
             force |= resolution.force;
             left.extend(resolution.left);
+            corrected.extend(resolution.corrected);
         }
         Err(Status::service_unavailable("others change the same fields all the time"))
     }
@@ -95,7 +108,7 @@ impl Work<'_> {
         let is_it = |found: &Value| object::uid(found) == seen.uid && !Mark::of(found).is_released;
         let found = self.core.in_turn.get(place).await?.filter(is_it);
         let Some(mut found) = found else { return self.look().await };
-        let (owned, mut wanted) = (our_fields(&found), sent.clone());
+        let (owned, mut wanted, before) = (our_fields(&found), sent.clone(), found.clone());
         let left = yield_to(&mut wanted, &found, self.task.wanted.drift(self.core.settings.drift));
         overlay(&mut found, &wanted, &owned);
         if !self.may_go_on(&Step::Apply) {
@@ -104,7 +117,34 @@ impl Work<'_> {
         let path = format!("{place}?fieldManager={}", marks::MANAGER);
         let answer = self.core.in_turn.replace(&path, &found).await?;
         self.core.table.wrote(self.key, &answer);
+        if seen.drifted && self.task.wanted.is(seen) {
+            self.tell_corrected(Vec::new(), &before, &answer);
+        }
         self.tell_left(seen, &left)
+    }
+
+    /// Says in an event above what others had changed and was put right: who and which fields, as far as that is known.
+    fn tell_corrected(&self, mut corrected: Vec<String>, before: &Value, after: &Value) {
+        if corrected.is_empty() {
+            corrected = differences(before, after)
+                .into_iter()
+                .map(|field| format!("somebody changed {field}"))
+                .collect();
+        }
+        if corrected.is_empty() {
+            return;
+        }
+        corrected.truncate(MOST_TOLD);
+        let now = self.core.settings.clock.now().to_time();
+        let message = format!("{}; that was put right", corrected.join(", "));
+        let event = json!({
+            "type": "Warning", "reason": "DriftCorrected", "message": message,
+            "count": self.core.table.corrected(self.key), "firstTimestamp": now, "lastTimestamp": now,
+            "source": { "component": "atoll-syncer" },
+        });
+        let target = self.task.target.as_ref().clone();
+        let happening = Happening { target, id: "drift-corrected".into(), about: Value::Null, event };
+        self.core.reports.happened(happening);
     }
 
     /// Says whose changes are left after a write, if any are.
@@ -126,6 +166,7 @@ impl Work<'_> {
         let place = path(&target.resource, &namespace, &target.name);
         let mut sent = sent(object, self.task, &namespace, self.control_plane, *generation, hash);
         object::set_uid(&mut sent, &seen.uid);
+        self.leave_replicas(&mut sent, &namespace, Some(&place)).await?;
         let Some(found) = self.core.in_turn.get(&place).await?.filter(|found| object::uid(found) == seen.uid)
         else {
             return self.look().await;
@@ -173,6 +214,6 @@ impl Work<'_> {
 
 /// What is not there that would be, for people. Nobody notes who takes something away.
 fn taken_away(found: &Value, whole: &Value) -> Vec<String> {
-    let fields = atoll_fleet::adoption::differences(found, whole);
+    let fields = differences(found, whole);
     fields.into_iter().map(|field| format!("somebody took away {field}")).collect()
 }

@@ -1,8 +1,8 @@
 //! What is not wanted any longer goes, or is let go, and at last the namespace that it was in.
 
 use atoll_client::PatchType;
-use atoll_fleet::marks;
-use atoll_fleet::view::State;
+use atoll_fleet::view::{RETAINED, State};
+use atoll_fleet::{definitions, marks};
 use atoll_informer::Next;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
@@ -16,6 +16,10 @@ use crate::retire::{Retired, retire};
 impl Work<'_> {
     pub(super) async fn delete(&self, seen: &Seen) -> Result<Next, Status> {
         let target = &self.task.target;
+        // Whatever was decided: its objects may be anybody's.
+        if self.is_definition() {
+            return self.let_go(seen).await;
+        }
         let Some(namespace) = self.namespace() else { return self.look().await };
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
@@ -39,9 +43,8 @@ impl Work<'_> {
         let Some(found) = self.core.in_turn.get(&place).await?.filter(is_it) else {
             return self.look().await;
         };
-        if object::annotation(&found, marks::KEEP).is_none()
-            || !matches!(judge(Some(&found), self.control_plane, target), Found::Ours(_))
-        {
+        let stays = self.is_definition() || object::annotation(&found, marks::KEEP).is_some();
+        if !stays || !matches!(judge(Some(&found), self.control_plane, target), Found::Ours(_)) {
             return self.look().await;
         }
         if !self.may_go_on(&Step::LetGo) {
@@ -53,12 +56,28 @@ impl Work<'_> {
         match self.core.in_turn.patch(&place, PatchType::Merge, &patch).await {
             Ok(_) => {
                 self.core.table.lost(self.key, &seen.uid);
-                self.over(format!("it stays in the cluster without Atoll, for {} refers to it", seen.keep))
-                    .await
+                self.over(self.why_it_stays(&seen.keep)).await
             }
             // Changed since, or gone: what is there now decides.
             Err(status) if matches!(status.code(), 404 | 409) => self.look().await,
             Err(status) => Err(status),
+        }
+    }
+
+    pub(super) fn is_definition(&self) -> bool {
+        let resource = &self.task.target.resource;
+        definitions::is_definition(&resource.group, &resource.resource)
+    }
+
+    /// Why what is not wanted any longer is left in the cluster; `keep` is what refers to it there.
+    pub(super) fn why_it_stays(&self, keep: &str) -> String {
+        match self.is_definition() {
+            true => {
+                let message = definitions::stays(&self.core.settings.cluster, &self.task.target.name);
+                tracing::warn!(cluster = %self.core.settings.cluster, "{message}");
+                format!("{RETAINED}{message}")
+            }
+            false => format!("it stays in the cluster without Atoll, for {keep} refers to it"),
         }
     }
 
@@ -83,8 +102,7 @@ impl Work<'_> {
         }
         let is_still = || self.core.spaces.is_ending(&locator) && self.may_go_on(&Step::Delete);
         match retire(&self.core.in_turn, &locator, &name, is_still).await? {
-            Retired::Gone => self.core.spaces.forget(&locator),
-            Retired::NotOurs => {}
+            Retired::Gone | Retired::NotOurs => self.core.spaces.forget(&locator),
             Retired::NotNow => return Ok(Some((String::new(), Next::Again))),
             Retired::Passing(contents) if self.core.spaces.is_patient(&locator) => {
                 let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));

@@ -40,7 +40,28 @@ fn the_next_step() {
         (wanted(), Some(kept), Correct, Step::Rest),
         (Wanted::Absent, Some(going), Correct, Step::Wait),
     ] {
-        assert_eq!(step(&wanted, seen.as_ref(), drift), expected, "{wanted:?} {seen:?} {drift:?}");
+        let maps = Resource { resource: "configmaps".into(), ..Resource::default() };
+        assert_eq!(step(&maps, &wanted, seen.as_ref(), drift), expected, "{wanted:?} {seen:?} {drift:?}");
+    }
+}
+
+#[test]
+fn definitions_are_never_deleted() {
+    let definitions = |version: &str| Resource {
+        group: "apiextensions.k8s.io".into(),
+        version: version.into(),
+        resource: "customresourcedefinitions".into(),
+        ..Resource::default()
+    };
+    let drifted = Seen { drifted: true, ..seen(&hash()) };
+    let adopted = Seen { is_adopted: true, ..seen("old") };
+    for version in ["v1", "v1beta1", "v9"] {
+        for seen in [seen("old"), seen(&hash()), drifted.clone(), adopted.clone()] {
+            for drift in [Drift::Correct, Drift::Report] {
+                let step = step(&definitions(version), &Wanted::Absent, Some(&seen), drift);
+                assert_eq!(step, Step::LetGo, "{version} {seen:?} {drift:?}");
+            }
+        }
     }
 }
 

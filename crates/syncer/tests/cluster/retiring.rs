@@ -115,7 +115,12 @@ async fn what_is_refused_for_a_while_is_tried_again() {
         let refusal =
             Refusal { method: method.clone(), path: path.replace("NAME", &namespace), code, times: 4 };
         *refusing.refusal.lock().unwrap() = Some(refusal.clone());
-        above.say(&Line::Ending { workspace: target.workspace.clone(), namespace: namespace.clone() });
+        above.say(&Line::Ending {
+            workspace: target.workspace.clone(),
+            namespace: namespace.clone(),
+            uid: String::new(),
+            since: 0,
+        });
         above.say(&Line::Remove { target: target.clone(), since: 0 });
         above.hears(&name, State::Gone).await;
         // When that is said, all of it is done.

@@ -28,7 +28,7 @@ pub struct Excuses<'a> {
     pub unknown: &'a BTreeSet<String>,
     /// Paths of what is somebody else's.
     pub foreign: &'a BTreeMap<String, Duration>,
-    /// Namespaces that ended above without anything in the cluster, or that nobody remembers: theirs stay.
+    /// Namespaces that nobody remembers: theirs stay.
     pub forgotten: &'a BTreeSet<Room>,
     /// Names of namespaces that were made after their maker had given up.
     pub late: &'a BTreeSet<String>,

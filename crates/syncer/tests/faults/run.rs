@@ -56,7 +56,7 @@ pub struct Run {
     copies: Vec<Copy>,
     /// Uids of objects that a restored control plane may not know, or whose making arrived too late.
     unknown: BTreeSet<String>,
-    /// Namespaces that ended above while nothing of them was in the cluster, or that a restored control plane may not know.
+    /// Namespaces that a restored control plane may not know.
     forgotten: BTreeSet<Room>,
 }
 
@@ -161,7 +161,8 @@ impl Run {
             84..87 => self.wrong_cluster().await,
             87..89 => self.claimed().await,
             89..91 => self.pause().await,
-            91..96 => self.random.pick(&[&self.up, &self.down, &self.beside]).cut(),
+            91 => self.end_workspace().await,
+            92..96 => self.random.pick(&[&self.up, &self.down, &self.beside]).cut(),
             _ => match self.random.chance(50) {
                 true => self.above.expire(),
                 false => self.below.expire(),

@@ -24,8 +24,8 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 /// Nobody renews the certificate; it is new with every start.
 const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 
-/// `trusted` has signed what callers show.
-pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<Door, String> {
+/// `trusted` has signed what callers show, and `client` is asked whether they may. With the authority of the kubelets, as PEM.
+pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<(Door, String), String> {
     let words = |error: &dyn std::fmt::Display| format!("kubelets cannot be called: {error}");
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(trusted) {
@@ -46,7 +46,7 @@ pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<Do
         )
         .map_err(|error| words(&error))?;
     let listener = TcpListener::bind((home, 0)).await.map_err(|error| words(&error))?;
-    Ok(Door {
+    let door = Door {
         listener,
         tls: TlsAcceptor::from(Arc::new(config)),
         admits: Some(Arc::new(move |shown| {
@@ -55,7 +55,8 @@ pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<Do
         })),
         ports: Arc::default(),
         measurements: Arc::default(),
-    })
+    };
+    Ok((door, authority.certificate_pem.clone()))
 }
 
 /// Whether the holder of a certificate may do with nodes what only their server does.
@@ -118,7 +119,7 @@ mod tests {
         let authority = Authority::open(server.path(), now).unwrap();
         let keeper = Arc::new(Doorkeeper { admitted: "server", asked: Mutex::default() });
         let client = Client::new(keeper.clone());
-        let door = open(directory.path(), authority.certificate_pem.as_bytes(), client).await.unwrap();
+        let (door, _) = open(directory.path(), authority.certificate_pem.as_bytes(), client).await.unwrap();
         let admits = door.admits.unwrap();
         for (name, expected) in [("server", true), ("stranger", false)] {
             let shown = authority.client(name, Some("some"), now, LIFETIME).unwrap();

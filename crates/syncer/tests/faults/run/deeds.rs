@@ -127,17 +127,31 @@ impl Run {
             let is_placed = Placement::of(object).share(CLUSTER).is_some();
             spot.room == room && is_placed && !object::is_being_deleted(object)
         };
-        // Who has nothing in the cluster is not heard of there. What is going already may be gone before anybody hears of this.
-        match before.objects.iter().any(is_in) {
-            true => self.forgotten.remove(&room),
-            false => self.forgotten.insert(room),
-        };
+        // Whatever a restored control plane did not know, it does now.
+        if before.objects.iter().any(is_in) {
+            self.forgotten.remove(&room);
+        }
         for (_, object) in before.objects.iter().filter(|(spot, _)| spot.room == room) {
             self.facts.asked.entry(object::uid(object).to_string()).or_insert(now);
         }
         let locator = room.locator(&self.facts.control_plane).text();
         self.facts.asked.entry(locator).or_insert(now);
         let _ = self.above.client.delete(&room.path()).await;
+    }
+
+    /// A whole workspace goes, with all namespaces in it. Its id is never used again, so nothing comes back.
+    pub(super) async fn end_workspace(&mut self) {
+        let (now, space) = (self.now(), &SPACES[1]);
+        let before = Above::of(&self.above).await;
+        for (_, object) in before.objects.iter().filter(|(spot, _)| spot.room.space == space) {
+            self.facts.asked.entry(object::uid(object).to_string()).or_insert(now);
+        }
+        for room in Room::all().filter(|room| room.space == space) {
+            let locator = room.locator(&self.facts.control_plane).text();
+            self.facts.asked.entry(locator).or_insert(now);
+        }
+        let name = space.prefix.rsplit(':').next().unwrap_or_default();
+        let _ = self.above.client.delete(&format!("/apis/atoll.dev/v1alpha1/workspaces/{name}")).await;
     }
 
     /// The other cluster lets go of what it is to let go of, at once and without fail.

@@ -1,0 +1,173 @@
+//! What deleting a workspace destroys: all workspaces below it, and everything in them.
+
+use std::collections::BTreeMap;
+
+use atoll_fleet::Placement;
+use atoll_meta::object;
+use http::Method;
+use serde_json::Value;
+
+use super::session::{Session, encoded};
+use crate::advice::{Failure, counted};
+use crate::client::Problem;
+use crate::cluster::remove::release::{METADATA, PAGE, preferred};
+use crate::cluster::{Api, in_workspace};
+use crate::place::discover;
+use crate::place::resources::Resource;
+
+/// What every workspace is born with has this resource version until somebody changes it.
+const LAYERED: &str = "1";
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Workspaces below it, at any depth.
+    workspaces: usize,
+    namespaces: usize,
+    objects: usize,
+    /// How many of the objects each cluster has.
+    placed: BTreeMap<String, usize>,
+    /// Whether something could not be seen by whoever asks.
+    is_partial: bool,
+}
+
+impl Holdings {
+    pub async fn count(session: &Session, path: &str) -> Result<Holdings, Failure> {
+        let mut holdings = Holdings::default();
+        let mut paths = vec![path.to_string()];
+        while let Some(path) = paths.pop() {
+            match session.names_below(&path).await {
+                Ok(names) => {
+                    holdings.workspaces += names.len();
+                    paths.extend(names.into_iter().map(|name| format!("{path}:{name}")));
+                }
+                Err(problem) if is_hidden(&problem) => holdings.is_partial = true,
+                Err(problem) => return Err(problem.into()),
+            }
+            let api = Api::above(&session.config.context()?, &in_workspace(&path, ""))?;
+            let resources = match discover(&api).await {
+                Ok(resources) => resources,
+                Err(_) => {
+                    holdings.is_partial = true;
+                    continue;
+                }
+            };
+            for resource in preferred(&resources).filter(|resource| is_counted(resource)) {
+                holdings.add_all(&api, resource).await?;
+            }
+        }
+        Ok(holdings)
+    }
+
+    async fn add_all(&mut self, api: &Api, resource: &Resource) -> Result<(), Failure> {
+        let mut next = String::new();
+        loop {
+            let path = format!("{}?limit={PAGE}{next}", resource.collection(""));
+            let list = match api.call_as(Method::GET, &path, METADATA, None).await {
+                Ok(list) => list,
+                Err(problem) if is_hidden(&problem) => {
+                    self.is_partial = true;
+                    return Ok(());
+                }
+                Err(problem) if problem.is("NotFound") || problem.is("MethodNotAllowed") => return Ok(()),
+                Err(problem) => return Err(problem.into()),
+            };
+            list["items"].as_array().into_iter().flatten().for_each(|item| self.add(resource, item));
+            match object::continuation(&list) {
+                Some(token) => next = format!("&continue={}", encoded(token)),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn add(&mut self, resource: &Resource, item: &Value) {
+        if object::resource_version(item) == LAYERED {
+            return;
+        }
+        if resource.group.is_empty() && resource.name == "namespaces" {
+            self.namespaces += 1;
+            return;
+        }
+        self.objects += 1;
+        for cluster in Placement::of(item).names() {
+            *self.placed.entry(cluster.to_string()).or_default() += 1;
+        }
+    }
+
+    /// Whether more goes than somebody may have in mind who names one workspace.
+    pub fn needs_consent(&self) -> bool {
+        self.workspaces > 0 || !self.placed.is_empty()
+    }
+
+    pub fn announcement(&self, path: &str) -> String {
+        let number = |count: usize, what: &str| counted(u64::try_from(count).unwrap_or(u64::MAX), what);
+        let below = match self.workspaces {
+            0 => String::new(),
+            count => format!(" and {} below it", number(count, "workspace")),
+        };
+        let least = if self.is_partial { "at least " } else { "" };
+        let mut text = format!(
+            "Deleting {path} deletes it{below}, with {least}{} and {}.",
+            number(self.namespaces, "namespace"),
+            number(self.objects, "object"),
+        );
+        if !self.placed.is_empty() {
+            let placed: Vec<String> =
+                self.placed.iter().map(|(cluster, count)| format!("{count} on {cluster}")).collect();
+            text.push_str(&format!("\nPlaced on clusters, and deleted there: {}.", placed.join(", ")));
+        }
+        text
+    }
+}
+
+fn is_hidden(problem: &Problem) -> bool {
+    problem.is("Forbidden") || problem.is("Unauthorized")
+}
+
+/// What is told of objects is not one of them, and workspaces are counted by themselves.
+fn is_counted(resource: &Resource) -> bool {
+    !matches!(
+        (resource.group.as_str(), resource.name.as_str()),
+        ("" | "events.k8s.io", "events") | ("atoll.dev", "workspaces" | "objectstatuses")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_goes_is_counted_and_said() {
+        let resource = |group: &str, name: &str| Resource {
+            group: group.into(),
+            name: name.into(),
+            ..Resource::default()
+        };
+        let placed = json!({ "metadata": { "resourceVersion": "7", "annotations": {
+            "atoll.dev/placement": r#"{"clusters":[{"name":"east"}],"leaving":["west"]}"#,
+        } } });
+        let mut holdings = Holdings { workspaces: 2, ..Holdings::default() };
+        holdings.add(&resource("", "namespaces"), &json!({ "metadata": { "resourceVersion": "1" } }));
+        holdings.add(&resource("", "namespaces"), &placed);
+        holdings.add(&resource("apps", "deployments"), &placed);
+        holdings.add(&resource("", "configmaps"), &json!({ "metadata": { "resourceVersion": "8" } }));
+        assert_eq!(
+            holdings.announcement("root:team"),
+            "Deleting root:team deletes it and 2 workspaces below it, with 1 namespace and 2 objects.\n\
+             Placed on clusters, and deleted there: 1 on east, 1 on west."
+        );
+        assert!(holdings.needs_consent());
+        let plain = Holdings { objects: 3, is_partial: true, ..Holdings::default() };
+        assert!(!plain.needs_consent());
+        assert_eq!(
+            plain.announcement("root:a"),
+            "Deleting root:a deletes it, with at least 0 namespaces and 3 objects."
+        );
+        for (group, name, expected) in
+            [("", "events", false), ("atoll.dev", "workspaces", false), ("", "secrets", true)]
+        {
+            assert_eq!(is_counted(&resource(group, name)), expected, "{group}/{name}");
+        }
+    }
+}

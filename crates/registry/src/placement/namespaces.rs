@@ -1,0 +1,98 @@
+//! On which clusters there may be a namespace for one here. Noted on the Namespace as placements are, before a cluster hears of
+//! anything that is in it: so it is known at its deletion, however long ago that was and whoever was away meanwhile.
+
+use std::pin::Pin;
+
+use atoll_fleet::Placement;
+use atoll_meta::{Status, object};
+use atoll_store::{Key, key};
+use serde_json::Value;
+
+use crate::Registry;
+use crate::row::{Place, Row, SharedRow};
+
+const NAMESPACES: (&str, &str) = (key::CORE, "namespaces");
+
+/// Whether a key is that of a Namespace.
+pub fn is_namespace(parts: &key::Parts<'_>) -> bool {
+    (parts.group, parts.resource) == NAMESPACES
+}
+
+impl Registry {
+    /// Notes that something in a namespace is placed on a cluster. Written once for each namespace and cluster.
+    pub async fn place_namespace(
+        &self,
+        workspace: &str,
+        namespace: &str,
+        cluster: &str,
+    ) -> Result<(), Status> {
+        if self.placements.is_on(cluster, &Key::object("", "namespaces", workspace, "", namespace)) {
+            return Ok(());
+        }
+        let row = self.namespaces()?;
+        let place = Place { workspace, namespace: "", name: namespace };
+        let change = |_: &Value, current: &Placement| Ok(current.with_contents_on(cluster));
+        self.place(&row, &place, None, false, &change).await.map(drop)
+    }
+
+    /// Whether something in a namespace is placed on a cluster, or was and has not gone yet.
+    pub fn has_placed(&self, workspace: &str, namespace: &str, cluster: &str) -> bool {
+        let is_in = |key: &Key| {
+            key.parts().is_some_and(|parts| parts.workspace == workspace && parts.namespace == namespace)
+        };
+        self.placements.on(cluster).iter().any(is_in)
+    }
+
+    /// Takes a cluster that is no longer registered off all namespaces that mean it: nobody could say for it that it has let go.
+    pub(crate) fn forget_cluster<'a>(
+        &'a self,
+        cluster: &'a str,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        // Boxed, for what is let go of may thereby be deleted.
+        Box::pin(self.let_go_of_all(cluster))
+    }
+
+    async fn let_go_of_all(&self, cluster: &str) {
+        for key in self.placements.on(cluster) {
+            let Some(parts) = key.parts().filter(is_namespace) else { continue };
+            if self.home_of_cluster(parts.workspace, cluster).is_some() {
+                continue;
+            }
+            let place = Place { workspace: parts.workspace, namespace: "", name: parts.name };
+            let change = |_: &Value, current: &Placement| Ok(current.let_go(cluster, true));
+            let written = match self.namespaces() {
+                Ok(row) => self.place(&row, &place, None, false, &change).await.map(drop),
+                Err(status) => Err(status),
+            };
+            if let Err(status) =
+                written.or_else(|status| if status.code() == 404 { Ok(()) } else { Err(status) })
+            {
+                tracing::warn!(%status, namespace = %key, cluster, "the namespace still waits for a cluster that was removed; delete it again");
+            }
+        }
+    }
+
+    /// The same for one namespace that is about to be deleted, should that have been missed.
+    pub(crate) fn forget_missing_clusters(&self, row: &Row, workspace: &str, namespace: &mut Value) {
+        if !row.group.is_empty() || row.resource != "namespaces" {
+            return;
+        }
+        let current = Placement::of(namespace);
+        let is_missing = |name: &&str| self.home_of_cluster(workspace, name).is_none();
+        let missing: Vec<String> = current.names().filter(is_missing).map(str::to_string).collect();
+        if missing.is_empty() {
+            return;
+        }
+        tracing::info!(
+            namespace = object::name(namespace),
+            ?missing,
+            "clusters that are no longer registered are not waited for"
+        );
+        let rest = missing.iter().fold(current, |rest, name| rest.let_go(name, true));
+        super::set(namespace, rest.text().map(Value::String));
+    }
+
+    fn namespaces(&self) -> Result<SharedRow, Status> {
+        self.catalog.stored("", "namespaces").cloned().ok_or_else(Status::not_found_generic)
+    }
+}

@@ -1,0 +1,46 @@
+//! Kubelets of nodes in other workspaces that root vouches for. Usually the server tells such nodes nothing of itself and never
+//! looks for them on its own machine, for whoever has a workspace can write Nodes. A ConfigMap in root's namespace
+//! `atoll-system` says of one address that its kubelet may be called as root's are, and which authority its certificate is
+//! from: `atoll sim nodes` writes one for the nodes that it simulates in a workspace, if whoever runs it may.
+
+use atoll_fleet::marks::{KUBELETS, SYSTEM_NAMESPACE};
+use atoll_meta::{json, object};
+use atoll_registry::Registry;
+use atoll_registry::bootstrap::ROOT;
+use atoll_watch::Scope;
+use serde_json::Value;
+
+/// The authority (PEM) of the kubelet at an address, if root vouches for it in this workspace.
+pub fn authority(registry: &Registry, workspace: &str, host: &str, port: u16) -> Option<Vec<u8>> {
+    let scope = Scope::new("", "configmaps", Some(ROOT), Some(SYSTEM_NAMESPACE));
+    let snapshot = registry.snapshot();
+    let stored = snapshot.list(&scope, None).filter_map(|found| json::parse(&found.json()).ok());
+    stored.map(|parsed| parsed.value).find_map(|found| vouches(&found, workspace, host, port))
+}
+
+fn vouches(config_map: &Value, workspace: &str, host: &str, port: u16) -> Option<Vec<u8>> {
+    let data = &config_map["data"];
+    let is_it = object::label(config_map, KUBELETS) == Some(workspace)
+        && data["host"] == host
+        && data["port"] == port.to_string();
+    let authority = data["certificateAuthority"].as_str().filter(|_| is_it)?;
+    Some(authority.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_very_kubelet_is_vouched_for() {
+        let data = json!({ "host": "127.0.0.1", "port": "4711", "certificateAuthority": "pem" });
+        let vouching = json!({ "metadata": { "labels": { KUBELETS: "w" } }, "data": data });
+        assert_eq!(vouches(&vouching, "w", "127.0.0.1", 4711).as_deref(), Some(&b"pem"[..]));
+        assert_eq!(vouches(&vouching, "v", "127.0.0.1", 4711), None);
+        assert_eq!(vouches(&vouching, "w", "127.0.0.2", 4711), None);
+        assert_eq!(vouches(&vouching, "w", "127.0.0.1", 4712), None);
+        assert_eq!(vouches(&json!({ "data": data }), "w", "127.0.0.1", 4711), None);
+    }
+}
