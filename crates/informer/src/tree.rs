@@ -39,6 +39,18 @@ impl Tree {
         Some(names.join(":"))
     }
 
+    /// The ids of a workspace and of all its ancestors, nearest first; as far as they are known.
+    pub fn ancestry(&self, id: &str) -> Vec<String> {
+        let nodes = self.nodes();
+        let mut line = vec![id.to_string()];
+        let mut current = id;
+        while let Some(node) = nodes.get(current).filter(|_| current != ROOT) {
+            line.push(node.parent.clone());
+            current = &node.parent;
+        }
+        line
+    }
+
     fn nodes(&self) -> MutexGuard<'_, HashMap<String, Node>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +68,10 @@ mod tests {
         tree.insert("a1", "root", "org");
         assert_eq!(tree.path("b2").as_deref(), Some("root:org:team"));
         assert_eq!(tree.path("root").as_deref(), Some("root"));
+        assert_eq!(tree.ancestry("b2"), ["b2", "a1", "root"]);
+        assert_eq!(tree.ancestry("root"), ["root"]);
         tree.remove("a1");
+        assert_eq!(tree.ancestry("b2"), ["b2", "a1"]);
         assert_eq!(tree.path("b2"), None);
     }
 }

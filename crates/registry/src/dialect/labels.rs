@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::brake::CAUSE;
+use atoll_fleet::labels::naming;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::placement::Share;
 use atoll_meta::{Status, names, object};
@@ -22,17 +23,14 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+pub use atoll_fleet::labels::{CLUSTER, STATES};
+
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
 use crate::placement::is_kept;
 use crate::row::Place;
 
-/// Names the cluster that an object shall be on.
-pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
-/// How kcp wrote it later: each of these with the value `Sync` names one of several.
-pub const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev/"];
-const SYNC: &str = "Sync";
 /// Who decided.
 pub const BY: &str = "label";
 /// As a placement by a label is stored: JSON in a text of JSON.
@@ -194,12 +192,7 @@ impl Registry {
 
 /// The clusters that an object names by labels.
 fn named(object: &Value) -> BTreeSet<&str> {
-    if let Some(name) = object::label(object, CLUSTER) {
-        return Some(name).filter(|name| is_name(name)).into_iter().collect();
-    }
-    let states = object::labels(object).filter(|(_, value)| *value == SYNC);
-    let names = states.filter_map(|(label, _)| STATES.iter().find_map(|prefix| label.strip_prefix(prefix)));
-    names.filter(|name| is_name(name)).collect()
+    naming(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
 }
 
 fn is_name(name: &str) -> bool {
