@@ -207,6 +207,18 @@ impl Known<'_> {
     }
 }
 
+/// Takes out of a status that the object was placed nowhere, and given up for that: whoever waits for a rollout from now on
+/// waits for one.
+pub fn forget_unplaced(status: &mut Value) {
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let is_unplaced = |one: &Value| one["type"] == CONDITION && one["reason"] == NOT_PLACED;
+    if !conditions.iter().any(is_unplaced) {
+        return;
+    }
+    let is_given_up = |one: &Value| one["type"] == "Progressing" && one["reason"] == GIVEN_UP;
+    conditions.retain(|one| !is_unplaced(one) && !is_given_up(one));
+}
+
 /// The status of an object that no cluster has any longer, for kinds without the condition; `None` where it is left as it is.
 pub fn emptied(resource: (&str, &str), before: &Value) -> Option<Value> {
     let status = match resource {

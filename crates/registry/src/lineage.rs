@@ -23,6 +23,8 @@ pub struct Lineage {
 struct Known {
     /// The one above, by id.
     parents: HashMap<String, String>,
+    /// Its own name, by id.
+    names: HashMap<String, String>,
     /// The id of what is under a key.
     ids: HashMap<Key, String>,
 }
@@ -40,11 +42,13 @@ impl Lineage {
         match id {
             Some(id) => {
                 known.parents.insert(id.to_string(), parts.workspace.to_string());
+                known.names.insert(id.to_string(), parts.name.to_string());
                 known.ids.insert(key.clone(), id.to_string());
             }
             None if value.is_none() => {
                 if let Some(id) = known.ids.remove(key) {
                     known.parents.remove(&id);
+                    known.names.remove(&id);
                 }
             }
             None => {}
@@ -64,6 +68,20 @@ impl Lineage {
             }
         }
         line
+    }
+
+    /// The path of a workspace, such as `root:org:team`; `None` while it, or one above it, is not known.
+    pub fn path(&self, workspace: &str) -> Option<String> {
+        let known = self.known();
+        let mut names = Vec::new();
+        let mut current = workspace;
+        while current != ROOT {
+            names.push(known.names.get(current)?.as_str());
+            current = known.parents.get(current)?;
+        }
+        names.push(ROOT);
+        names.reverse();
+        Some(names.join(":"))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -144,6 +162,8 @@ mod tests {
         note("1", "b", Some("2"));
         assert_eq!(lineage.line("2"), ["2", "1", ROOT]);
         assert_eq!(lineage.line(ROOT), [ROOT]);
+        assert_eq!(lineage.path("2").as_deref(), Some("root:a:b"));
+        assert_eq!((lineage.path(ROOT).as_deref(), lineage.path("3")), (Some(ROOT), None));
         assert_eq!(lineage.line("3"), ["3"], "nobody knows what is above it");
         note("1", "b", None);
         assert_eq!(lineage.line("2"), ["2"]);

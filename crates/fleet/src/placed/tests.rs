@@ -107,6 +107,12 @@ fn what_runs_nowhere_has_zero_of_everything() {
         ],
     });
     assert_eq!(status, expected);
+    let mut placed_again = status.clone();
+    forget_unplaced(&mut placed_again);
+    let types: Vec<&Value> =
+        placed_again["conditions"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert_eq!(types, ["Available"]);
+    forget_unplaced(&mut json!(null));
     // The same again changes nothing, whatever time it is.
     let again = placed(&[], &[], status.clone());
     assert_eq!(of(DEPLOYMENTS, &again, &[], &health).status("2027-01-01T00:00:00Z"), Some(status));

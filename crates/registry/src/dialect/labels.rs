@@ -123,7 +123,13 @@ fn is_open(stored: &Bytes) -> bool {
 }
 
 fn takes_new(cluster: &Value) -> bool {
-    cluster.is_object() && cluster["spec"]["unschedulable"] != true && !object::is_being_deleted(cluster)
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let mut unready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "False");
+    cluster.is_object()
+        && cluster["spec"]["unschedulable"] != true
+        && cluster["spec"]["access"] != "observe"
+        && unready.next().is_none()
+        && !object::is_being_deleted(cluster)
 }
 
 /// Places what says by a label where it shall be, for as long as it is polled.

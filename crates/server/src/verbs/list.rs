@@ -1,5 +1,7 @@
 //! GET on a collection: any revision that is wanted, all at once or in pages.
 
+mod elsewhere;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use crate::chain::Call;
 use crate::options::{ListOptions, Match};
 use crate::paging::Token;
 use crate::respond;
+use crate::sync::renewals;
 
 /// How long a reader waits for a revision that has not happened yet, as upstream.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -25,12 +28,16 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
+    elsewhere::check(server, row, call, &options)?;
     let scope = scope(row, call, &options);
     let (snapshot, after) = position(server, &scope, &options).await?;
     let registry = &server.registry;
     // Whoever takes any revision takes all of it: upstream answers that from its cache, which does not page.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
-    let listing = registry.list(row, &snapshot, &scope, &options.selection, after.as_deref(), limit);
+    let mut listing = registry.list(row, &snapshot, &scope, &options.selection, after.as_deref(), limit);
+    if renewals::concerns(row, call) {
+        renewals::renewed(&mut listing, &snapshot);
+    }
     let token = listing.next.as_deref().map(|next| Token::encode(Some(listing.revision), next));
     Ok(respond::list::answer(row, listing, token.as_deref(), call).await)
 }
