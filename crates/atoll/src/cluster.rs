@@ -99,7 +99,11 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
                     }
                 }
                 if let Some(all) = answer["rows"].as_array_mut() {
-                    all.extend(inherited.iter().flat_map(|(_, more)| more["rows"].as_array().cloned().unwrap_or_default()));
+                    all.extend(
+                        inherited
+                            .iter()
+                            .flat_map(|(_, more)| more["rows"].as_array().cloned().unwrap_or_default()),
+                    );
                 }
             }
             output::table(&headers, &rows, Paint::stdout())

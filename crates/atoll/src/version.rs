@@ -21,7 +21,11 @@ pub fn run(connection: &Connection) -> Result<(), String> {
                 let version = found["gitVersion"].as_str().unwrap_or("<unknown>");
                 output::print(&format!("server {version} at {}\n", client.origin));
             }
-            Err(problem) => eprintln!("the server at {} does not say its version: {}", client.origin, crate::advice::Failure::from(problem)),
+            Err(problem) => eprintln!(
+                "the server at {} does not say its version: {}",
+                client.origin,
+                crate::advice::Failure::from(problem)
+            ),
         }
         Ok(())
     })

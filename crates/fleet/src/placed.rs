@@ -109,7 +109,8 @@ impl Known<'_> {
             let message = format!("there is no cluster {}; {}", missing.join(", "), self.advice);
             return verdict("False", "ClusterNotFound", message);
         }
-        let record = |name: &str| self.records.iter().find(|(cluster, _)| cluster == name).map(|(_, one)| one);
+        let record =
+            |name: &str| self.records.iter().find(|(cluster, _)| cluster == name).map(|(_, one)| one);
         let refusals: Vec<(&str, &str, &str)> = names
             .iter()
             .filter_map(|name| {
@@ -118,7 +119,8 @@ impl Known<'_> {
             })
             .collect();
         if let Some((_, reason, _)) = refusals.first() {
-            let lines: Vec<(&str, &str)> = refusals.iter().map(|(name, _, message)| (*name, *message)).collect();
+            let lines: Vec<(&str, &str)> =
+                refusals.iter().map(|(name, _, message)| (*name, *message)).collect();
             return verdict("False", reason, attributed(lines.into_iter()));
         }
         let unready: Vec<(&str, String)> = names
@@ -129,12 +131,17 @@ impl Known<'_> {
             })
             .collect();
         if !unready.is_empty() {
-            let lines: Vec<(&str, &str)> = unready.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            let lines: Vec<(&str, &str)> =
+                unready.iter().map(|(name, text)| (*name, text.as_str())).collect();
             return verdict("Unknown", "ClusterNotReady", attributed(lines.into_iter()));
         }
         let silent: Vec<&str> = names.iter().copied().filter(|name| record(name).is_none()).collect();
         if !silent.is_empty() {
-            return verdict("Unknown", "NotReported", format!("nothing reported yet by {}", enumerated(&silent)));
+            return verdict(
+                "Unknown",
+                "NotReported",
+                format!("nothing reported yet by {}", enumerated(&silent)),
+            );
         }
         verdict("True", "Applied", format!("it is on {}", enumerated(&names)))
     }
@@ -249,7 +256,8 @@ fn refusal(record: &Record) -> Option<&'static str> {
 /// Takes back what a status says of pods that are ready or available.
 fn unavailable(resource: (&str, &str), status: &mut Value, why: &str) {
     let Some(fields) = status.as_object_mut() else { return };
-    let number = |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let number =
+        |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or(0);
     for name in ["readyReplicas", "availableReplicas", "numberAvailable", "ready"] {
         fields.remove(name);
     }
@@ -277,7 +285,8 @@ fn unavailable(resource: (&str, &str), status: &mut Value, why: &str) {
 
 /// Whether a Job has ended.
 fn is_ended(resource: (&str, &str), status: &Value) -> bool {
-    let ends = |one: &Value| one["status"] == "True" && (one["type"] == "Complete" || one["type"] == "Failed");
+    let ends =
+        |one: &Value| one["status"] == "True" && (one["type"] == "Complete" || one["type"] == "Failed");
     resource == ("batch", "jobs") && status["conditions"].as_array().into_iter().flatten().any(ends)
 }
 

@@ -32,7 +32,8 @@ pub async fn find<'a>(
     namespace: &str,
 ) -> Result<Vec<Selected<'a>>, Failure> {
     let mut found = Vec::new();
-    let within = |resource: &Resource| if resource.namespaced { namespace.to_string() } else { String::new() };
+    let within =
+        |resource: &Resource| if resource.namespaced { namespace.to_string() } else { String::new() };
     if options.all || options.selector.is_some() {
         for word in options.objects.iter().flat_map(|words| words.split(',')) {
             let resource = of_all(resources, word)?;
@@ -111,7 +112,9 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
             part.push('\n');
         }
     }
-    let is_blank = |part: &str| part.lines().all(|line| matches!(line.trim(), "" | "...") || line.trim().starts_with('#'));
+    let is_blank = |part: &str| {
+        part.lines().all(|line| matches!(line.trim(), "" | "...") || line.trim().starts_with('#'))
+    };
     let mut found = Vec::new();
     for part in parts.iter().filter(|part| !is_blank(part)) {
         let document: Value = serde_saphyr::from_str(part).map_err(|error| error.to_string())?;
@@ -129,7 +132,8 @@ fn of_document<'a>(
     document: &Value,
     namespace: &str,
 ) -> Result<Option<Selected<'a>>, Failure> {
-    let (kind, version, name) = (object::kind(document), object::api_version(document), object::name(document));
+    let (kind, version, name) =
+        (object::kind(document), object::api_version(document), object::name(document));
     if kind.is_empty() || name.is_empty() {
         return Err(Failure::new(
             "the file has something in it that is no object with a kind and a name",

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
-use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 use crate::world::{CLUSTERS, World};
 
 /// Clusters that exist in name only.
@@ -140,7 +140,10 @@ async fn clusters_that_are_closed_take_nothing_new() {
     // What is there stays, and can be placed elsewhere besides.
     world.says("place cm/a --on east,west");
     let errors = world.refuses("place cm/b --on east");
-    assert!(errors.contains("cluster east is cordoned") && errors.contains("atoll cluster uncordon east"), "{errors}");
+    assert!(
+        errors.contains("cluster east is cordoned") && errors.contains("atoll cluster uncordon east"),
+        "{errors}"
+    );
     // What something there needs follows it.
     let path = format!("{CONFIG_MAPS}/b/placement");
     let follows = json!({ "spec": { "clusters": [{ "name": "east" }], "by": "reference" } });
@@ -237,4 +240,35 @@ async fn a_workspace_sees_the_clusters_above_it() {
     assert_eq!(world.says("workspace use -"), "The current workspace is now root:team.\n");
     let version = world.says("version");
     assert!(version.starts_with("atoll ") && version.contains("server v1."), "{version}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_show_when_a_cluster_was_last_heard_of() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east"]).await;
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-east";
+    let mut before = String::new();
+    // The status is not written each time, for nothing else changes.
+    for _ in 0..2 {
+        eventually("it is heard of again", async || {
+            let beat = json!({ "heartbeat": { "syncer": { "instance": "one", "version": "1" } } });
+            admin.post("/services/sync/east", beat).await.expect(200);
+            let renewed =
+                admin.get(lease).await.expect(200)["spec"]["renewTime"].as_str().unwrap().to_string();
+            let is_later = renewed != before;
+            if is_later {
+                before = renewed;
+            }
+            is_later
+        })
+        .await;
+    }
+    let mut connection = admin.http1().await.unwrap();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for path in [CLUSTERS.to_string(), format!("{CLUSTERS}/east")] {
+        let path = format!("{path}?includeObject=Object");
+        let table = connection.get_accepting(&path, accept).await.unwrap().expect(200);
+        assert_eq!(table["rows"][0]["object"]["status"]["syncer"]["lastHeartbeatTime"], before, "{path}");
+    }
 }

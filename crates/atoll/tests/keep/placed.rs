@@ -57,14 +57,30 @@ async fn what_runs_nowhere_says_so() {
     // Whoever needs a pod to connect to is told at once where they are; others see that there are none here.
     let pods = "/api/v1/namespaces/default/pods?labelSelector=app%3Dweb";
     for command in ["kubectl logs", "kubectl exec", "kubectl port-forward"] {
-        let message = above.saying("kubectl-command", command).get(pods).await.expect_status(400, "BadRequest");
+        let message =
+            above.saying("kubectl-command", command).get(pods).await.expect_status(400, "BadRequest");
         assert!(message.contains("the pods of Deployment default/web run in cluster east"), "{message}");
     }
     above.saying("kubectl-command", "kubectl get").get(pods).await.expect(200);
     above.get(pods).await.expect(200);
 
-    world.says("place deployment/web --on none");
+    let settings = object("v1", "ConfigMap", "settings", json!({}));
+    create(&above, "/api/v1/namespaces/default/configmaps", settings).await;
+    world.says("place cm/settings --on east");
+    let record = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
+    becomes("it is there", &above, record, |list| {
+        list["items"].as_array().into_iter().flatten().any(|one| one["spec"]["name"] == "settings")
+    })
+    .await;
+    world.says("place deployment/web cm/settings --on none");
     becomes("it is nowhere again", &above, WEB, is_nowhere).await;
+    eventually("other kinds have an event", async || {
+        let events = above.get(EVENTS).await.expect(200);
+        let all = events["items"].as_array().unwrap();
+        all.iter()
+            .any(|event| event["reason"] == "NotPlaced" && event["involvedObject"]["name"] == "settings")
+    })
+    .await;
 
     // A workload whose pods are made here is none of this.
     let grain = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
@@ -73,7 +89,9 @@ async fn what_runs_nowhere_says_so() {
     created.expect(201);
     assert_eq!(created.header("warning"), None);
     let here = "/apis/apps/v1/namespaces/here/deployments/web";
-    let web = becomes("its controller looks at it", &above, here, |web| web["status"]["observedGeneration"] == 1).await;
+    let web =
+        becomes("its controller looks at it", &above, here, |web| web["status"]["observedGeneration"] == 1)
+            .await;
     assert_eq!(condition(&web, "Placed").0, "");
 }
 
@@ -149,7 +167,8 @@ async fn an_observed_cluster_takes_nothing_and_can_be_removed() {
     assert!(errors.contains("cluster east is only observed"), "{errors}");
     let said = world.says("cluster remove east --yes");
     assert!(said.ends_with("Cluster east has left the fleet.\n"), "{said}");
-    let nowhere = |web: &Value| condition(web, "Placed").1 == "NotPlaced" && web["status"].get("replicas").is_none();
+    let nowhere =
+        |web: &Value| condition(web, "Placed").1 == "NotPlaced" && web["status"].get("replicas").is_none();
     becomes("it is nowhere", &above, WEB, nowhere).await;
 }
 
@@ -162,4 +181,25 @@ async fn without_clusters_nothing_is_said() {
     assert_eq!((created.status, created.header("warning")), (201, None));
     let found = above.get(WEB).await.expect(200);
     assert_eq!(found["status"].as_object().map_or(0, |status| status.len()), 0, "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_names_no_cluster_is_told() {
+    let world = World::start();
+    let above = world.admin();
+    world.says("dialect enable kcp");
+    let labelled = |name: &str| json!({ "metadata": { "labels": { "workloads.kcp.dev/cluster": name } } });
+    let mut deployment = web(2, plain_pods());
+    deployment["metadata"]["labels"] = labelled("east")["metadata"]["labels"].clone();
+    let created = above.post(DEPLOYMENTS, deployment).await;
+    assert_eq!((created.status, created.header("warning")), (201, None));
+    becomes("it runs", &above, WEB, is_running).await;
+    above.merge(WEB, labelled("absent")).await.expect(200);
+    let is_told = |web: &Value| {
+        let (status, reason, message) = condition(web, "Placed");
+        (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
+            && message.contains("names the cluster \"absent\", which is not there")
+            && web["status"].get("availableReplicas").is_none()
+    };
+    becomes("it is nowhere", &above, WEB, is_told).await;
 }

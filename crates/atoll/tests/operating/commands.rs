@@ -248,6 +248,7 @@ fn help_reads_well() {
         "workspace",
         "workspace create",
         "workspace use",
+        "workspace current",
         "workspace list",
         "workspace tree",
         "workspace delete",
@@ -265,6 +266,7 @@ fn help_reads_well() {
         "snapshot save",
         "keys",
         "keys list",
+        "version",
         "completion",
     ] {
         let mut command = atoll(&line.split(' ').collect::<Vec<_>>());

@@ -119,8 +119,16 @@ pub async fn run(context: Context) {
     }
     let recorder = context.events.recorder("atoll-fleet");
     let reach = Reach { clusters, world: context.world().clone() };
-    let controller =
-        Arc::new(Controller { context, recorder, noted: Mutex::default(), records, index, kinds, reach, departed });
+    let controller = Arc::new(Controller {
+        context,
+        recorder,
+        noted: Mutex::default(),
+        records,
+        index,
+        kinds,
+        reach,
+        departed,
+    });
     queue
         .work("statuses of placed objects", AT_ONCE, move |key| {
             let controller = controller.clone();
@@ -281,7 +289,8 @@ impl Controller {
         let names = self.reach.names(&Key::of(found).workspace);
         let key = (object::uid(found).to_string(), String::new());
         if is_new && !names.is_empty() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
-            let message = format!("it is placed on no cluster, so nothing runs; {}", advice(resource, found, &names));
+            let message =
+                format!("it is placed on no cluster, so nothing runs; {}", advice(resource, found, &names));
             self.recorder.warning(resource, found, NOT_PLACED, message);
         }
     }

@@ -51,13 +51,13 @@ fn the_condition_says_where_it_is_not() {
             "False NotPlaced it is being removed from east and west; place it",
         ),
         (vec!["east"], vec![], vec![applied("east")], "True Applied it is on east"),
-        (vec!["east", "west"], vec![], vec![applied("east")], "Unknown NotReported nothing reported yet by west"),
         (
             vec!["east", "west"],
             vec![],
-            vec![applied("east"), refused("west")],
-            "False Refused west: no room",
+            vec![applied("east")],
+            "Unknown NotReported nothing reported yet by west",
         ),
+        (vec!["east", "west"], vec![], vec![applied("east"), refused("west")], "False Refused west: no room"),
         (
             vec!["east", "west"],
             vec![],
@@ -118,7 +118,11 @@ fn what_runs_nowhere_has_zero_of_everything() {
     assert_eq!(of(DEPLOYMENTS, &again, &[], &health).status("2027-01-01T00:00:00Z"), Some(status));
 
     for (resource, before, expected) in [
-        (("apps", "statefulsets"), json!({ "replicas": 2, "readyReplicas": 2 }), json!({ "replicas": 0, "observedGeneration": 4 })),
+        (
+            ("apps", "statefulsets"),
+            json!({ "replicas": 2, "readyReplicas": 2 }),
+            json!({ "replicas": 0, "observedGeneration": 4 }),
+        ),
         (
             ("apps", "daemonsets"),
             json!({ "numberReady": 2 }),
@@ -147,7 +151,8 @@ fn what_runs_nowhere_has_zero_of_everything() {
 
 #[test]
 fn what_is_on_its_way_is_not_given_up() {
-    let object = placed(&["east"], &[], json!({ "observedGeneration": 3, "replicas": 3, "availableReplicas": 3 }));
+    let object =
+        placed(&["east"], &[], json!({ "observedGeneration": 3, "replicas": 3, "availableReplicas": 3 }));
     let status = of(DEPLOYMENTS, &object, &[], &health).status(NOW).unwrap();
     let types: Vec<&str> =
         status["conditions"].as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
@@ -184,7 +189,10 @@ fn replicas_of_a_lost_cluster_are_unavailable() {
         assert_eq!(status[field], expected, "{field}");
     }
     let available = &status["conditions"][0];
-    assert_eq!((&available["status"], &available["message"]), (&json!("False"), &json!("lost: it is silent")));
+    assert_eq!(
+        (&available["status"], &available["message"]),
+        (&json!("False"), &json!("lost: it is silent"))
+    );
     assert_eq!(status["observedGeneration"], 4);
     let daemons = json!({ "desiredNumberScheduled": 2, "numberReady": 2, "numberAvailable": 2 });
     let records = [("lost".to_owned(), record(State::Applied, "", daemons))];
@@ -206,5 +214,8 @@ fn other_kinds_lose_what_clusters_gave_them() {
         Some(json!({ "lastScheduleTime": BEFORE }))
     );
     assert_eq!(emptied(("example.com", "things"), &bound), None);
-    assert_eq!(command("Deployment", "shop", "web", "east"), "atoll place deployment/web --namespace shop --on east");
+    assert_eq!(
+        command("Deployment", "shop", "web", "east"),
+        "atoll place deployment/web --namespace shop --on east"
+    );
 }

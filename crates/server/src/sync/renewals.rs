@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
 use atoll_meta::json;
-use atoll_registry::{Listing, Row};
 use atoll_registry::catalog::ATOLL;
+use atoll_registry::{Listing, Row};
 use atoll_store::Key;
 use atoll_watch::{Object, Snapshot};
 use bytes::Bytes;
@@ -15,7 +15,8 @@ use crate::negotiate::Form;
 
 /// Whether an answer is a table of clusters.
 pub fn concerns(row: &Row, call: &Call) -> bool {
-    (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters") && matches!(call.output.form, Form::Table(..))
+    (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters")
+        && matches!(call.output.form, Form::Table(..))
 }
 
 /// A list of clusters, each with the time at which its Lease was renewed.
@@ -35,13 +36,8 @@ fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
 
 /// The JSON of one cluster with that time, if its Lease was renewed.
 pub fn of(cluster: &[u8], workspace: &str, name: &str, snapshot: &Snapshot) -> Option<Bytes> {
-    let key = Key::object(
-        "coordination.k8s.io",
-        "leases",
-        workspace,
-        SYSTEM_NAMESPACE,
-        &marks::heartbeat(name),
-    );
+    let key =
+        Key::object("coordination.k8s.io", "leases", workspace, SYSTEM_NAMESPACE, &marks::heartbeat(name));
     let lease = super::parse(&snapshot.get(&key)?.json()).ok()?;
     let mut cluster = super::parse(cluster).ok()?;
     let uid = atoll_meta::object::uid(&cluster).to_string();

@@ -43,9 +43,7 @@ impl Cluster {
         match *request.method() {
             Method::GET => objects.get(&path).cloned().map_or(status(404, "NotFound"), |found| (200, found)),
             Method::POST if objects.contains_key(&path) => status(409, "AlreadyExists"),
-            Method::PUT
-                if object::resource_version(&objects[&path]) != object::resource_version(&body) =>
-            {
+            Method::PUT if object::resource_version(&objects[&path]) != object::resource_version(&body) => {
                 status(409, "Conflict")
             }
             _ => {

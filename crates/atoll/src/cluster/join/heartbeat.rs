@@ -19,7 +19,10 @@ pub async fn first(fleet: &Fleet, name: &str, wait: Duration) -> Result<(String,
             Ok(()) => return Ok(("heard of it for the first time: it is ready".into(), ())),
             Err(why) if Instant::now() >= deadline => {
                 return Err(Failure::new(
-                    format!("cluster {name} is registered, but after {} seconds it is not ready: {why}", wait.as_secs()),
+                    format!(
+                        "cluster {name} is registered, but after {} seconds it is not ready: {why}",
+                        wait.as_secs()
+                    ),
                     format!("see what is wrong with: {} cluster describe {name}", invocation()),
                 ));
             }

@@ -137,7 +137,8 @@ mod tests {
         let unknown = |reason: &str| {
             format!("Ready=False/{reason} Reachable=Unknown/{reason} Schedulable=False/NotReady")
         };
-        let new = "Ready=Unknown/NeverHeardOf Reachable=Unknown/NeverHeardOf Schedulable=False/NotReady".to_string();
+        let new = "Ready=Unknown/NeverHeardOf Reachable=Unknown/NeverHeardOf Schedulable=False/NotReady"
+            .to_string();
         let fails = |reason: &str| {
             format!("Ready=False/{reason} Reachable=False/{reason} Schedulable=False/NotReady")
         };

@@ -34,7 +34,8 @@ pub fn check(
     let is_exempt = wanted["spec"]["force"] == true || wanted["spec"]["by"] == DEPENDENT;
     let path = FieldPath::new("spec").child("clusters");
     let mut errors = Vec::new();
-    for (index, share) in shares.iter().enumerate().filter(|(_, share)| current.share(&share.name).is_none()) {
+    for (index, share) in shares.iter().enumerate().filter(|(_, share)| current.share(&share.name).is_none())
+    {
         let cluster = found(server, workspace, &share.name);
         let Some(closed) = cluster.as_ref().and_then(closed) else { continue };
         if !(closed.can_be_forced && is_exempt) {
@@ -107,8 +108,7 @@ mod tests {
             ),
             (json!({}), ready("False"), Some(("is not ready: Overloaded", true))),
         ] {
-            let cluster =
-                json!({ "metadata": { "name": "east" }, "spec": spec, "status": { "conditions": conditions } });
+            let cluster = json!({ "metadata": { "name": "east" }, "spec": spec, "status": { "conditions": conditions } });
             let found = closed(&cluster);
             assert_eq!(found.as_ref().map(|closed| closed.can_be_forced), expected.map(|(_, forced)| forced));
             if let (Some(found), Some((words, _))) = (found, expected) {
