@@ -34,6 +34,7 @@ use crate::output::complain;
 use crate::output::{self, Format, Shown};
 use crate::process;
 use crate::style::Paint;
+use crate::workspace::session::ROOT;
 
 pub use self::api::Api;
 pub use self::fleet::{cluster_names, instead};
@@ -76,14 +77,36 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     let fleet = Fleet::open(connection)?;
     let accept =
         if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
-    let answer = fleet.list(accept).await?;
+    let mut answer = fleet.list(accept).await?;
+    let inherited = match shown.output {
+        None | Some(Format::Wide) => inherited(&fleet).await,
+        _ => Vec::new(),
+    };
     let items = || answer["items"].as_array().into_iter().flatten();
     let text = match shown.output {
         Some(Format::Json) => output::json(&answer),
         Some(Format::Yaml) => output::yaml(&answer)?,
         Some(Format::Name) => items().map(|item| format!("{KIND}/{}\n", object::name(item))).collect(),
         None | Some(Format::Wide) => {
-            let (headers, rows) = output::columns(&answer, shown.output.is_some());
+            let (mut headers, mut rows) = output::columns(&answer, shown.output.is_some());
+            // Only where others can be inherited it is worth saying where each is from.
+            if fleet.session.current != ROOT {
+                headers.push("FROM".to_string());
+                rows.iter_mut().for_each(|row| row.push(fleet.session.current.clone()));
+                for (workspace, more) in &inherited {
+                    for mut row in output::columns(more, shown.output.is_some()).1 {
+                        row.push(workspace.clone());
+                        rows.push(row);
+                    }
+                }
+                if let Some(all) = answer["rows"].as_array_mut() {
+                    all.extend(
+                        inherited
+                            .iter()
+                            .flat_map(|(_, more)| more["rows"].as_array().cloned().unwrap_or_default()),
+                    );
+                }
+            }
             output::table(&headers, &rows, Paint::stdout())
         }
     };
@@ -97,6 +120,19 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     }
     output::print(&text);
     Ok(())
+}
+
+/// Tables of the clusters of all workspaces above the current one, which serve it as well, as far as one may see them.
+async fn inherited(fleet: &Fleet) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    let mut workspace = fleet.session.current.as_str();
+    while let Some((parent, _)) = workspace.rsplit_once(':') {
+        let path = in_workspace(parent, fleet::CLUSTERS);
+        let answer = fleet.session.client.call_as(http::Method::GET, &path, output::TABLE, None).await;
+        found.extend(answer.ok().map(|answer| (parent.to_string(), answer)));
+        workspace = parent;
+    }
+    found
 }
 
 async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failure> {

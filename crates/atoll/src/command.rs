@@ -88,6 +88,11 @@ pub enum Command {
     /// Show and replace the keys that sign tokens and encrypt the data
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Print the versions of this program and of the server
+    Version {
+        #[command(flatten)]
+        connection: Connection,
+    },
     /// Print a script that completes commands, options and names in a shell
     Completion {
         /// Which shell; the first lines of the script say where to put it
@@ -298,8 +303,14 @@ pub enum WorkspaceCommand {
     },
     /// Switch the current context to a workspace
     Use {
-        /// A child's name, an absolute path such as root:org:team, or .. for the parent
+        /// A child's name, an absolute path such as root:org:team, .. for the parent, or - for the one before
+        #[arg(allow_hyphen_values = true)]
         path: String,
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Print the path of the current workspace
+    Current {
         #[command(flatten)]
         connection: Connection,
     },

@@ -95,6 +95,9 @@ fn credentials(identity: &Identity) -> Value {
     })
 }
 
+/// Extension of a context that says which workspace it was in before.
+const PREVIOUS: &str = "atoll.dev/previous-workspace";
+
 pub struct Kubeconfig {
     path: PathBuf,
     content: Content,
@@ -166,8 +169,16 @@ impl Kubeconfig {
         self.context()
     }
 
-    /// Points the context at another address of the same server.
-    pub fn set_server(&mut self, server: &str) -> Result<(), Failure> {
+    /// The workspace that the context was in before the one that it is in now.
+    pub fn previous_workspace(&self) -> Option<&str> {
+        self.content.extension(&self.context, PREVIOUS)?["workspace"].as_str()
+    }
+
+    /// Points the context at another address of the same server; `left` is the workspace that it was in.
+    pub fn set_server(&mut self, server: &str, left: &str) -> Result<(), Failure> {
+        let noted = serde_json::json!({ "workspace": left });
+        let changed = self.content.set_extension(&self.context, PREVIOUS, noted);
+        changed.map_err(|problem| self.failure(&problem))?;
         let changed = self.content.set_server(&self.context, server);
         changed.map_err(|problem| self.failure(&problem))?;
         Ok(write_private(&self.path, &self.content.text()).map_err(|error| error.to_string())?)

@@ -25,6 +25,7 @@ mod snapshot;
 mod start;
 mod style;
 mod syncer;
+mod version;
 mod workspace;
 
 use std::ffi::OsString;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Resume(what) => pause::resume(what),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
+        Command::Version { connection } => version::run(&connection),
         Command::Completion { shell } => {
             completion::script(shell);
             Ok(())

@@ -1,6 +1,7 @@
 //! `atoll place`: says by hand on which clusters an object shall be.
 
 pub mod resources;
+mod selected;
 pub mod shares;
 
 use atoll_fleet::placement::Share;
@@ -8,6 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::resources::Resource;
+use self::selected::Selected;
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
 use crate::cluster::{Api, cluster_names, in_workspace, instead};
@@ -30,21 +32,37 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     let namespace =
         options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
     // All of them are understood before any is placed.
-    let mut wanted = Vec::new();
-    for object in &options.objects {
-        wanted.push(understood(&resources, object)?);
+    let wanted = selected::find(&api, &resources, options, namespace).await?;
+    if wanted.is_empty() {
+        eprintln!("Nothing was selected in namespace {namespace}.");
+        return Ok(());
     }
-    known(&session, &options.on.0).await?;
-    for (resource, name) in wanted {
-        let namespace = if resource.namespaced { namespace } else { "" };
-        let path = format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name));
-        let duplicate = options.duplicate.then_some(true);
-        let patch = json!({ "spec": { "clusters": options.on.0, "by": "hand", "duplicate": duplicate } });
-        let answer = match api.merge(&format!("{path}/placement"), &patch).await {
+    if let Some(on) = &options.on {
+        known(&session, &on.0).await?;
+    }
+    for Selected { resource, namespace, name } in wanted {
+        let path = format!("{}/{}", resource.collection(&encoded(&namespace)), encoded(&name));
+        let answer = match &options.on {
+            None => api.get(&format!("{path}/placement")).await,
+            Some(on) => {
+                let duplicate = options.duplicate.then_some(true);
+                let mut patch = json!({ "spec": { "clusters": on.0, "by": "hand", "duplicate": duplicate } });
+                if options.force {
+                    patch["spec"]["force"] = true.into();
+                }
+                let query = if options.dry_run { "?dryRun=All" } else { "" };
+                api.merge(&format!("{path}/placement{query}"), &patch).await
+            }
+        };
+        let answer = match answer {
             Ok(answer) => answer,
             Err(problem) => return Err(not_placed(&api, resource, &path, problem).await),
         };
-        output::print(&said(resource, namespace, name, &answer));
+        let text = said(resource, &namespace, &name, &answer);
+        output::print(&match options.dry_run {
+            true => text.replace(".\n", " (dry run).\n"),
+            false => text,
+        });
     }
     Ok(())
 }

@@ -28,6 +28,10 @@ pub fn run(command: WorkspaceCommand) -> Result<(), String> {
                     create(&name, grain, r#use, shown, &connection).await
                 }
                 WorkspaceCommand::Use { path, connection } => enter(&path, &connection).await,
+                WorkspaceCommand::Current { connection } => {
+                    output::print(&format!("{}\n", Session::open(&connection)?.current));
+                    Ok(())
+                }
                 WorkspaceCommand::List { shown, connection } => list(shown, &connection).await,
                 WorkspaceCommand::Tree { shown, connection } => {
                     tree::show(&Session::open(&connection)?, shown).await
@@ -117,7 +121,11 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
         ROOT => session.client.origin.clone(),
         path => format!("{}/clusters/{path}", session.client.origin),
     };
-    session.config.set_server(&server)
+    let left = session.current.clone();
+    if left == path {
+        return Ok(());
+    }
+    session.config.set_server(&server, &left)
 }
 
 async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {

@@ -191,6 +191,26 @@ impl Kubeconfig {
         }
     }
 
+    /// What a program has noted in a context under a name of its own.
+    pub fn extension(&self, context: &str, name: &str) -> Option<&Value> {
+        let entry = named(&self.content["contexts"], context)?;
+        named(&entry["context"]["extensions"], name).map(|found| &found["extension"])
+    }
+
+    /// Notes something in a context, in the place of what was there under that name.
+    pub fn set_extension(&mut self, context: &str, name: &str, extension: Value) -> Result<(), Problem> {
+        let entry = named_mut(&mut self.content["contexts"], context).ok_or(Problem::NoContext)?;
+        let Some(settings) = entry["context"].as_object_mut() else { return Err(Problem::NoContext) };
+        let mut kept = match settings.remove("extensions") {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        };
+        kept.retain(|one| one["name"] != name);
+        kept.push(serde_json::json!({ "name": name, "extension": extension }));
+        settings.insert("extensions".into(), kept.into());
+        Ok(())
+    }
+
     /// Gives a user other credentials, and takes away those that there were.
     pub fn set_user(&mut self, user: &str, credentials: Value) -> Result<(), Problem> {
         match named_mut(&mut self.content["users"], user) {

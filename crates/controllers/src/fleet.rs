@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   placed workloads ─► followers ─► placements of what they refer to
-//!   ObjectStatus of each cluster ─► statuses ─► the status above
+//!   ObjectStatus of each cluster, placements, conditions of Clusters ─► statuses ─► the status above
 //!   heartbeats (Leases) ─► health ─► conditions of the Cluster
 //! ```
 
 mod followers;
 mod health;
+mod reach;
 mod statuses;
 
 use atoll_informer::resources;

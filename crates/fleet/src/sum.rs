@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::view::{Record, State};
 
+pub(crate) use conditions::attributed;
 pub use following::following;
 
 const OBSERVED_GENERATION: &str = "observedGeneration";

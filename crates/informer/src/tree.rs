@@ -55,6 +55,18 @@ impl Tree {
         Some(names.join(":"))
     }
 
+    /// The ids of a workspace and of all its ancestors, nearest first; as far as they are known.
+    pub fn ancestry(&self, id: &str) -> Vec<String> {
+        let nodes = self.nodes();
+        let mut line = vec![id.to_string()];
+        let mut current = id;
+        while let Some(node) = nodes.get(current).filter(|_| current != ROOT) {
+            line.push(node.parent.clone());
+            current = &node.parent;
+        }
+        line
+    }
+
     fn nodes(&self) -> MutexGuard<'_, HashMap<String, Node>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +85,10 @@ mod tests {
         tree.insert(org, "root", "org");
         assert_eq!(tree.path(team).as_deref(), Some("root:org:team"));
         assert_eq!(tree.path("root").as_deref(), Some("root"));
+        assert_eq!(tree.ancestry(team), [team, org, "root"]);
+        assert_eq!(tree.ancestry("root"), ["root"]);
         tree.remove(org);
+        assert_eq!(tree.ancestry(team), [team, org]);
         assert_eq!(tree.path(team), None);
     }
 

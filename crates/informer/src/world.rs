@@ -91,6 +91,14 @@ impl World {
         }
     }
 
+    /// The ids of a workspace and of all its ancestors, nearest first; as far as they are known.
+    pub fn ancestry(&self, workspace: &str) -> Vec<String> {
+        match &self.tree {
+            None => vec![workspace.to_string()],
+            Some(tree) => tree.ancestry(workspace),
+        }
+    }
+
     /// The objects of a resource in a namespace; an empty one for all, and for what is in none.
     pub fn collection(
         &self,

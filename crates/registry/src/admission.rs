@@ -27,6 +27,9 @@ pub trait Admission: Sync {
         old: Option<&Value>,
     ) -> impl Future<Output = Result<(), Status>> + Send;
 
+    /// Hears that an object says where it shall be placed, which is not written with the object.
+    fn placement_ignored(&self) {}
+
     /// Hears how the write ended that was judged last, to give back what was taken for it.
     fn ended(&self, written: Written) -> impl Future<Output = ()> + Send;
 }

@@ -37,7 +37,9 @@ impl Registry {
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
         }
-        placement::keep(&mut object, None);
+        if placement::keep(&mut object, None) {
+            admission.placement_ignored();
+        }
         if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);
         }

@@ -76,20 +76,18 @@ impl Lineage {
         line
     }
 
-    /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
-    pub fn path(&self, workspace: &str) -> String {
+    /// The path of a workspace, such as `root:org:team`; `None` while it, or one above it, is not known.
+    pub fn path(&self, workspace: &str) -> Option<String> {
         let known = self.known();
         let (mut names, mut last) = (Vec::new(), workspace);
         while last != ROOT {
-            let Some(parts) = known.owners.get(last).and_then(Key::parts) else {
-                return workspace.to_string();
-            };
+            let parts = known.owners.get(last)?.parts()?;
             names.push(parts.name);
             last = parts.workspace;
         }
         names.push(ROOT);
         names.reverse();
-        names.join(":")
+        Some(names.join(":"))
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
@@ -105,7 +103,7 @@ impl Registry {
 
     /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
     pub fn path_of(&self, workspace: &str) -> String {
-        self.placements.lineage.path(workspace)
+        self.placements.lineage.path(workspace).unwrap_or_else(|| workspace.to_string())
     }
 
     /// Refuses a new Cluster whose name another one has that serves the same workspaces: a placement names one cluster, and
@@ -176,8 +174,8 @@ mod tests {
         note(ROOT, "a", Some(one));
         note(one, "b", Some(two));
         assert_eq!(lineage.line(two), [two, one, ROOT]);
-        assert_eq!(lineage.path(two), "root:a:b");
-        assert_eq!((lineage.path(ROOT), lineage.path(three)), (ROOT.to_string(), three.to_string()));
+        assert_eq!(lineage.path(two).as_deref(), Some("root:a:b"));
+        assert_eq!((lineage.path(ROOT).as_deref(), lineage.path(three)), (Some(ROOT), None));
         assert_eq!(lineage.line(ROOT), [ROOT]);
         assert_eq!(lineage.line(three), [three], "nobody knows what is above it");
         note(one, "b", None);

@@ -6,7 +6,7 @@ mod namespaces;
 use std::collections::BTreeSet;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
-use atoll_fleet::{Brake, Placement, placement};
+use atoll_fleet::{Brake, Placement, placed, placement};
 use atoll_meta::{Status, object};
 use atoll_store::Key;
 use serde_json::Value;
@@ -40,12 +40,15 @@ pub fn is_kept(group: &str, resource: &str, object: &Value) -> Option<&'static s
     is_token.then_some("tokens of ServiceAccounts stay where they count; a cluster makes its own")
 }
 
-/// What is written of an object has the placement that is there, whatever it says itself.
-pub(crate) fn keep(new: &mut Value, old: Option<&Value>) {
+/// What is written of an object has the placement that is there, whatever it says itself. Returns whether it says another one.
+pub(crate) fn keep(new: &mut Value, old: Option<&Value>) -> bool {
     let kept = old.and_then(|old| old["metadata"]["annotations"].get(PLACEMENT));
-    if new["metadata"]["annotations"].get(PLACEMENT) != kept {
+    let given = new["metadata"]["annotations"].get(PLACEMENT);
+    let is_another = given.is_some() && given != kept;
+    if given != kept {
         set(new, kept.cloned());
     }
+    is_another
 }
 
 /// Whether some cluster may still have it: then it is not gone.
@@ -79,9 +82,9 @@ impl Registry {
             return None;
         }
         let brakes = self.placements.brakes();
-        let of_workspace = |brake: &Brake| brake.why("its workspace", "atoll resume --workspace PATH");
-        if let Some(brake) = self.line(workspace).iter().find_map(|id| brakes.get(id)) {
-            return Some(of_workspace(brake));
+        let line = self.line(workspace);
+        if let Some((id, brake)) = line.iter().find_map(|id| Some((id, brakes.get(id)?))) {
+            return Some(self.why_paused(id, brake));
         }
         moved.into_iter().find_map(|name| {
             let home = self.home_of_cluster(workspace, name)?;
@@ -89,6 +92,12 @@ impl Registry {
             let brake = Brake::of_cluster(&crate::parse(&found.json()).ok()?)?;
             Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
         })
+    }
+
+    /// Why a workspace is paused, with the command that ends it.
+    pub fn why_paused(&self, workspace: &str, brake: &Brake) -> String {
+        let path = self.placements.lineage.path(workspace).unwrap_or_else(|| workspace.to_string());
+        brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
     }
 
     /// Changes where an object shall be. `change` is asked as often as it takes.
@@ -103,9 +112,16 @@ impl Registry {
         let transform = |existing: Option<&Value>| {
             let existing =
                 existing.ok_or_else(|| Status::not_found(&row.group, &row.resource, place.name))?;
-            let placement = change(existing, &Placement::of(existing))?;
+            let before = Placement::of(existing);
+            let placement = change(existing, &before)?;
             let mut placed = existing.clone();
             set(&mut placed, placement.text().map(Value::String));
+            if before.clusters.is_empty()
+                && !placement.clusters.is_empty()
+                && let Some(status) = placed.get_mut("status")
+            {
+                placed::forget_unplaced(status);
+            }
             Ok(placed)
         };
         let update = Update {

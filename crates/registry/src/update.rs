@@ -76,8 +76,8 @@ impl Registry {
                 row.to_view(shown.to_mut());
             }
             let mut new = (update.transform)(Some(&shown))?;
-            if update.subresource != placement::SUBRESOURCE {
-                placement::keep(&mut new, Some(&shown));
+            if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(&shown)) {
+                update.admission.placement_ignored();
             }
             row.fill_defaults(&mut new);
             if let Some(manager) = update.manager {

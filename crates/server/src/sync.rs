@@ -9,11 +9,13 @@
 //! Who may use such a path by the rules of the workspace sees what is placed on that cluster, in that workspace and those
 //! below it, and nothing else.
 
+pub mod advice;
 pub mod brakes;
 mod family;
 mod happenings;
 mod heartbeat;
 mod namespaces;
+pub mod renewals;
 mod report;
 mod stay;
 mod view;

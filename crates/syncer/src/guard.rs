@@ -12,6 +12,9 @@ use crate::below::Below;
 use crate::settings::{Access, Settings};
 use crate::view::Master;
 
+/// How often somebody else may be faster before it is said that somebody else is at work.
+const ATTEMPTS: usize = 4;
+
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 
 /// Reasons by which it is not for us to say anything to the cluster.
@@ -102,6 +105,8 @@ impl Guard {
         (findings, verdict)
     }
 
+    /// Renews the lease. That somebody else has written it, or made it, in the meantime says nothing yet: who holds it is
+    /// looked at again.
     async fn renew(
         &mut self,
         below: &Below,
@@ -109,6 +114,23 @@ impl Guard {
         master: &Master,
         note: &Note,
     ) -> Result<(), Objection> {
+        for _ in 1..ATTEMPTS {
+            match self.renew_once(below, settings, master, note).await {
+                Err(Unrenewed::Answered(status)) if status.code() == 409 => {}
+                outcome => return outcome.map_err(|unrenewed| unrenewed.objection(settings)),
+            }
+        }
+        let outcome = self.renew_once(below, settings, master, note).await;
+        outcome.map_err(|unrenewed| unrenewed.objection(settings))
+    }
+
+    async fn renew_once(
+        &mut self,
+        below: &Below,
+        settings: &Settings,
+        master: &Master,
+        note: &Note,
+    ) -> Result<(), Unrenewed> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", marks::SYSTEM_NAMESPACE);
         let own = format!("{path}/{}", marks::LEASE);
         let holder = format!("{}/{}", master.control_plane, settings.instance);
@@ -132,16 +154,14 @@ impl Guard {
                 return Ok(());
             }
         }
-        let Some(mut lease) = below.get(&own).await.map_err(|status| Objection::of(&status, settings))?
-        else {
+        let Some(mut lease) = below.get(&own).await.map_err(Unrenewed::Answered)? else {
             let mut lease = json!({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": { "name": marks::LEASE, "namespace": marks::SYSTEM_NAMESPACE },
                 "spec": fresh(0, &now),
             });
             note.leave(&mut lease);
-            let made =
-                below.establish(&path, &lease).await.map_err(|status| Objection::of(&status, settings))?;
+            let made = below.establish(&path, &lease).await.map_err(Unrenewed::Answered)?;
             self.lease = Some((made, Instant::now()));
             return Ok(());
         };
@@ -154,7 +174,7 @@ impl Guard {
         let seconds = lease["spec"]["leaseDurationSeconds"].as_u64().unwrap_or(0).min(600);
         if !other.is_empty() && other != holder && since.elapsed() < Duration::from_secs(seconds) {
             self.lease = Some((lease, since));
-            return Err(Objection::new("HeldByAnother", &settings.cluster, &other));
+            return Err(Unrenewed::Held(Objection::new("HeldByAnother", &settings.cluster, &other)));
         }
         let transitions = lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0);
         let acquired = lease["spec"]["acquireTime"].as_str().unwrap_or(&now).to_string();
@@ -163,7 +183,7 @@ impl Guard {
             false => fresh(transitions + 1, &now),
         };
         note.leave(&mut lease);
-        let renewed = below.renew(&own, &lease).await.map_err(|status| Objection::of(&status, settings))?;
+        let renewed = below.renew(&own, &lease).await.map_err(Unrenewed::Answered)?;
         self.lease = Some((renewed, Instant::now()));
         Ok(())
     }
@@ -180,6 +200,23 @@ impl Guard {
                 marks::LEASE
             );
             let _ = below.renew(&path, &lease).await;
+        }
+    }
+}
+
+/// Why a lease was not renewed.
+enum Unrenewed {
+    /// Somebody else holds it.
+    Held(Objection),
+    /// The cluster has answered something else.
+    Answered(Status),
+}
+
+impl Unrenewed {
+    fn objection(self, settings: &Settings) -> Objection {
+        match self {
+            Unrenewed::Held(objection) => objection,
+            Unrenewed::Answered(status) => Objection::of(&status, settings),
         }
     }
 }
@@ -205,7 +242,14 @@ async fn claim(below: &Below, settings: &Settings, master: &Master) -> Result<()
                 "metadata": { "name": marks::CLAIM, "namespace": marks::SYSTEM_NAMESPACE },
                 "data": { "controlPlane": master.control_plane, "workspace": workspace, "cluster": master.cluster },
             });
-            make(below, &collection, &made).await.map_err(|status| Objection::of(&status, settings))?
+            match make(below, &collection, &made).await {
+                // Who makes the cluster join writes it as well, at about the same time: what it says counts.
+                Err(status) if status.reason() == "AlreadyExists" => {
+                    let found = below.get(&format!("{collection}/{}", marks::CLAIM)).await;
+                    found.map_err(|status| Objection::of(&status, settings))?.unwrap_or_default()
+                }
+                made => made.map_err(|status| Objection::of(&status, settings))?,
+            }
         }
     };
     judge(&settings.cluster, &found["data"], master)
@@ -266,6 +310,9 @@ impl Objection {
         Objection::new(reason, &settings.cluster, status.message())
     }
 }
+
+#[cfg(test)]
+mod racing;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,10 @@
 
 pub mod below;
 pub mod by_hand;
+mod heartbeat;
 mod version;
+
+use std::time::Duration;
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::object;
@@ -145,12 +148,17 @@ impl Join<'_> {
             };
             steps.step("claiming it", self.below.claim(&claim)).await?;
         }
-        if cluster["spec"]["mode"] == Mode::None.name() {
+        // Others run the syncer of a cluster that is not pushed to.
+        if cluster["spec"]["mode"] != Mode::Push.name() {
             let line = by_hand::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
             steps.say(&format!(
                 "Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}"
             ));
             return Ok(());
+        }
+        if self.options.wait > 0 {
+            let wait = Duration::from_secs(self.options.wait.into());
+            steps.step("waiting for the first heartbeat", heartbeat::first(&self.fleet, name, wait)).await?;
         }
         let again = if found.cluster.is_some() { "has a new credential" } else { "has joined" };
         steps.say(&format!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation()));

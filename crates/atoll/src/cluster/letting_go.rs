@@ -163,6 +163,8 @@ pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -
         if is_first {
             placement["spec"]["by"] = by.into();
         }
+        // It is there already: a cordon is no reason against it.
+        placement["spec"]["force"] = true.into();
         match above.put(&path, &placement).await {
             Ok(_) => return Ok(true),
             Err(problem) if problem.is("Conflict") => {}

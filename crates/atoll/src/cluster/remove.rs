@@ -53,11 +53,14 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
     };
     let way = Way { secret: secret.as_ref(), admin: &admin };
     let placed = placed::read(&fleet, name).await?;
-    ask::confirm(&announcement(name, &placed, how), &format!("Remove {name}?"), yes)?;
+    ask::confirm(&announcement(&found, &placed, how), &format!("Remove {name}?"), yes)?;
     // Nothing new shall come while it is emptied.
     fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
     let paths = Paths::read(&fleet.session, fleet.workspace_id().await?).await?;
+    // Nothing was ever written to one that is only observed, or nothing can be any more: nobody there lets go of anything.
+    let is_observed = found["spec"]["access"] == "observe";
     match how {
+        How::TakeAway if is_observed => forget(&fleet, name, &paths).await?,
         How::TakeAway => empty(&fleet, name, &paths).await?,
         How::Lost => forget(&fleet, name, &paths).await?,
         How::Keep => {
@@ -73,12 +76,17 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
 }
 
 /// What will happen.
-fn announcement(name: &str, placed: &Placed, how: How) -> String {
+fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
+    let name = atoll_meta::object::name(cluster);
+    let is_observed = cluster["spec"]["access"] == "observe";
     let what = match placed.is_empty() {
         true => format!("Nothing is placed on {name}."),
         false => format!("Placed on {name}: {}.", placed.counts()),
     };
     let then = match (how, placed.is_empty()) {
+        (How::TakeAway, false) if is_observed => {
+            "The cluster is only observed, so nothing is deleted there; it leaves the fleet."
+        }
         (How::TakeAway, true) => "The cluster leaves the fleet, and what Atoll made there is deleted.",
         (How::TakeAway, false) => {
             "All of that is deleted there, then the cluster leaves the fleet. What is placed on other clusters stays there."
@@ -231,7 +239,7 @@ mod tests {
             (&placed, How::Lost, "Placed on east: 2 deployments.apps.", "taken for lost"),
             (&Placed::default(), How::TakeAway, "Nothing is placed on east.", "leaves the fleet"),
         ] {
-            let text = announcement("east", placed, how);
+            let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, how);
             assert!(text.starts_with(what) && text.contains(then), "{text}");
         }
     }

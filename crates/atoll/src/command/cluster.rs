@@ -118,6 +118,10 @@ pub struct JoinOptions {
     #[arg(long, value_delimiter = ',', value_name = "GROUPS", value_parser = custom_group, conflicts_with = "observe")]
     pub groups: Vec<String>,
 
+    /// With --mode push: seconds to wait for the first heartbeat; 0 does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=3600))]
+    pub wait: u32,
+
     /// With --mode none: directory to write the kubeconfigs for `atoll syncer` to
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub write_to: PathBuf,
@@ -185,13 +189,14 @@ pub struct SyncerOptions {
 
 #[derive(Args)]
 pub struct PlaceOptions {
-    /// What to place, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web
-    #[arg(required = true, value_name = "RESOURCE/NAME")]
+    /// What to place, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web; with -l or --all as RESOURCE
+    #[arg(required_unless_present = "filename", value_name = "RESOURCE/NAME")]
     pub objects: Vec<String>,
 
-    /// Clusters: a,b for the whole of it on each, a=3,b=2 for so many replicas each, none to take it away everywhere
+    /// Clusters: a,b for the whole of it on each, a=3,b=2 for so many replicas each, none to take it away everywhere;
+    /// without it the placement is printed
     #[arg(long, value_name = "CLUSTERS", value_parser = shares::parse)]
-    pub on: Shares,
+    pub on: Option<Shares>,
 
     /// Place a StatefulSet, Job or CronJob on several clusters although each of them then runs all of it
     #[arg(long)]
@@ -200,6 +205,26 @@ pub struct PlaceOptions {
     /// Namespace of the object, if it is not the context's
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+
+    /// All objects of the named resources that these labels select
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "all")]
+    pub selector: Option<String>,
+
+    /// All objects of the named resources in the namespace
+    #[arg(long)]
+    pub all: bool,
+
+    /// The objects in a file of YAML or JSON; - is standard input
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with_all = ["selector", "all"])]
+    pub filename: Vec<PathBuf>,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, requires = "on")]
+    pub dry_run: bool,
+
+    /// Place it also on clusters that are cordoned or not ready
+    #[arg(long, requires = "on")]
+    pub force: bool,
 
     #[command(flatten)]
     pub connection: Connection,

@@ -20,7 +20,7 @@ pub async fn create(client: &Client, clusters: &[&str]) -> Result<(), String> {
             Some("Service") => clusters.iter().map(|name| json!({ "name": name })).collect(),
             _ => continue,
         };
-        let placement = json!({ "spec": { "clusters": shares } });
+        let placement = json!({ "spec": { "clusters": shares, "force": true } });
         let placed = client.patch(&format!("{path}/placement"), PatchType::Merge, &placement).await;
         placed.map_err(|status| format!("placing the sample application: {}", status.message()))?;
     }

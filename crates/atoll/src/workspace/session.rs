@@ -71,6 +71,13 @@ impl Session {
                     Err(Failure::new("root has no parent", next))
                 }
             },
+            "-" => match self.config.previous_workspace() {
+                Some(previous) => Ok(previous.to_string()),
+                None => Err(Failure::new(
+                    "there is no previous workspace",
+                    format!("enter one with: {} workspace use PATH", invocation()),
+                )),
+            },
             "." => Ok(self.current.clone()),
             path if path == ROOT || path.starts_with("root:") => Ok(path.to_string()),
             child => Ok(format!("{}:{child}", self.current)),

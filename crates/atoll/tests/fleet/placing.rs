@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::access::Access;
-use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 use crate::world::{CLUSTERS, World};
 
 /// Clusters that exist in name only.
@@ -139,4 +139,150 @@ async fn objects_are_placed_by_whatever_name_they_have() {
     team.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
     world.says("workspace use team");
     assert_eq!(world.says("place cm/a --on east"), "ConfigMap default/a is placed on east.\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_that_are_closed_take_nothing_new() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east", "west", "north"]).await;
+    for name in ["a", "b"] {
+        admin.post(CONFIG_MAPS, config_map_with(name, "1")).await.expect(201);
+    }
+    world.says("place cm/a --on east");
+    world.says("cluster cordon east");
+    // What is there stays, and can be placed elsewhere besides.
+    world.says("place cm/a --on east,west");
+    let errors = world.refuses("place cm/b --on east");
+    assert!(
+        errors.contains("cluster east is cordoned") && errors.contains("atoll cluster uncordon east"),
+        "{errors}"
+    );
+    // What something there needs follows it.
+    let path = format!("{CONFIG_MAPS}/b/placement");
+    let follows = json!({ "spec": { "clusters": [{ "name": "east" }], "by": "reference" } });
+    admin.merge(&format!("{path}?dryRun=All"), follows.clone()).await.expect(200);
+    assert_eq!(
+        world.says("place cm/b --on east --force --dry-run"),
+        "ConfigMap default/b is placed on east (dry run).\n"
+    );
+    world.says("cluster fence east --yes");
+    assert!(world.says("cluster list").contains("SchedulingDisabled,Fenced"));
+    let errors = world.refuses("place cm/b --on east --force");
+    assert!(errors.contains("cluster east is fenced") && errors.contains("fence east --lift"), "{errors}");
+    admin.merge(&path, follows).await.expect_status(422, "Invalid");
+    let unready = json!({ "status": { "conditions": [
+        { "type": "Ready", "status": "False", "reason": "Unreachable", "message": "m" },
+    ] } });
+    admin.merge(&format!("{CLUSTERS}/north/status"), unready).await.expect(200);
+    let errors = world.refuses("place cm/b --on north");
+    assert!(errors.contains("cluster north is not ready: Unreachable"), "{errors}");
+    world.says("place cm/b --on north --force");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_objects_are_placed_at_once() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east"]).await;
+    for (name, tier) in [("a", "front"), ("b", "back"), ("c", "front")] {
+        let mut object = config_map_with(name, "1");
+        object["metadata"]["labels"] = json!({ "tier": tier });
+        admin.post(CONFIG_MAPS, object).await.expect(201);
+    }
+    assert_eq!(
+        world.says("place cm -l tier=front --on east --dry-run"),
+        "ConfigMap default/a is placed on east (dry run).\nConfigMap default/c is placed on east (dry run).\n"
+    );
+    assert_eq!(
+        world.says("place cm --all"),
+        "ConfigMap default/a is placed on no cluster.\nConfigMap default/b is placed on no cluster.\n\
+         ConfigMap default/c is placed on no cluster.\n"
+    );
+    let file = world.above.directory.join("objects.yaml");
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: b }\n---\napiVersion: v1\nkind: Namespace\nmetadata: { name: x }\n";
+    std::fs::write(&file, text).unwrap();
+    let line = format!("place -f {} --on east", file.display());
+    assert_eq!(world.says(&line), "ConfigMap default/b is placed on east.\n");
+    let errors = world.refuses("place cm/a --all --on east");
+    assert!(errors.contains("names one object"), "{errors}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_are_warned_of_what_is_ignored_or_paused() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east"]).await;
+    admin.post(CONFIG_MAPS, config_map_with("a", "1")).await.expect(201);
+    let path = format!("{CONFIG_MAPS}/a");
+    let annotated = json!({ "metadata": { "annotations": { "atoll.dev/placement": "east" } } });
+    let answer = admin.merge(&path, annotated).await;
+    let warning = answer.header("warning").unwrap_or_default();
+    assert!(warning.contains("is ignored") && warning.contains("atoll place configmap/a"), "{warning}");
+    assert_eq!(answer.expect(200)["metadata"].get("annotations"), None);
+    world.says("place cm/a --on east");
+    // Who writes what was read is not warned.
+    let found = admin.get(&path).await.expect(200);
+    let answer = admin.put(&path, found).await;
+    assert_eq!((answer.status, answer.header("warning")), (200, None));
+    world.says("pause --cluster east --reason storm");
+    let deleted = admin.delete(&path).await;
+    let warning = deleted.header("warning").unwrap_or_default().to_string();
+    assert!(warning.contains("atoll resume --cluster east"), "{warning}");
+    deleted.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_sees_the_clusters_above_it() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east"]).await;
+    assert_eq!(world.says("workspace current"), "root\n");
+    assert!(world.refuses("workspace use -").contains("there is no previous workspace"));
+    world.says("workspace create team --use");
+    assert_eq!(world.says("workspace current"), "root:team\n");
+    register(&admin.workspace("root:team"), &["own"]).await;
+    let table = world.says("cluster list");
+    let cells = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words[0].to_string(), words[words.len() - 1].to_string())
+    };
+    let rows: Vec<(String, String)> = table.lines().map(cells).collect();
+    let expected = [("NAME", "FROM"), ("own", "root:team"), ("east", "root")];
+    assert_eq!(rows, expected.map(|(name, from)| (name.to_string(), from.to_string())), "{table}");
+    assert_eq!(world.says("workspace use -"), "The current workspace is now root.\n");
+    assert_eq!(world.says("workspace use -"), "The current workspace is now root:team.\n");
+    let version = world.says("version");
+    assert!(version.starts_with("atoll ") && version.contains("server v1."), "{version}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_show_when_a_cluster_was_last_heard_of() {
+    let world = World::start();
+    let admin = world.admin();
+    register(&admin, &["east"]).await;
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/atoll-system/leases/cluster-east";
+    let mut before = String::new();
+    // The status is not written each time, for nothing else changes.
+    for _ in 0..2 {
+        eventually("it is heard of again", async || {
+            let beat = json!({ "heartbeat": { "syncer": { "instance": "one", "version": "1" } } });
+            admin.post("/services/sync/east", beat).await.expect(200);
+            let renewed =
+                admin.get(lease).await.expect(200)["spec"]["renewTime"].as_str().unwrap().to_string();
+            let is_later = renewed != before;
+            if is_later {
+                before = renewed;
+            }
+            is_later
+        })
+        .await;
+    }
+    let mut connection = admin.http1().await.unwrap();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for path in [CLUSTERS.to_string(), format!("{CLUSTERS}/east")] {
+        let path = format!("{path}?includeObject=Object");
+        let table = connection.get_accepting(&path, accept).await.unwrap().expect(200);
+        assert_eq!(table["rows"][0]["object"]["status"]["syncer"]["lastHeartbeatTime"], before, "{path}");
+    }
 }

@@ -15,6 +15,7 @@ mod observing;
 mod orphaned;
 mod pages;
 mod pausing;
+mod placed;
 mod real;
 mod releasing;
 #[allow(dead_code, reason = "other suites use the rest")]

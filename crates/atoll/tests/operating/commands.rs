@@ -249,6 +249,7 @@ fn help_reads_well() {
         "workspace",
         "workspace create",
         "workspace use",
+        "workspace current",
         "workspace list",
         "workspace tree",
         "workspace delete",
@@ -266,6 +267,7 @@ fn help_reads_well() {
         "snapshot save",
         "keys",
         "keys list",
+        "version",
         "completion",
     ] {
         let mut command = atoll(&line.split(' ').collect::<Vec<_>>());

@@ -131,7 +131,10 @@ async fn the_status_of_custom_objects_is_shown() {
     const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
     let atoll = Atoll::start();
     let admin = atoll.admin();
-    admin.post(CLUSTERS, cluster("east")).await.expect(201);
+    // The control plane cannot sync it itself, so it would not be ready.
+    let mut east = cluster("east");
+    east["spec"]["mode"] = "none".into();
+    admin.post(CLUSTERS, east).await.expect(201);
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let schema = json!({ "type": "object", "properties": { "spec": open, "status": open } });
     let version = json!({

@@ -101,6 +101,14 @@ impl Access {
         Access { headers, ..self.clone() }
     }
 
+    /// The same with one more header.
+    #[allow(dead_code, reason = "not all suites use it")]
+    pub fn saying(&self, name: &'static str, value: &str) -> Access {
+        let mut headers = self.headers.clone();
+        headers.push((name, value.to_string()));
+        Access { headers, ..self.clone() }
+    }
+
     /// The same identity in another workspace.
     pub fn workspace(&self, path: &str) -> Access {
         Access { base: format!("/clusters/{path}"), ..self.clone() }

@@ -31,7 +31,8 @@ fn secrets(kubeconfig: &Path) -> Vec<String> {
 }
 
 fn joining(above: &Atoll, kubeconfig: &Path) -> std::process::Command {
-    let mut command = atoll(&["cluster", "join", "east", "--kubeconfig"]);
+    // Not all of these control planes sync anything.
+    let mut command = atoll(&["cluster", "join", "east", "--wait", "0", "--kubeconfig"]);
     command.arg(kubeconfig).env("KUBECONFIG", above.admin_kubeconfig()).stdin(std::process::Stdio::null());
     command
 }

@@ -198,8 +198,11 @@ static OBJECT_STATUS: Printer = Printer::new(&[
     Column::new("Object", Cell::Text("spec.name"), "Which."),
     Column::new("State", Cell::Text("status.state"), "Whether the cluster has it."),
     AGE,
-    Column::new("Message", Cell::Text("status.message"), "What is wrong.").wide(),
+    Column::new("Message", Cell::Text("status.message"), "What is wrong."),
 ]);
+
+/// Taint of a cluster on which nothing runs any more.
+const FENCED: &str = "atoll.dev/fenced";
 
 fn ready(cluster: &Value, _: Timestamp) -> Value {
     let unschedulable = at(cluster, "spec.unschedulable").and_then(Value::as_bool).unwrap_or(false);
@@ -212,6 +215,10 @@ fn ready(cluster: &Value, _: Timestamp) -> Value {
     };
     if unschedulable {
         shown.push_str(",SchedulingDisabled");
+    }
+    let taints = at(cluster, "spec.taints").and_then(Value::as_array).into_iter().flatten();
+    if taints.into_iter().any(|taint| text(taint, "key") == FENCED) {
+        shown.push_str(",Fenced");
     }
     let is_paused = at(cluster, "spec.paused").and_then(Value::as_bool).unwrap_or(false);
     if is_paused || at(cluster, "status.paused").is_some() {

@@ -1,43 +1,166 @@
 //! One status above from the records of all clusters that have an object.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atoll_fleet::sum::{following, sum};
-use atoll_fleet::view::Record;
+use atoll_fleet::placed::{self, Known, NOT_PLACED};
+use atoll_fleet::view::{Record, State};
+use atoll_fleet::{Placement, labels};
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
-use atoll_meta::{Status, object};
+use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
-use crate::context::Context;
+use super::reach::{self, Reach};
+use crate::conditions;
+use crate::context::{Acts, Context};
 
 const AT_ONCE: usize = 16;
+/// An object that is younger than this, in seconds, was created while somebody waited for what becomes of it.
+const NEW: i64 = 60;
 
 /// The uid of the object that a record is about.
 fn by_uid(record: &Value) -> Vec<String> {
     record["spec"]["uid"].as_str().map(str::to_string).into_iter().collect()
 }
 
+/// The cluster that a record is of.
+fn by_cluster(record: &Value) -> Vec<String> {
+    record["spec"]["cluster"].as_str().map(str::to_string).into_iter().collect()
+}
+
+fn own_uid(object: &Value) -> Vec<String> {
+    vec![object::uid(object).to_string()]
+}
+
+fn placed_on(object: &Value) -> Vec<String> {
+    Placement::of(object).names().map(str::to_string).collect()
+}
+
+/// Workloads of one kind.
+struct Workloads {
+    cache: Arc<Cache>,
+    by_uid: usize,
+    by_cluster: usize,
+}
+
+/// Kinds that run nowhere until they are placed.
+fn workloads() -> [Resource; 7] {
+    [
+        resources::CRON_JOBS.clone(),
+        resources::DAEMON_SETS.clone(),
+        resources::DEPLOYMENTS.clone(),
+        resources::JOBS.clone(),
+        resources::REPLICA_SETS.clone(),
+        resources::REPLICATION_CONTROLLERS.clone(),
+        resources::STATEFUL_SETS.clone(),
+    ]
+}
+
 pub async fn run(context: Context) {
     let records = context.informers.of(&resources::OBJECT_STATUSES);
-    let index = records.index(by_uid);
+    let clusters = context.informers.of(&resources::CLUSTERS);
+    let (index, of_cluster) = (records.index(by_uid), records.index(by_cluster));
     let queue = Queue::new();
-    let waking = queue.clone();
+    let departed: Arc<Departed> = Arc::default();
+    let (waking, leaving) = (queue.clone(), departed.clone());
     records.listen(move |change| {
+        if change.new.is_none() {
+            leaving.note(change.object(), &change.key);
+        }
         // However many clusters have an object, its status is written once.
         for uid in by_uid(change.object()) {
             waking.add(Key::new(&change.key.workspace, &change.key.namespace, &uid));
         }
     });
+    let mut kinds = Vec::new();
+    // A cluster that runs its workloads itself has no say in where they run.
+    if context.acts == Acts::OnPodGrain {
+        for resource in workloads() {
+            let cache = context.informers.of(&resource);
+            kinds.push(Workloads {
+                by_uid: cache.index(own_uid),
+                by_cluster: cache.index(placed_on),
+                cache: cache.clone(),
+            });
+            let (waking, context) = (queue.clone(), context.clone());
+            cache.listen(move |change| {
+                if !context.acts_on(change.object()) {
+                    waking.add(key_of(change.object()));
+                }
+            });
+        }
+    }
+    let kinds = Arc::new(kinds);
+    let (waking, concerned, all) = (queue.clone(), kinds.clone(), records.clone());
+    clusters.listen(move |change| {
+        let health = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| reach::health(cluster));
+        let (before, now) = (health(&change.old), health(&change.new));
+        if before == now {
+            return;
+        }
+        // One that comes or goes concerns also what is on none.
+        let is_everybody = before.is_none() || now.is_none();
+        for kind in concerned.iter() {
+            let found = match is_everybody {
+                true => kind.cache.all(),
+                false => kind.cache.found(kind.by_cluster, &change.key.name),
+            };
+            found.iter().for_each(|object| waking.add(key_of(object)));
+        }
+        for record in all.found(of_cluster, &change.key.name) {
+            let at = Key::of(&record);
+            by_uid(&record).iter().for_each(|uid| waking.add(Key::new(&at.workspace, &at.namespace, uid)));
+        }
+    });
     records.synced().await;
+    clusters.synced().await;
+    for kind in kinds.iter() {
+        kind.cache.synced().await;
+    }
     let recorder = context.events.recorder("atoll-fleet");
-    let controller = Arc::new(Controller { context, recorder, noted: Mutex::default(), records, index });
+    let reach = Reach { clusters, world: context.world().clone() };
+    let controller = Arc::new(Controller {
+        context,
+        recorder,
+        noted: Mutex::default(),
+        records,
+        index,
+        kinds,
+        reach,
+        departed,
+    });
     queue
         .work("statuses of placed objects", AT_ONCE, move |key| {
             let controller = controller.clone();
             async move { controller.sync(&key).await }
         })
         .await;
+}
+
+/// The key under which an object waits: its uid, as records name it.
+fn key_of(object: &Value) -> Key {
+    let at = Key::of(object);
+    Key::new(&at.workspace, &at.namespace, object::uid(object))
+}
+
+/// Objects of which a record has gone since they were last looked at. Each is taken out when it is looked at.
+#[derive(Default)]
+struct Departed(Mutex<HashMap<String, (Resource, Key)>>);
+
+impl Departed {
+    fn note(&self, record: &Value, at: &Key) {
+        if let (Some(uid), Some(target)) = (by_uid(record).pop(), target(record, at)) {
+            self.known().insert(uid, target);
+        }
+    }
+
+    fn take(&self, uid: &str) -> Option<(Resource, Key)> {
+        self.known().remove(uid)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (Resource, Key)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Controller {
@@ -47,12 +170,38 @@ struct Controller {
     noted: Mutex<HashMap<(String, String), String>>,
     records: Arc<Cache>,
     index: usize,
+    kinds: Arc<Vec<Workloads>>,
+    reach: Reach,
+    departed: Arc<Departed>,
 }
 
 impl Controller {
     async fn sync(&self, key: &Key) -> Result<Next, Status> {
+        let departed = self.departed.take(&key.name);
+        let outcome = self.look(key, departed.as_ref()).await;
+        if let (Some(departed), Err(_) | Ok(Next::Again)) = (departed, &outcome) {
+            self.departed.known().entry(key.name.to_string()).or_insert(departed);
+        }
+        outcome
+    }
+
+    /// Looks at the object with the uid that is the name of `key`; of those that have `departed`, a record has gone.
+    async fn look(&self, key: &Key, departed: Option<&(Resource, Key)>) -> Result<Next, Status> {
         let records = self.records.found(self.index, &key.name);
-        let Some((mut resource, at)) = records.first().and_then(|record| target(record, key)) else {
+        let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
+        let workload = self.workload(&key.name);
+        if let Some((resource, known)) = &workload {
+            self.tell(resource, known, &told);
+            self.tell_new(resource, known, &told);
+            // What is as it should be is not read again.
+            if departed.is_none() && self.wanted(resource, known, &told, false).is_none() {
+                return Ok(Next::Done);
+            }
+        }
+        let of_workload = workload.map(|(resource, known)| (resource, Key::of(&known)));
+        let of_record = records.first().and_then(|record| target(record, key));
+        let Some((mut resource, at)) = of_workload.or(of_record).or(departed.cloned()) else {
+            self.noted().remove(&(key.name.to_string(), String::new()));
             return Ok(Next::Done);
         };
         let world = self.context.world();
@@ -60,49 +209,138 @@ impl Controller {
             Ok(found) if object::uid(&found) == &*key.name => found,
             Err(status) if status.reason() != "NotFound" => return Err(status),
             // What they are about is gone, or another one of that name is there.
-            _ => return self.forget(&records).await,
+            _ => return self.forget(&key.name, &records).await,
         };
         // Records do not say it, and servers insist on it for custom resources.
         resource.kind = object::kind(&found).to_string().into();
-        let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
-        self.tell_drift(&resource, &found, &told);
-        let kind = (&*resource.group, &*resource.plural);
-        let wanted = sum(kind, object::generation(&found), &told)
-            .map(|wanted| following(kind, &found["status"], wanted));
-        let Some(wanted) = wanted.filter(|wanted| found["status"] != *wanted) else { return Ok(Next::Done) };
-        let mut changed = found;
+        self.tell(&resource, &found, &told);
+        let has_departed = departed.is_some() && told.is_empty();
+        if has_departed {
+            self.tell_departed(&resource, &found);
+        }
+        let Some(wanted) = self.wanted(&resource, &found, &told, has_departed) else { return Ok(Next::Done) };
+        let mut changed = found.clone();
         changed["status"] = wanted;
         match world.update_status(&resource, &changed).await {
             Err(status) if status.reason() == "Conflict" => Ok(Next::Again),
             // Kinds without a status have none below, either.
             Err(status) if matches!(status.reason(), "NotFound" | "MethodNotAllowed") => Ok(Next::Done),
-            written => written.map(|_| Next::Done),
+            written => {
+                self.tell_placed(&resource, &found, &written?);
+                Ok(Next::Done)
+            }
         }
     }
 
-    /// Says once what others have changed in clusters, where that is left as it is.
-    fn tell_drift(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A workload whose pods are made where it is placed.
+    fn workload(&self, uid: &str) -> Option<(Resource, Arc<Value>)> {
+        let found = self.kinds.iter().find_map(|kind| {
+            let found = kind.cache.found(kind.by_uid, uid).into_iter().next()?;
+            Some((kind.cache.resource.clone(), found))
+        });
+        found.filter(|(_, object)| !self.context.acts_on(object))
+    }
+
+    /// The status that an object shall have, if it has another one.
+    fn wanted(
+        &self,
+        resource: &Resource,
+        found: &Value,
+        told: &[(String, Record)],
+        has_departed: bool,
+    ) -> Option<Value> {
+        let kind = (&*resource.group, &*resource.plural);
+        let workspace = Key::of(found).workspace;
+        let names = self.reach.names(&workspace);
+        if told.is_empty() && Placement::of(found).is_empty() {
+            if self.context.acts_on(found) || object::is_being_deleted(found) {
+                return None;
+            }
+            if !placed::has_condition(kind) {
+                return placed::emptied(kind, &found["status"]).filter(|_| has_departed);
+            }
+            // Where no cluster ever was, others may run what is there, or nobody.
+            if names.is_empty() && !has_departed && conditions::find(found, placed::CONDITION).is_none() {
+                return None;
+            }
+        }
+        let health = |name: &str| self.reach.health(&workspace, name);
+        let advice = advice(resource, found, &names);
+        let known = Known { resource: kind, object: found, records: told, health: &health, advice: &advice };
+        let wanted = known.status(&self.context.clock.now().to_time())?;
+        (found["status"] != wanted).then_some(wanted)
+    }
+
+    fn noted(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that a workload is placed nowhere, where the status has no condition that could say it.
+    fn tell_new(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
+        if placed::has_condition((&resource.group, &resource.plural))
+            || !told.is_empty()
+            || !Placement::of(found).is_empty()
+            || object::is_being_deleted(found)
+        {
+            return;
+        }
+        let created = object::creation_timestamp(found).and_then(|text| time::parse(text).ok());
+        let is_new = created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW);
+        let names = self.reach.names(&Key::of(found).workspace);
+        let key = (object::uid(found).to_string(), String::new());
+        if is_new && !names.is_empty() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
+            let message =
+                format!("it is placed on no cluster, so nothing runs; {}", advice(resource, found, &names));
+            self.recorder.warning(resource, found, NOT_PLACED, message);
+        }
+    }
+
+    /// Says that no cluster has an object any longer, where the status has no condition that could say it.
+    fn tell_departed(&self, resource: &Resource, found: &Value) {
+        let has_condition = placed::has_condition((&resource.group, &resource.plural));
+        if !has_condition && Placement::of(found).is_empty() && !object::is_being_deleted(found) {
+            self.recorder.normal(resource, found, NOT_PLACED, "no cluster has it any longer");
+        }
+    }
+
+    /// Says that an object has ceased to be placed.
+    fn tell_placed(&self, resource: &Resource, before: &Value, after: &Value) {
+        let told = |object: &Value| {
+            let condition = conditions::find(object, placed::CONDITION)?;
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
+            Some((text("status"), text("reason"), text("message")))
+        };
+        let (before, after_told) = (told(before), told(after));
+        let is_old = |reason: &str| before.as_ref().is_some_and(|(_, known, _)| known == reason);
+        if let Some((status, reason, message)) = after_told
+            && status == "False"
+            && !is_old(&reason)
+            && !is_refusal(&reason)
+        {
+            self.recorder.warning(resource, after, &reason, message);
+        }
+    }
+
+    /// Says once what clusters have against an object, and what others have changed there where that is left as it is.
+    fn tell(&self, resource: &Resource, found: &Value, told: &[(String, Record)]) {
+        let mut noted = self.noted();
         for (cluster, record) in told {
             let key = (object::uid(found).to_string(), cluster.clone());
-            let Some(what) = record.drift() else {
+            let Some((reason, what)) = complaint(record) else {
                 noted.remove(&key);
                 continue;
             };
-            if noted.get(&key).is_some_and(|before| before == what) {
+            let line = format!("{reason}: {what}");
+            if noted.get(&key).is_some_and(|before| *before == line) {
                 continue;
             }
-            let resource = Resource { kind: object::kind(found).to_string().into(), ..resource.clone() };
-            self.recorder.warning(&resource, found, "Drift", format!("in cluster {cluster}, {what}"));
-            noted.insert(key, what.to_string());
+            self.recorder.warning(resource, found, reason, format!("in cluster {cluster}, {what}"));
+            noted.insert(key, line);
         }
     }
 
-    async fn forget(&self, records: &[Arc<Value>]) -> Result<Next, Status> {
-        if let Some(uid) = records.first().and_then(|record| record["spec"]["uid"].as_str()) {
-            let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-            noted.retain(|(about, _), _| about != uid);
-        }
+    async fn forget(&self, uid: &str, records: &[Arc<Value>]) -> Result<Next, Status> {
+        self.noted().retain(|(about, _), _| about != uid);
         for record in records {
             let (key, uid) = (Key::of(record), object::uid(record));
             let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
@@ -143,4 +381,34 @@ fn told(record: &Value) -> Option<(String, Record)> {
         ..Record::default()
     };
     Some((cluster, said))
+}
+
+/// What a cluster has against an object, or what others have changed there: a reason, and words.
+fn complaint(record: &Record) -> Option<(&'static str, &str)> {
+    match record.state {
+        State::Conflict => Some(("Conflict", &record.message)),
+        State::Refused => Some(("Refused", &record.message)),
+        State::Applied => record.drift().map(|drift| ("Drift", drift)),
+        State::Gone => None,
+    }
+}
+
+/// Reasons that are told for each cluster.
+fn is_refusal(reason: &str) -> bool {
+    matches!(reason, "Conflict" | "Refused")
+}
+
+/// What to do about an object that is placed nowhere.
+fn advice(resource: &Resource, found: &Value, clusters: &[String]) -> String {
+    let is_missing = |name: &str| !clusters.iter().any(|known| known == name);
+    if let Some((label, name)) = labels::naming(found).into_iter().find(|(_, name)| is_missing(name)) {
+        return format!("its label {label} names the cluster {name:?}, which is not there");
+    }
+    match clusters.first() {
+        Some(cluster) => {
+            let (namespace, name) = (object::namespace(found), object::name(found));
+            format!("place it with: {}", placed::command(&resource.kind, namespace, name, cluster))
+        }
+        None => "no cluster has joined; join one with: atoll cluster join NAME --kubeconfig FILE".to_string(),
+    }
 }

@@ -155,7 +155,7 @@ fn unreported(told: &[Told<'_>], missing: &[&Part<'_>], status: &str, reason: &s
 }
 
 /// Which cluster says what, of the first few.
-fn attributed<'a>(lines: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> String {
+pub(crate) fn attributed<'a>(lines: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> String {
     let rest = lines.len().saturating_sub(NAMED);
     let named = lines.take(NAMED).map(|(cluster, text)| {
         if text.is_empty() { cluster.to_owned() } else { format!("{cluster}: {text}") }

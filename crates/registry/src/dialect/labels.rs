@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use atoll_fleet::Placement;
 use atoll_fleet::brake::CAUSE;
+use atoll_fleet::labels::naming;
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::placement::{self, Share};
 use atoll_meta::{FieldError, FieldPath, Status, names, object};
@@ -24,17 +25,14 @@ use memchr::memmem::Finder;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+pub use atoll_fleet::labels::{CLUSTER, STATES};
+
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
 use crate::placement::is_kept;
 use crate::row::{Place, Row};
 
-/// Names the cluster that an object shall be on.
-pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
-/// How kcp wrote it later: each of these with the value `Sync` names one of several.
-pub const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev/"];
-const SYNC: &str = "Sync";
 /// Who decided.
 pub const BY: &str = "label";
 /// As a placement by a label is stored: JSON in a text of JSON.
@@ -127,7 +125,13 @@ fn is_open(stored: &Bytes) -> bool {
 }
 
 fn takes_new(cluster: &Value) -> bool {
-    cluster.is_object() && cluster["spec"]["unschedulable"] != true && !object::is_being_deleted(cluster)
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let mut unready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "False");
+    cluster.is_object()
+        && cluster["spec"]["unschedulable"] != true
+        && cluster["spec"]["access"] != "observe"
+        && unready.next().is_none()
+        && !object::is_being_deleted(cluster)
 }
 
 /// Places what says by a label where it shall be, for as long as it is polled.
@@ -213,12 +217,7 @@ fn check_duplicates(row: &Row, name: &str, current: &Placement, decided: &Placem
 
 /// The clusters that an object names by labels.
 fn named(object: &Value) -> BTreeSet<&str> {
-    if let Some(name) = object::label(object, CLUSTER) {
-        return Some(name).filter(|name| is_name(name)).into_iter().collect();
-    }
-    let states = object::labels(object).filter(|(_, value)| *value == SYNC);
-    let names = states.filter_map(|(label, _)| STATES.iter().find_map(|prefix| label.strip_prefix(prefix)));
-    names.filter(|name| is_name(name)).collect()
+    naming(object).into_iter().map(|(_, name)| name).filter(|name| is_name(name)).collect()
 }
 
 fn is_name(name: &str) -> bool {

@@ -35,7 +35,7 @@ pub fn of_view(
     for (workspace, brake) in &brakes {
         let family = below(&server.registry, workspace);
         let concerns = |other: &str| other == workspace || family.contains(other);
-        let why = || brake.why("its workspace", "atoll resume --workspace PATH");
+        let why = || server.registry.why_paused(workspace, brake);
         if concerns(home) {
             return BTreeMap::from([(String::new(), why())]);
         }
@@ -72,6 +72,14 @@ pub fn check(
             "spec.clusters",
         )),
     }
+}
+
+/// Why nothing is taken from the clusters of a placement for now, if it is on any.
+pub fn why(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
+    let mut names = placement.names();
+    let first = names.next()?;
+    of_workspace(server, workspace)
+        .or_else(|| std::iter::once(first).chain(names).find_map(|name| paused(server, workspace, name)))
 }
 
 /// Why a workspace is paused, itself or one above it.

@@ -13,6 +13,7 @@ use super::patch::Warnings;
 use super::seal::Sealed;
 use crate::Server;
 use crate::chain::Call;
+use crate::sync::advice;
 use crate::workspace::Workspace;
 
 pub struct Gate<'a> {
@@ -115,6 +116,10 @@ fn of_write(old: Option<&Value>) -> Operation {
 }
 
 impl Admission for Gate<'_> {
+    fn placement_ignored(&self) {
+        self.warnings.about_request(advice::ignored(self.server, self.row, &self.place, self.name));
+    }
+
     async fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         self.seal(new, old).await?;
         if old.is_none() {
@@ -130,9 +135,17 @@ impl Admission for Gate<'_> {
                 // A scale is judged as the whole object that it is part of.
                 let part = if self.subresource == "scale" { "" } else { self.subresource };
                 self.warnings.remark(self.row.remarks(part, new, old));
+                if old.is_none() && part.is_empty() {
+                    let unplaced = advice::unplaced(self.server, self.row, &self.place, new);
+                    unplaced.into_iter().for_each(|text| self.warnings.also(text));
+                }
                 self.ask(of_write(old), old, Phase::Validate(new)).await
             }
-            (None, Some(old)) => self.ask(Operation::Delete, Some(old), Phase::Validate(old)).await,
+            (None, Some(old)) => {
+                let paused = advice::paused(self.server, self.workspace, old);
+                paused.into_iter().for_each(|text| self.warnings.also(text));
+                self.ask(Operation::Delete, Some(old), Phase::Validate(old)).await
+            }
             (None, None) => Ok(()),
         }
     }

@@ -1,5 +1,7 @@
 //! GET on a collection: any revision that is wanted, all at once or in pages.
 
+mod elsewhere;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use crate::chain::Call;
 use crate::options::{ListOptions, Match};
 use crate::paging::Token;
 use crate::respond;
+use crate::sync::renewals;
 
 /// How long a reader waits for a revision that has not happened yet, as upstream.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -25,13 +28,17 @@ const EXPIRED: &str = "The provided continue parameter is too old to display a c
 
 pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(row, &call.query, false)?;
+    elsewhere::check(server, row, call, &options)?;
     let scope = scope(row, call, &options);
     let (snapshot, token) = position(server, &scope, &options).await?;
     let registry = &server.registry;
     // Whoever takes any revision takes all of it: upstream answers that from its cache, which does not page.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let start = token.as_ref().map(Token::start);
-    let listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
+    let mut listing = registry.list(row, &snapshot, &scope, &options.selection, start, limit);
+    if renewals::concerns(row, call) {
+        renewals::renewed(&mut listing, &snapshot);
+    }
     let next = listing.next.as_deref();
     let token = next.map(|next| Token::encode(Some(listing.revision), next, listing.remaining));
     Ok(respond::list::answer(row, listing, token.as_deref(), call).await)

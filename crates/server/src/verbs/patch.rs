@@ -100,6 +100,11 @@ impl Warnings {
         *self.read.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
+    /// One more about how the request was written.
+    pub fn about_request(&self, remark: String) {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+    }
+
     /// About what the object contains.
     pub fn remark(&self, remarks: Vec<String>) {
         *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;

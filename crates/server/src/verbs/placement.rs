@@ -1,6 +1,8 @@
 //! The placement subresource: on which clusters an object shall be. Whoever may write it decides; the object itself stays as
 //! it is.
 
+mod closed;
+
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
@@ -74,6 +76,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         let clusters = read(server, row, call, &wanted, current)
             .map_err(|errors| Status::invalid(ATOLL, KIND, place.name, errors))?;
+        let closed = closed::check(server, &call.workspace, &wanted, &clusters, current);
+        if !closed.is_empty() {
+            return Err(Status::invalid(ATOLL, KIND, place.name, closed));
+        }
         if let Some(reason) = is_kept(&row.group, &row.resource, existing).filter(|_| !clusters.is_empty()) {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 use super::beats::{Heard, Silence};
 use super::damping::Held;
 
+/// Reason of a cluster before its first heartbeat.
+const NEVER_HEARD_OF: &str = "NeverHeardOf";
+
 /// Why a cluster is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -40,7 +43,7 @@ pub fn fault(cluster: &Value, heard: Heard, patience: Duration) -> Option<Fault>
     match heard {
         Heard::Never => {
             let message = format!("nobody has begun to sync it yet. {}", awaken(mode, name));
-            Some(Fault::new("NeverHeardOf", message))
+            Some(Fault::new(NEVER_HEARD_OF, message))
         }
         Heard::NotYet { .. } => said(cluster),
         Heard::LongAgo { why } => {
@@ -68,7 +71,7 @@ fn said(cluster: &Value) -> Option<Fault> {
     let text = |field: &str| ready.map_or("", |ready| ready[field].as_str().unwrap_or_default());
     match text("status") {
         "True" => None,
-        "" => Some(Fault::new("NeverHeardOf", "nobody has begun to sync it yet")),
+        "" => Some(Fault::new(NEVER_HEARD_OF, "nobody has begun to sync it yet")),
         _ => Some(Fault::new(text("reason"), text("message"))),
     }
 }
@@ -90,6 +93,10 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| json!({ "type": kind, "status": status, "reason": reason, "message": message });
     let ready = match fault {
         None => condition("Ready", "True", "Synced", "it is reached and synced"),
+        // Nothing is known to be wrong with one that nobody has begun to sync.
+        Some(fault) if fault.reason == NEVER_HEARD_OF => {
+            condition("Ready", "Unknown", &fault.reason, &fault.message)
+        }
         Some(fault) => condition("Ready", "False", &fault.reason, &fault.message),
     };
     let reachable = match fault.map(|fault| (fault, fault.reach())) {
@@ -130,6 +137,8 @@ mod tests {
         let unknown = |reason: &str| {
             format!("Ready=False/{reason} Reachable=Unknown/{reason} Schedulable=False/NotReady")
         };
+        let new = "Ready=Unknown/NeverHeardOf Reachable=Unknown/NeverHeardOf Schedulable=False/NotReady"
+            .to_string();
         let fails = |reason: &str| {
             format!("Ready=False/{reason} Reachable=False/{reason} Schedulable=False/NotReady")
         };
@@ -138,7 +147,7 @@ mod tests {
         let ready =
             |schedulable: &str| format!("Ready=True/Synced Reachable=True/Answers Schedulable={schedulable}");
         for (spec, status, heard, expected) in [
-            (json!({}), json!({}), Heard::Never, unknown("NeverHeardOf")),
+            (json!({}), json!({}), Heard::Never, new.clone()),
             (json!({}), json!({}), lately, ready("True/Open")),
             (json!({}), json!({}), silent(Silence::Gone), unknown("SyncerSilent")),
             (json!({}), json!({}), silent(Silence::Connected), unknown("SyncerHangs")),
@@ -149,7 +158,7 @@ mod tests {
             (json!({}), was("True", "Synced"), not_yet, ready("True/Open")),
             (json!({ "unschedulable": true }), was("True", "Synced"), not_yet, ready("False/Cordoned")),
             (json!({}), was("False", "SyncerSilent"), not_yet, unknown("SyncerSilent")),
-            (json!({}), json!({}), not_yet, unknown("NeverHeardOf")),
+            (json!({}), json!({}), not_yet, new.clone()),
             (json!({}), problem("ConnectionRefused"), lately, fails("ConnectionRefused")),
             (json!({}), problem("CredentialsRefused"), lately, fails("CredentialsRefused")),
             (json!({}), problem("CredentialsMissing"), lately, unknown("CredentialsMissing")),

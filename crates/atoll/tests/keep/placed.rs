@@ -1,0 +1,205 @@
+//! What the status says of where something runs, and who is told what to do.
+
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::support::process::Setup;
+use crate::world::{World, becomes, create, object, plain_pods, web};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+const COMMAND: &str = "atoll place deployment/web --namespace default --on east";
+
+fn condition(object: &Value, kind: &str) -> (String, String, String) {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let found = conditions.into_iter().find(|one| one["type"] == kind).cloned().unwrap_or_default();
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_string();
+    (text("status"), text("reason"), text("message"))
+}
+
+fn is_nowhere(web: &Value) -> bool {
+    let (status, reason, message) = condition(web, "Placed");
+    let (_, given_up, _) = condition(web, "Progressing");
+    let (available, _, _) = condition(web, "Available");
+    (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
+        && message.ends_with(COMMAND)
+        && (available.as_str(), given_up.as_str()) == ("False", "ProgressDeadlineExceeded")
+        && web["status"]["observedGeneration"] == web["metadata"]["generation"]
+        && web["status"].get("availableReplicas").is_none()
+        && web["status"].get("replicas").is_none()
+}
+
+fn is_running(web: &Value) -> bool {
+    web["status"]["availableReplicas"] == 2 && condition(web, "Placed").0 == "True"
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_nowhere_says_so() {
+    let world = World::start();
+    let above = world.admin();
+    let created = above.post(DEPLOYMENTS, web(2, plain_pods())).await;
+    created.expect(201);
+    let warning = created.header("warning").unwrap_or_default();
+    assert!(warning.contains(COMMAND), "{warning}");
+    becomes("it is nowhere", &above, WEB, is_nowhere).await;
+    eventually("there is an event", async || {
+        let events = above.get(EVENTS).await.expect(200);
+        let all = events["items"].as_array().unwrap();
+        all.iter().any(|event| event["reason"] == "NotPlaced" && event["involvedObject"]["name"] == "web")
+    })
+    .await;
+    assert_eq!(world.says("place deployment/web"), "Deployment default/web is placed on no cluster.\n");
+    world.says("place deployment/web --on east");
+    becomes("it runs", &above, WEB, is_running).await;
+    assert_eq!(world.says("place deployment/web"), "Deployment default/web is placed on east.\n");
+
+    // Whoever needs a pod to connect to is told at once where they are; others see that there are none here.
+    let pods = "/api/v1/namespaces/default/pods?labelSelector=app%3Dweb";
+    for command in ["kubectl logs", "kubectl exec", "kubectl port-forward"] {
+        let message =
+            above.saying("kubectl-command", command).get(pods).await.expect_status(400, "BadRequest");
+        assert!(message.contains("the pods of Deployment default/web run in cluster east"), "{message}");
+    }
+    above.saying("kubectl-command", "kubectl get").get(pods).await.expect(200);
+    above.get(pods).await.expect(200);
+
+    let settings = object("v1", "ConfigMap", "settings", json!({}));
+    create(&above, "/api/v1/namespaces/default/configmaps", settings).await;
+    world.says("place cm/settings --on east");
+    let record = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
+    becomes("it is there", &above, record, |list| {
+        list["items"].as_array().into_iter().flatten().any(|one| one["spec"]["name"] == "settings")
+    })
+    .await;
+    world.says("place deployment/web cm/settings --on none");
+    becomes("it is nowhere again", &above, WEB, is_nowhere).await;
+    eventually("other kinds have an event", async || {
+        let events = above.get(EVENTS).await.expect(200);
+        let all = events["items"].as_array().unwrap();
+        all.iter()
+            .any(|event| event["reason"] == "NotPlaced" && event["involvedObject"]["name"] == "settings")
+    })
+    .await;
+
+    // A workload whose pods are made here is none of this.
+    let grain = json!({ "metadata": { "name": "here", "labels": { "atoll.dev/grain": "pod" } } });
+    create(&above, "/api/v1/namespaces", grain).await;
+    let created = above.post("/apis/apps/v1/namespaces/here/deployments", web(1, plain_pods())).await;
+    created.expect(201);
+    assert_eq!(created.header("warning"), None);
+    let here = "/apis/apps/v1/namespaces/here/deployments/web";
+    let web =
+        becomes("its controller looks at it", &above, here, |web| web["status"]["observedGeneration"] == 1)
+            .await;
+    assert_eq!(condition(&web, "Placed").0, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_of_a_lost_cluster_are_not_available() {
+    let mut world = World::apart();
+    world.above = Setup::new().flag("--cluster-grace-period", 4).start();
+    world.says(&format!("cluster join east --kubeconfig {}", world.east.kubeconfig().display()));
+    let above = world.admin();
+    create(&above, DEPLOYMENTS, web(2, plain_pods())).await;
+    world.says("place deployment/web --on east");
+    becomes("it runs", &above, WEB, is_running).await;
+    world.east.fault("add partition");
+    let lost = |web: &Value| {
+        let (status, reason, _) = condition(web, "Placed");
+        (status.as_str(), reason.as_str()) == ("Unknown", "ClusterNotReady")
+            && condition(web, "Available").0 == "False"
+            && web["status"].get("availableReplicas").is_none()
+            && web["status"]["unavailableReplicas"] == 2
+    };
+    becomes("nothing is known to be available", &above, WEB, lost).await;
+    // Nothing new goes there, unless somebody insists.
+    let settings = object("v1", "ConfigMap", "settings", json!({}));
+    create(&above, "/api/v1/namespaces/default/configmaps", settings).await;
+    let errors = world.refuses("place cm/settings --on east");
+    assert!(errors.contains("cluster east is not ready"), "{errors}");
+    world.says("place cm/settings --on east --force");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cluster_does_not_take_is_told() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    // Somebody else has one of that name there.
+    create(&below, DEPLOYMENTS, web(1, plain_pods())).await;
+    create(&above, DEPLOYMENTS, web(2, plain_pods())).await;
+    world.says("place deployment/web --on east");
+    let conflicts = |web: &Value| {
+        let (status, reason, message) = condition(web, "Placed");
+        (status.as_str(), reason.as_str()) == ("False", "Conflict")
+            && message.starts_with("east: ")
+            && condition(web, "Progressing").1 == "ProgressDeadlineExceeded"
+    };
+    becomes("it conflicts", &above, WEB, conflicts).await;
+    eventually("there is an event", async || {
+        let events = above.get(EVENTS).await.expect(200);
+        let all = events["items"].as_array().unwrap();
+        all.iter().any(|event| event["reason"] == "Conflict" && event["type"] == "Warning")
+    })
+    .await;
+    let path = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
+    let mut connection = above.http1().await.unwrap();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let table = connection.get_accepting(path, accept).await.unwrap().expect(200);
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let shown: Vec<&str> =
+        columns.iter().filter(|one| one["priority"] == 0).filter_map(|one| one["name"].as_str()).collect();
+    assert!(shown.contains(&"Message"), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observed_cluster_takes_nothing_and_can_be_removed() {
+    let world = World::start();
+    let above = world.admin();
+    create(&above, DEPLOYMENTS, web(1, plain_pods())).await;
+    world.says("place deployment/web --on east");
+    becomes("it runs", &above, WEB, |web| web["status"]["availableReplicas"] == 1).await;
+    let observed = json!({ "spec": { "access": "observe" } });
+    above.merge("/apis/atoll.dev/v1alpha1/clusters/east", observed).await.expect(200);
+    let settings = object("v1", "ConfigMap", "settings", json!({}));
+    create(&above, "/api/v1/namespaces/default/configmaps", settings).await;
+    let errors = world.refuses("place cm/settings --on east --force");
+    assert!(errors.contains("cluster east is only observed"), "{errors}");
+    let said = world.says("cluster remove east --yes");
+    assert!(said.ends_with("Cluster east has left the fleet.\n"), "{said}");
+    let nowhere =
+        |web: &Value| condition(web, "Placed").1 == "NotPlaced" && web["status"].get("replicas").is_none();
+    becomes("it is nowhere", &above, WEB, nowhere).await;
+}
+
+/// Clusters that nobody has joined yet are no reason to say anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_clusters_nothing_is_said() {
+    let world = World::apart();
+    let above = world.admin();
+    let created = above.post(DEPLOYMENTS, web(1, plain_pods())).await;
+    assert_eq!((created.status, created.header("warning")), (201, None));
+    let found = above.get(WEB).await.expect(200);
+    assert_eq!(found["status"].as_object().map_or(0, |status| status.len()), 0, "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_names_no_cluster_is_told() {
+    let world = World::start();
+    let above = world.admin();
+    world.says("dialect enable kcp");
+    let labelled = |name: &str| json!({ "metadata": { "labels": { "workloads.kcp.dev/cluster": name } } });
+    let mut deployment = web(2, plain_pods());
+    deployment["metadata"]["labels"] = labelled("east")["metadata"]["labels"].clone();
+    let created = above.post(DEPLOYMENTS, deployment).await;
+    assert_eq!((created.status, created.header("warning")), (201, None));
+    becomes("it runs", &above, WEB, is_running).await;
+    above.merge(WEB, labelled("absent")).await.expect(200);
+    let is_told = |web: &Value| {
+        let (status, reason, message) = condition(web, "Placed");
+        (status.as_str(), reason.as_str()) == ("False", "NotPlaced")
+            && message.contains("names the cluster \"absent\", which is not there")
+            && web["status"].get("availableReplicas").is_none()
+    };
+    becomes("it is nowhere", &above, WEB, is_told).await;
+}

@@ -1,0 +1,45 @@
+//! Labels of other systems that name the clusters an object shall run on.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+/// kcp: names the one cluster.
+pub const CLUSTER: &str = "workloads.kcp.dev/cluster";
+/// kcp, later: each label with one of these prefixes and the value `Sync` names one of several clusters.
+pub const STATES: [&str; 2] = ["state.workload.kcp.io/", "state.workload.kcp.dev/"];
+pub const SYNC: &str = "Sync";
+
+/// Every label of an object that names a cluster, with that name.
+pub fn naming(object: &Value) -> Vec<(&str, &str)> {
+    if let Some(name) = object::label(object, CLUSTER) {
+        return vec![(CLUSTER, name)];
+    }
+    let states = object::labels(object).filter(|(_, value)| *value == SYNC);
+    states
+        .filter_map(|(label, _)| {
+            let name = STATES.iter().find_map(|prefix| label.strip_prefix(prefix))?;
+            Some((label, name))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn labels_name_clusters() {
+        for (labels, expected) in [
+            (json!({}), vec![]),
+            (json!({ "app": "east" }), vec![]),
+            (json!({ CLUSTER: "east" }), vec![(CLUSTER, "east")]),
+            (
+                json!({ "state.workload.kcp.io/east": "Sync", "state.workload.kcp.dev/west": "" }),
+                vec![("state.workload.kcp.io/east", "east")],
+            ),
+        ] {
+            assert_eq!(naming(&json!({ "metadata": { "labels": labels } })), expected);
+        }
+    }
+}

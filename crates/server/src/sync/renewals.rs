@@ -1,0 +1,49 @@
+//! When something was last heard of clusters, for tables: their Leases know it, their status only roughly.
+
+use std::sync::Arc;
+
+use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
+use atoll_meta::json;
+use atoll_registry::catalog::ATOLL;
+use atoll_registry::{Listing, Row};
+use atoll_store::Key;
+use atoll_watch::{Object, Snapshot};
+use bytes::Bytes;
+
+use crate::chain::Call;
+use crate::negotiate::Form;
+
+/// Whether an answer is a table of clusters.
+pub fn concerns(row: &Row, call: &Call) -> bool {
+    (row.group.as_str(), row.resource.as_str()) == (ATOLL, "clusters")
+        && matches!(call.output.form, Form::Table(..))
+}
+
+/// A list of clusters, each with the time at which its Lease was renewed.
+pub fn renewed(listing: &mut Listing, snapshot: &Snapshot) {
+    let shown: Vec<Arc<Object>> = listing.objects.iter().map(|object| shown(object, snapshot)).collect();
+    listing.objects = shown.into();
+}
+
+fn shown(cluster: &Arc<Object>, snapshot: &Snapshot) -> Arc<Object> {
+    match of(&cluster.json(), cluster.workspace(), cluster.name(), snapshot) {
+        Some(json) => {
+            Arc::new(Object::complete(cluster.key.clone(), cluster.revision, json, cluster.facts.clone()))
+        }
+        None => cluster.clone(),
+    }
+}
+
+/// The JSON of one cluster with that time, if its Lease was renewed.
+pub fn of(cluster: &[u8], workspace: &str, name: &str, snapshot: &Snapshot) -> Option<Bytes> {
+    let key =
+        Key::object("coordination.k8s.io", "leases", workspace, SYSTEM_NAMESPACE, &marks::heartbeat(name));
+    let lease = super::parse(&snapshot.get(&key)?.json()).ok()?;
+    let mut cluster = super::parse(cluster).ok()?;
+    let uid = atoll_meta::object::uid(&cluster).to_string();
+    if !atoll_meta::object::owner_references(&lease).any(|owner| owner.uid == uid) {
+        return None;
+    }
+    cluster["status"]["syncer"]["lastHeartbeatTime"] = lease["spec"]["renewTime"].as_str()?.into();
+    Some(Bytes::from(json::to_vec(&cluster)))
+}

@@ -1,0 +1,97 @@
+//! Pods that run in clusters and are not shown here.
+//!
+//! `kubectl logs`, `exec`, `attach` and `port-forward` of a workload or a Service list Pods by its selector and, if there are
+//! none, wait for some to come, which is in vain where the workload runs in clusters. kubectl says on whose behalf it asks
+//! (`Kubectl-Command`), so these, and nobody else, are told where the Pods are.
+
+use atoll_fleet::Placement;
+use atoll_meta::{Status, json, object};
+use atoll_registry::Row;
+use atoll_watch::Scope;
+use http::HeaderMap;
+
+use crate::Server;
+use crate::chain::Call;
+use crate::options::ListOptions;
+
+const HEADER: &str = "kubectl-command";
+/// Commands that need a Pod to connect to.
+const CONNECTING: [&str; 4] = ["attach", "exec", "logs", "port-forward"];
+/// What makes Pods.
+const WORKLOADS: [(&str, &str, &str); 6] = [
+    ("apps", "deployments", "Deployment"),
+    ("apps", "statefulsets", "StatefulSet"),
+    ("apps", "daemonsets", "DaemonSet"),
+    ("apps", "replicasets", "ReplicaSet"),
+    ("batch", "jobs", "Job"),
+    ("", "replicationcontrollers", "ReplicationController"),
+];
+
+/// The command that somebody runs with kubectl, if it is one that needs a Pod.
+fn command(headers: &HeaderMap) -> Option<&str> {
+    let command = headers.get(HEADER)?.to_str().ok()?.trim();
+    let command = command.strip_prefix("kubectl ").unwrap_or(command);
+    CONNECTING.contains(&command).then_some(command)
+}
+
+/// Refuses to list no Pods to somebody who would wait for them, if they run elsewhere.
+pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> Result<(), Status> {
+    let labels = &options.selection.labels;
+    if (row.group.as_str(), row.resource.as_str()) != ("", "pods")
+        || call.info.namespace.is_empty()
+        || labels.is_empty()
+    {
+        return Ok(());
+    }
+    let (Some(command), Some(workspace)) = (command(&call.headers), call.workspace.scope()) else {
+        return Ok(());
+    };
+    let snapshot = server.registry.snapshot();
+    let namespace = call.info.namespace.as_str();
+    let pods = Scope::new("core", "pods", Some(workspace), Some(namespace));
+    if snapshot.list(&pods, None).any(|pod| labels.matches(|name| pod.facts.label(name))) {
+        return Ok(());
+    }
+    for (group, resource, kind) in WORKLOADS {
+        let stored_group = if group.is_empty() { "core" } else { group };
+        let scope = Scope::new(stored_group, resource, Some(workspace), Some(namespace));
+        for found in snapshot.list(&scope, None) {
+            let Ok(workload) = json::parse(&found.json()).map(|parsed| parsed.value) else { continue };
+            let clusters = Placement::of(&workload).clusters;
+            let template = &workload["spec"]["template"]["metadata"]["labels"];
+            if clusters.is_empty() || !labels.matches(|name| template[name].as_str()) {
+                continue;
+            }
+            let names: Vec<&str> = clusters.iter().map(|share| share.name.as_str()).collect();
+            let name = object::name(&workload);
+            return Err(Status::bad_request(format!(
+                "the pods of {kind} {namespace}/{name} run in {} {}, and pods in clusters are not shown here; run kubectl \
+                 {command} with the kubeconfig of that cluster",
+                if names.len() == 1 { "cluster" } else { "clusters" },
+                names.join(", "),
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_commands_that_need_a_pod_are_meant() {
+        for (given, expected) in [
+            ("kubectl logs", Some("logs")),
+            ("kubectl exec", Some("exec")),
+            ("port-forward", Some("port-forward")),
+            ("kubectl get", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HEADER, given.parse().unwrap());
+            assert_eq!(command(&headers), expected, "{given}");
+        }
+        assert_eq!(command(&HeaderMap::new()), None);
+    }
+}
