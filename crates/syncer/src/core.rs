@@ -230,7 +230,8 @@ impl Core {
 
     /// Says that a namespace in the cluster stays although the one above is gone.
     pub fn tell_kept(&self, namespace: &str, contents: &[String]) {
-        tracing::warn!(cluster = %self.settings.cluster, namespace, "{}", self.why_kept(namespace, contents));
+        let (cluster, why) = (&self.settings.cluster, self.why_kept(namespace, contents));
+        tracing::warn!(%cluster, namespace, "the namespace stays in the cluster: {why}");
     }
 
     /// Why a namespace stays in the cluster although the one above is gone.

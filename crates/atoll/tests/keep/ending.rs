@@ -81,17 +81,23 @@ async fn an_emptied_namespace_goes_although_nobody_listened_when_it_ended() {
         above.delete(&format!("{at}/configmaps/a")).await.expect(200);
         goes(&above, &format!("{at}/configmaps/a")).await;
     }
-    // A pause holds that up as well.
+    // A pause holds that up as well. Both wait for the cluster.
     world.says("pause --cluster east");
     above.delete("/api/v1/namespaces/first").await.expect(200);
-    goes(&above, "/api/v1/namespaces/first").await;
     world.stop_syncing();
     above.delete("/api/v1/namespaces/second").await.expect(200);
-    goes(&above, "/api/v1/namespaces/second").await;
-    below.get("/api/v1/namespaces/first").await.expect(200);
+    for name in ["first", "second"] {
+        let path = format!("/api/v1/namespaces/{name}");
+        becomes("it waits", &above, &path, |namespace| {
+            namespace["status"]["conditions"].to_string().contains("Waiting for clusters to let go")
+        })
+        .await;
+        below.get(&path).await.expect(200);
+    }
     world.says("resume --cluster east");
     world.sync_again();
     for name in ["first", "second"] {
         goes(&below, &format!("/api/v1/namespaces/{name}")).await;
+        goes(&above, &format!("/api/v1/namespaces/{name}")).await;
     }
 }
