@@ -1,7 +1,7 @@
 //! What clients are told: where servers are, how to start one, and what servers say.
 
 use atoll_client::WatchEvent;
-use atoll_client::kubeconfig::Kubeconfig;
+use atoll_client::kubeconfig::{Kubeconfig, is_token};
 use serde_json::json;
 
 use crate::{Accepted, text};
@@ -25,6 +25,33 @@ pub fn kubeconfig(bytes: &[u8]) -> Accepted {
     }
     let _ = config.set_user("admin", json!({}));
     readable
+}
+
+/// Whatever a server gives out as a token, a kubeconfig that it is written into is the same but for that token. The first line is
+/// the token, the rest the kubeconfig.
+pub fn token_in_kubeconfig(bytes: &[u8]) -> Accepted {
+    let (token, rest) = text(bytes)?.split_once('\n')?;
+    let before = Kubeconfig::parse(rest).ok()?;
+    let old = before.contexts().into_iter().find_map(|name| before.context(name, None).ok()?.token)?;
+    // What is hidden in the one line may have as many as it likes.
+    for new in [token.to_string(), token.replace("\\n", "\n")] {
+        let mut after = before.clone();
+        match after.replace_token(&old, &new) {
+            Err(_) => assert_eq!(after, before),
+            Ok(()) => {
+                assert!(is_token(&new));
+                let mut again = Kubeconfig::parse(&after.text()).expect("what was written is a kubeconfig");
+                again.replace_token(&new, "a.b.c").expect("the token is there");
+                let mut expected = before.clone();
+                expected.replace_token(&old, "a.b.c").expect("the token is there");
+                // Whoever had the new token already cannot be told apart.
+                if !rest.contains(&new) {
+                    assert_eq!(again, expected);
+                }
+            }
+        }
+    }
+    Some(())
 }
 
 /// Names are given once, in order.

@@ -98,6 +98,7 @@ pub static TARGETS: &[Target] = &[
     Target { name: "time", run: meta::time },
     Target { name: "token", run: authn::token },
     Target { name: "token_file", run: authn::token_file },
+    Target { name: "token_in_kubeconfig", run: client::token_in_kubeconfig },
     Target { name: "watch_event", run: client::watch_event },
     Target { name: "websocket", run: streams::websocket },
     Target { name: "yaml", run: server::yaml },

@@ -7,6 +7,7 @@ use atoll_client::PatchType;
 use atoll_client::unreached::Cause;
 use atoll_fleet::view::Resource;
 use atoll_fleet::{Locator, marks};
+use atoll_informer::Pages;
 use atoll_meta::{Status, object};
 use serde_json::{Value, json};
 
@@ -15,8 +16,6 @@ use crate::below::{Below, collection};
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// Most that is named of what is in the way.
 const MOST: usize = 5;
-/// Objects in one answer.
-const PAGE: usize = 500;
 /// How often it is asked for what is refused, and how long in between.
 const TIMES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(300);
@@ -145,11 +144,14 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
             "" => resource.resource.clone(),
             group => format!("{}.{group}", resource.resource),
         };
-        let mut next = String::new();
+        let (mut next, mut pages) = (String::new(), Pages::default());
         // As soon as something is in the way, the rest is not needed.
         while found.kept.len() <= MOST {
-            let path = format!("{}?limit={PAGE}{next}", collection(&resource, namespace));
-            match insist(|| below.list_metadata(&path)).await {
+            let (at, from) = (&collection(&resource, namespace), &next);
+            let page = pages.next(&below.client, |limit| async move {
+                insist(|| async { below.list_metadata(&format!("{at}?limit={limit}{from}")).await }).await
+            });
+            match page.await {
                 Ok(list) => {
                     found.add(&resource, &list["items"], &name);
                     match object::continuation(&list) {

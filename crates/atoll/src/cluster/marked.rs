@@ -73,6 +73,9 @@ pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<V
     Ok(all)
 }
 
+/// More objects than this are placed on no cluster.
+const MOST: usize = 200_000;
+
 async fn gather(
     below: &Api,
     resource: &Resource,
@@ -92,6 +95,12 @@ async fn gather(
         };
         let items = list["items"].as_array().into_iter().flatten();
         all.extend(items.map(|found| Marked { resource: resource.clone(), found: found.clone() }));
+        if all.len() > MOST {
+            return Err(Failure::new(
+                format!("the cluster says that more than {MOST} of its objects are this control plane's"),
+                "see whether that is so: kubectl get all --all-namespaces --selector atoll.dev/control-plane",
+            ));
+        }
         match object::continuation(&list) {
             Some(token) => next = format!("&continue={}", encoded(token)),
             None => return Ok(()),

@@ -19,8 +19,10 @@ fn peak(atoll: &Atoll) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-async fn is_not_ready(above: &Access, cluster: &str, reason: &str) {
+/// Waits until a cluster is not ready for a reason; the control plane stays small meanwhile.
+async fn is_not_ready(control_plane: &Atoll, above: &Access, cluster: &str, reason: &str) {
     eventually(&format!("{cluster} is not ready because of {reason}"), async || {
+        assert!(peak(control_plane) < MOST, "{cluster}: {} MiB", peak(control_plane));
         let [status, why, message] = condition(above, cluster, "Ready").await;
         let is_told = status == "False" && why == reason;
         if is_told {
@@ -73,8 +75,7 @@ async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
         ("line", line.await, "AnswerTooLarge"),
     ] {
         cluster.register(&above, name).await;
-        is_not_ready(&above, name, reason).await;
-        assert!(peak(&control_plane) < MOST, "{name}: {} MiB", peak(&control_plane));
+        is_not_ready(&control_plane, &above, name, reason).await;
         above.delete(&format!("/apis/atoll.dev/v1alpha1/clusters/{name}")).await;
     }
 
@@ -86,8 +87,7 @@ async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
     });
     let pages = pages.await;
     pages.register(&above, "pages").await;
-    is_not_ready(&above, "pages", "MemoryBudgetExceeded").await;
-    assert!(peak(&control_plane) < MOST, "pages: {} MiB", peak(&control_plane));
+    is_not_ready(&control_plane, &above, "pages", "MemoryBudgetExceeded").await;
     let metrics = String::from_utf8(above.get("/metrics").await.body.to_vec()).unwrap();
     let is_counted = |line: &str| {
         line.starts_with("atoll_cluster_oversized_answers{workspace=\"root\",cluster=\"pages\"} ")
@@ -104,8 +104,7 @@ async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
         FakeCluster::with("values", move |_, target| pods(target).then(|| Answer::Json(200, dense.clone())));
     let values = values.await;
     values.register(&above, "values").await;
-    is_not_ready(&above, "values", "AnswerTooLarge").await;
-    assert!(peak(&control_plane) < MOST, "values: {} MiB", peak(&control_plane));
+    is_not_ready(&control_plane, &above, "values", "AnswerTooLarge").await;
     is_ready(&above, "good").await;
 }
 

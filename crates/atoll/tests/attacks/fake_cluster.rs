@@ -46,8 +46,6 @@ pub struct FakeCluster {
     pub authority_pem: String,
     /// Connections that were made to it.
     pub connections: Arc<AtomicUsize>,
-    /// Paths that were asked for, with their methods.
-    pub asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeCluster {
@@ -65,12 +63,11 @@ impl FakeCluster {
         let address = listener.local_addr().unwrap();
         let (config, authority_pem) = identity();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let (connections, asked) = (Arc::new(AtomicUsize::new(0)), Arc::<Mutex<Vec<String>>>::default());
+        let connections = Arc::new(AtomicUsize::new(0));
         let state = Arc::new(State {
             uid: format!("kube-system-of-{name}"),
             objects: Mutex::default(),
             behaviour: Box::new(behaviour),
-            asked: asked.clone(),
         });
         let counted = connections.clone();
         tokio::spawn(async move {
@@ -94,7 +91,7 @@ impl FakeCluster {
                 });
             }
         });
-        FakeCluster { address, authority_pem, connections, asked }
+        FakeCluster { address, authority_pem, connections }
     }
 
     pub fn kubeconfig(&self, token: &str) -> String {
@@ -134,14 +131,12 @@ struct State {
     uid: String,
     objects: Mutex<HashMap<String, Value>>,
     behaviour: Box<Behaviour>,
-    asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl State {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-        self.asked.lock().unwrap().push(format!("{} {target}", parts.method));
         if let Some(answer) = (self.behaviour)(&parts.method, &target) {
             return match answer {
                 Answer::Json(code, value) => whole(code, &value),

@@ -15,8 +15,10 @@ use crate::{Informers, Key, resources};
 /// Answers with a code and a body, by how many requests there were before.
 struct Server {
     asked: Mutex<Vec<String>>,
-    answer: fn(usize, &str) -> (u16, String),
+    answer: Answer,
 }
+
+type Answer = fn(usize, &str) -> (u16, String);
 
 impl Transport for Server {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
@@ -30,7 +32,7 @@ impl Transport for Server {
 }
 
 impl Server {
-    fn new(answer: fn(usize, &str) -> (u16, String)) -> Arc<Server> {
+    fn new(answer: Answer) -> Arc<Server> {
         Arc::new(Server { asked: Mutex::default(), answer })
     }
 
@@ -167,7 +169,7 @@ async fn lists_without_an_end_and_objects_without_measure_are_noted() {
         true => (200, "x".repeat(atoll_client::memory::LINE + 2)),
         false => listed(&[], 1),
     };
-    let answers: [(fn(usize, &str) -> (u16, String), Cause); 3] = [
+    let answers: [(Answer, Cause); 3] = [
         (endless, Cause::MemoryBudgetExceeded),
         (too_large, Cause::AnswerTooLarge),
         (long_line, Cause::AnswerTooLarge),
