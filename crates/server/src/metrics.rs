@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use atoll_registry::usage;
 use atoll_registry::{Catalog, Registry, SharedRow};
 use atoll_store::{
     BoxFuture, Key, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Write, WriteError,
@@ -119,6 +120,22 @@ pub struct Metrics {
     revision: Gauge,
     oldest: Gauge,
     watchers: Gauge,
+    refusals: Family<Limited, Gauge>,
+    usage: Family<Used, Gauge>,
+    limits: Family<Used, Gauge>,
+}
+
+/// Which limit of a workspace it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limited {
+    limit: &'static str,
+}
+
+/// A workspace, by its id, and what is counted in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Used {
+    workspace: String,
+    limit: &'static str,
 }
 
 /// Seconds, from what a read from memory takes to what nobody waits for.
@@ -146,6 +163,9 @@ impl Metrics {
             revision: Gauge::default(),
             oldest: Gauge::default(),
             watchers: Gauge::default(),
+            refusals: Family::default(),
+            usage: Family::default(),
+            limits: Family::default(),
         };
         metrics.register()
     }
@@ -172,6 +192,17 @@ impl Metrics {
             self.oldest.clone(),
         );
         exposed.register("apiserver_longrunning_requests", "Watches under way", self.watchers.clone());
+        exposed.register(
+            "atoll_workspace_limit_refusals",
+            "Writes that were refused since the start because a limit of a workspace would be exceeded",
+            self.refusals.clone(),
+        );
+        exposed.register(
+            "atoll_workspace_usage",
+            "What is in a workspace and below, of the ten that are nearest to their limits",
+            self.usage.clone(),
+        );
+        exposed.register("atoll_workspace_limit", "The limits of the same workspaces", self.limits.clone());
         self
     }
 
@@ -201,6 +232,20 @@ impl Metrics {
         self.revision.set(snapshot.revision.cast_signed());
         self.oldest.set(registry.cache.oldest().cast_signed());
         self.watchers.set(registry.cache.watchers().cast_signed() as i64);
+        for (limit, refused) in usage::NAMES.into_iter().zip(registry.usage.refused()) {
+            self.refusals.get_or_create(&Limited { limit }).set(refused.cast_signed());
+        }
+        // There are always the same few of these, however many workspaces there are.
+        self.usage.clear();
+        self.limits.clear();
+        for (workspace, used, limits) in registry.usage.fullest() {
+            let each = usage::NAMES.into_iter().zip(used.list()).zip(limits.list());
+            for ((limit, used), most) in each {
+                let labels = Used { workspace: workspace.clone(), limit };
+                self.usage.get_or_create(&labels).set(used);
+                self.limits.get_or_create(&labels).set(most);
+            }
+        }
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.exposed);
