@@ -7,6 +7,7 @@
 //! ```
 
 mod identity;
+mod identity_lease;
 mod upkeep;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,6 +27,7 @@ use atoll_controllers::context::{Acts, Signers};
 use atoll_informer::{Informers, Tree, World};
 use atoll_registry::bootstrap::{self, Birth};
 use atoll_registry::placement::Placements;
+use atoll_registry::usage::Usage;
 use atoll_registry::{
     Catalog, Clock, Decoder, Network, Profile, Registry, SystemClock, custom_keys, definitions, dialect,
     expiry,
@@ -255,6 +257,7 @@ impl Plane {
         }
         let heartbeat = settings.cluster_heartbeat.unwrap_or(settings.patience.cluster_grace_period / 4);
         server.heartbeat = Some(heartbeat);
+        server.runs_controllers = settings.controllers.any();
         let server = Arc::new(server);
         let identity = certificates.write_kubeconfig(now)?;
         let authority_pem = authority.certificate_pem.clone();
@@ -311,6 +314,9 @@ impl Plane {
         }
         if plane.simulation.is_none() {
             plane.tasks.spawn(dialect::labels::run(plane.server.registry.clone()));
+        }
+        if plane.simulation.is_none() && settings.controllers.includes_alias("identitylease") {
+            plane.tasks.spawn(identity_lease::run(plane.server.registry.clone()));
         }
         if plane.simulation.is_none() && settings.controllers.includes_alias("kcpcluster") {
             let setup = crate::dialect::kcp::Setup {
@@ -463,7 +469,8 @@ async fn registry(
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
     let policies = Arc::new(Policies::new(&layer));
     let placements = Arc::new(Placements::default());
-    let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone()];
+    let usage = Arc::new(Usage::default());
+    let observers: Vec<Arc<dyn Observer>> = vec![policies.clone(), placements.clone(), usage.clone()];
     let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers).await;
     let cache = cache
         .map_err(|error| format!("the data in {} cannot be read: {error:?}", settings.directory.display()))?;
@@ -472,7 +479,7 @@ async fn registry(
         None => Arc::new(SystemClock),
     };
     let (network, naming) = (settings.network.clone(), tokio::sync::Mutex::default());
-    let registry = Registry { store, cache, catalog, clock, network, naming, placements };
+    let registry = Registry { store, cache, catalog, clock, network, naming, placements, usage };
     Ok((Arc::new(registry), policies))
 }
 

@@ -10,6 +10,7 @@ use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
 use crate::plan::{Base, Call, Find, Matches, Plan, Step};
+use crate::regexp;
 use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
 
@@ -267,6 +268,7 @@ impl<'a> Run<'a> {
         });
         let cost = cost.map_or(1, |cost| cost(&arguments, result.as_ref().ok()));
         self.charge(cost)?;
+        self.charge(pattern_surcharge(call.function, &arguments))?;
         result
     }
 
@@ -355,5 +357,19 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What a pattern that is not a constant costs besides, if it is large: it was compiled for this call, which upstream's
+/// library does in no time. Patterns that anybody would write cost nothing more.
+fn pattern_surcharge(function: &str, arguments: &[Value<'_>]) -> u64 {
+    const FREE: u64 = 16 << 10;
+    const BYTES_FOR_ONE: u64 = 32;
+    match (function, arguments.get(1)) {
+        ("matches" | "find" | "findAll", Some(Value::String(pattern))) => {
+            let size = regexp::size(pattern).unwrap_or_default().min(regexp::LARGEST);
+            size.saturating_sub(FREE) / BYTES_FOR_ONE
+        }
+        _ => 0,
     }
 }

@@ -70,6 +70,11 @@ impl Program {
         &self.plan.variables
     }
 
+    /// An estimate of the bytes that its constant patterns take, compiled.
+    pub fn patterns_size(&self) -> u64 {
+        self.plan.patterns
+    }
+
     /// Runs the program with values for its variables and ends it when it has cost more than the limit.
     pub fn evaluate<'a>(&'a self, variables: &[(&str, Value<'a>)], limit: u64) -> Evaluation<'a> {
         let bound = self.plan.variables.iter().map(|name| {

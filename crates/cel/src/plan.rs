@@ -22,9 +22,9 @@ use crate::value::{Text, Value};
 ///
 /// If a conversion of a constant fails.
 pub fn plan(checked: &Checked) -> Result<Plan, Error> {
-    let mut planner = Planner { checked, variables: Vec::new(), locals: Vec::new(), places: 0 };
+    let mut planner = Planner { checked, variables: Vec::new(), locals: Vec::new(), places: 0, patterns: 0 };
     let root = planner.step(checked.tree.root)?;
-    Ok(Plan { root, variables: planner.variables, places: planner.places })
+    Ok(Plan { root, variables: planner.variables, places: planner.places, patterns: planner.patterns })
 }
 
 struct Planner<'a> {
@@ -33,6 +33,8 @@ struct Planner<'a> {
     /// Loops' variables in scope and their places.
     locals: Vec<(Arc<str>, usize)>,
     places: usize,
+    /// What the constant patterns take that were compiled.
+    patterns: u64,
 }
 
 type Planned = Result<Step, Error>;
@@ -189,7 +191,7 @@ impl Planner<'_> {
                 }
             }
             ("matches", [text, Step::Constant(pattern)]) if pattern.as_str().is_some() => {
-                let regex = regexp::compile(pattern.as_str().unwrap_or_default())?;
+                let regex = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let (text, pattern) = (take(text), pattern.clone());
                 let method = single == Some("matches_string");
                 return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, method })));
@@ -197,7 +199,7 @@ impl Planner<'_> {
             ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..])
                 if pattern.as_str().is_some() =>
             {
-                let regex = regexp::compile(pattern.as_str().unwrap_or_default())?;
+                let regex = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let call = if declaration.name == "find" { search_first } else { search_all };
                 let (text, pattern, limit) = (take(text), pattern.clone(), limit.first_mut().map(take));
                 return Ok(Step::Find(Box::new(Find { text, pattern, limit, regex, call })));
@@ -227,6 +229,16 @@ impl Planner<'_> {
             accumulates,
         }));
         if constant { fold(&step).map(Step::Constant) } else { Ok(step) }
+    }
+
+    /// Compiles a constant pattern. All patterns of an expression together may be as large as one.
+    fn pattern(&mut self, pattern: &str) -> Result<Arc<regex::Regex>, Error> {
+        let size = regexp::size(pattern).map_err(|error| Error::new(error.to_string()))?;
+        self.patterns = self.patterns.saturating_add(size);
+        if self.patterns > regexp::LARGEST {
+            return Err(Error::new("the patterns of the expression are too large"));
+        }
+        regexp::compile(pattern)
     }
 
     /// Whether a step is nothing but the accumulator of a macro's loop.

@@ -1,80 +1,71 @@
 //! Patterns as Go has them, on top of a library with a slightly different language.
+//!
+//! ```text
+//! translate   from Go's syntax to the library's, with an estimate (size) of what compiling would take
+//! cache       the patterns that were compiled last, within a bound, for all definitions and expressions
+//! ```
 
+mod cache;
+mod size;
 mod translate;
 
-use std::cell::RefCell;
+use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 
+pub use cache::{Patterns, SHARED};
 pub use translate::PatternError;
 
 use crate::error::Error;
 
-/// The most memory that a compiled pattern may take: four hundred letters of any language, one after the other.
-const SIZE: usize = 10 << 20;
+/// The most memory that a compiled pattern may take: more than two hundred letters of any language, one after the other.
+pub const LARGEST: u64 = 10 << 20;
+/// The library counts exactly where we estimate; what is estimated to fit shall not fail.
+const HARD_LIMIT: usize = 3 * (10 << 20);
+
+/// What a pattern takes when it is compiled, in bytes, estimated. Nothing is compiled for it.
+///
+/// # Errors
+///
+/// If it is no pattern, in Go's words. One that is too large to be compiled is none.
+pub fn size(pattern: &str) -> Result<u64, PatternError> {
+    Ok(translate::translate(pattern)?.size.saturating_add(size::PATTERN))
+}
+
+/// Why a pattern cannot be compiled, without compiling it.
+pub fn fault(pattern: &str) -> Option<PatternError> {
+    match size(pattern) {
+        Ok(size) if size > LARGEST => Some(PatternError::too_large(pattern)),
+        Ok(_) => None,
+        Err(error) => Some(error),
+    }
+}
+
+/// A compiled pattern: one that was compiled before, or a new one.
+///
+/// # Errors
+///
+/// If it is none, in Go's words.
+pub fn compile(pattern: &str) -> Result<Arc<Regex>, Error> {
+    SHARED.get(pattern).map_err(|error| Error::new(error.to_string()))
+}
 
 /// Compiles a pattern.
-///
-/// # Errors
-///
-/// If it is none, in Go's words.
-pub fn compile(pattern: &str) -> Result<Regex, Error> {
-    read(pattern, SIZE).map_err(|error| Error::new(error.to_string()))
-}
-
-/// How many patterns that came from values are remembered.
-const REMEMBERED: usize = 4;
-
-thread_local! {
-    /// Patterns that were compiled last, and what became of them.
-    static RECENT: RefCell<Vec<(String, Result<Regex, Error>)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The same for a pattern that comes from a value: in a loop it is often the same one.
-///
-/// # Errors
-///
-/// If it is none, in Go's words.
-pub fn recent(pattern: &str) -> Result<Regex, Error> {
-    RECENT.with_borrow_mut(|recent| {
-        if let Some((_, known)) = recent.iter().find(|(known, _)| known == pattern) {
-            return known.clone();
-        }
-        let compiled = compile(pattern);
-        if recent.len() == REMEMBERED {
-            drop(recent.remove(0));
-        }
-        recent.push((pattern.to_owned(), compiled.clone()));
-        compiled
-    })
-}
-
-/// Compiles a pattern that may take so much memory.
-///
-/// # Errors
-///
-/// If it is none, or too large.
-pub fn read(pattern: &str, most: usize) -> Result<Regex, PatternError> {
+fn build(pattern: &str) -> Result<(Regex, u64), PatternError> {
     let translated = translate::translate(pattern)?;
-    let built = RegexBuilder::new(&translated).size_limit(most).build();
-    built.map_err(|_| PatternError::too_large(pattern))
+    let size = translated.size.saturating_add(size::PATTERN);
+    if size > LARGEST {
+        return Err(PatternError::too_large(pattern));
+    }
+    match RegexBuilder::new(&translated.text).size_limit(HARD_LIMIT).build() {
+        Ok(regex) => Ok((regex, size)),
+        Err(_) => Err(PatternError::too_large(pattern)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{REMEMBERED, compile, recent};
-
-    #[test]
-    fn recent_patterns_are_remembered_and_forgotten() {
-        for round in 0..3 {
-            for number in 0..=REMEMBERED {
-                let pattern = format!("^{number}$");
-                assert_eq!(recent(&pattern).map(|it| it.is_match(&number.to_string())), Ok(true), "{round}");
-                assert_eq!(recent(&pattern).map(|it| it.is_match("x")), Ok(false), "{round}");
-            }
-            assert!(recent("(").is_err() && recent("(").is_err());
-        }
-    }
+    use super::{compile, fault};
 
     #[test]
     fn patterns_mean_what_they_mean_to_go() {
@@ -96,9 +87,18 @@ mod tests {
             ("^ab(?i)+C$", "abbc", true),
         ] {
             assert_eq!(compile(pattern).map(|it| it.is_match(text)), Ok(matches), "{pattern} {text}");
+            assert_eq!(fault(pattern), None, "{pattern}");
         }
-        for wrong in ["(", "[a", r"\1", "a{1001}", "*", r"\Z"] {
-            assert!(compile(wrong).is_err(), "{wrong}");
+        for wrong in ["(", "[a", r"\1", "a{1001}", "*", r"\Z", r"\p{Nothing}"] {
+            assert!(compile(wrong).is_err() && fault(wrong).is_some(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_without_compiling_it() {
+        let pattern = r"^(\pL{50}){9}$".repeat(1_000);
+        let fault = fault(&pattern).unwrap().to_string();
+        assert!(fault.starts_with("error parsing regexp: expression too large: `^("), "{fault}");
+        assert!(compile(&pattern).is_err());
     }
 }

@@ -12,7 +12,12 @@ mod workloads;
 use crate::{Cell, Column, Printer};
 
 /// The columns that nearly all kinds have.
-const NAME: Column = Column::new("Name", Cell::Text("metadata.name"), "Name of the object.").naming();
+const NAME: Column = Column::new("Name", Cell::Text("metadata.name"), NAME_DESCRIPTION).naming();
+/// What upstream's tables say of the column, which is what it says of the field.
+pub(crate) const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, \
+    although some resources may allow a client to request the generation of an appropriate name automatically. Name is \
+    primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: \
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const AGE: Column = Column::new("Age", Cell::Since("metadata.creationTimestamp"), "Time since its creation.");
 
 impl Printer {

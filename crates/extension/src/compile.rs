@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use atoll_cel::regexp;
 use serde_json::{Map, Value};
 
 use crate::embedded;
 use crate::formats::Format;
+use crate::limits;
 use crate::node::{Check, Extra, Flags, ListType, Node, NodeId, Property, Rest, Rule, Types};
 use crate::pattern::Pattern;
 use crate::prune;
@@ -30,7 +32,7 @@ pub(crate) fn schema(source: Option<&Value>, preserves: bool, dialect: Dialect) 
     if dialect == Dialect::Served {
         cut_defaults(&mut nodes);
     }
-    Schema { nodes, root, preserves, rules: OnceLock::new() }
+    Schema { nodes, root, preserves, rules: OnceLock::new(), patterns: compiler.patterns_size }
 }
 
 fn cut_defaults(nodes: &mut [Node]) {
@@ -57,6 +59,8 @@ struct Compiler {
     known: HashMap<Node, NodeId>,
     names: HashMap<String, Arc<str>>,
     patterns: HashMap<String, Arc<Pattern>>,
+    /// What all patterns so far take, compiled.
+    patterns_size: u64,
     dialect: Dialect,
 }
 
@@ -226,7 +230,17 @@ impl Compiler {
         if let Some(known) = self.patterns.get(source) {
             return known.clone();
         }
-        let pattern = Arc::new(Pattern::new(source));
+        // Only definitions from before there was a limit can have more.
+        let size = regexp::size(source).unwrap_or_default();
+        let total = self.patterns_size.saturating_add(size);
+        let pattern = Arc::new(match total {
+            _ if total > limits::COMPILED => Pattern::refused(source),
+            _ if total > limits::KEPT => Pattern::shared(source),
+            _ => Pattern::new(source),
+        });
+        if total <= limits::COMPILED {
+            self.patterns_size = total;
+        }
         self.patterns.insert(source.to_owned(), pattern.clone());
         pattern
     }

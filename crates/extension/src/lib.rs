@@ -10,6 +10,7 @@
 //!           └ metadata                                ├ lists       sets and maps have no item twice
 //!                                                     └ rules       expressions, under a budget
 //! answer ── Version::cells, Scale::read, Definition::convert
+//! limits    what a definition may take when it is compiled, estimated before it is
 //! publish   OpenAPI from the definition's own JSON: a compiled schema holds no descriptions
 //! ```
 //!
@@ -27,6 +28,7 @@ mod embedded;
 pub mod field_path;
 mod fill;
 mod formats;
+pub mod limits;
 mod lists;
 mod node;
 mod path;

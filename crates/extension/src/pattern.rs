@@ -1,42 +1,63 @@
 //! Regular expressions in Go's syntax, compiled once and not before they are needed.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use atoll_cel::regexp;
 pub use atoll_cel::regexp::PatternError;
+use atoll_cel::regexp::{self, SHARED};
 use regex::Regex;
-
-/// How large a compiled expression may be; Go has limits of its own that are below this.
-const LARGEST: usize = 32 << 20;
 
 /// A regular expression.
 pub struct Pattern {
     source: Box<str>,
-    compiled: OnceLock<Result<Regex, PatternError>>,
+    compiled: Compiled,
+}
+
+/// Where the compiled expression is.
+enum Compiled {
+    /// Here, from its first use on.
+    Kept(OnceLock<Option<Arc<Regex>>>),
+    /// Among those that everybody shares, for as long as there is room.
+    Shared,
+    /// Nowhere: there was no room for it.
+    Never,
 }
 
 impl Pattern {
+    /// One that stays compiled.
     pub fn new(source: &str) -> Pattern {
-        Pattern { source: source.into(), compiled: OnceLock::new() }
+        Pattern { source: source.into(), compiled: Compiled::Kept(OnceLock::new()) }
+    }
+
+    /// One that is compiled again if it was not used for a while: for what is large.
+    pub(crate) fn shared(source: &str) -> Pattern {
+        Pattern { source: source.into(), compiled: Compiled::Shared }
+    }
+
+    /// One that is never compiled and matches nothing, for its definition is too large.
+    pub(crate) fn refused(source: &str) -> Pattern {
+        Pattern { source: source.into(), compiled: Compiled::Never }
     }
 
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    fn compiled(&self) -> &Result<Regex, PatternError> {
-        self.compiled.get_or_init(|| regexp::read(&self.source, LARGEST))
-    }
-
     /// Whether some part of the text matches. What is no regular expression matches nothing.
     pub fn is_match(&self, text: &str) -> bool {
-        self.compiled().as_ref().is_ok_and(|regex| regex.is_match(text))
+        let is_match = |regex: &Arc<Regex>| regex.is_match(text);
+        match &self.compiled {
+            Compiled::Kept(kept) => {
+                kept.get_or_init(|| SHARED.get(&self.source).ok()).as_ref().is_some_and(is_match)
+            }
+            Compiled::Shared => SHARED.get(&self.source).as_ref().is_ok_and(is_match),
+            Compiled::Never => false,
+        }
     }
 
-    /// Why Go would not take it.
-    pub fn fault(&self) -> Option<&PatternError> {
-        self.compiled().as_ref().err()
+    /// Why Go, or this program, would not take it. It is not compiled for this.
+    pub fn fault(&self) -> Option<PatternError> {
+        regexp::fault(&self.source)
     }
 }
 

@@ -30,12 +30,19 @@ pub(crate) const BUDGET: i64 = 10_000_000;
 pub(crate) struct Rules {
     /// Nothing for rules about what expressions cannot see.
     sets: HashMap<(NodeId, bool), Option<RuleSet>>,
+    /// What all of them take, compiled, and those that were not compiled because it is too much.
+    size: u64,
 }
 
 impl Rules {
     /// Whether there is nothing that could be checked.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
+    }
+
+    /// Whether some rules were not compiled because all together are too large.
+    fn is_too_large(&self) -> bool {
+        self.size > crate::limits::COMPILED
     }
 }
 
@@ -47,7 +54,7 @@ struct RuleSet {
     uses_old: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CompiledRule {
     /// Nothing for a rule without text.
     program: Option<Program>,
@@ -57,4 +64,11 @@ struct CompiledRule {
     message: Option<Program>,
     /// Where the rule says that it is about.
     field_path: Box<str>,
+}
+
+impl CompiledRule {
+    /// One that cannot be checked, and refuses what it is about.
+    fn failed(error: String) -> CompiledRule {
+        CompiledRule { error: Some(error.into()), ..CompiledRule::default() }
+    }
 }

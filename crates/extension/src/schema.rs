@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use crate::compile::{self, Dialect};
+use crate::limits;
 use crate::node::{Flags, Node, NodeId, Shape};
 use crate::rules::Rules;
 
@@ -17,6 +18,8 @@ pub struct Schema {
     pub(crate) preserves: bool,
     /// Compiled when an object is first checked.
     pub(crate) rules: OnceLock<Rules>,
+    /// What its patterns take, compiled, estimated.
+    pub(crate) patterns: u64,
 }
 
 /// Where an object comes from.
@@ -43,6 +46,11 @@ impl Schema {
     /// Whether there are rules in it.
     pub fn has_rules(&self) -> bool {
         self.node(self.root).is(Flags::HOLDS_RULES)
+    }
+
+    /// Whether checking an object may take long because much has to be compiled first, or matched with what is large.
+    pub fn is_slow(&self) -> bool {
+        self.patterns > limits::SLOW || self.has_rules() && self.rules.get().is_none()
     }
 
     /// How many different nodes there are.

@@ -30,6 +30,12 @@ pub trait Admission: Sync {
     /// Hears that an object says where it shall be placed, which is not written with the object.
     fn placement_ignored(&self) {}
 
+    /// Whether the limits of the workspace hold for what is written. They do for clients, controllers included; what the
+    /// server writes by itself only counts.
+    fn is_limited(&self) -> bool {
+        true
+    }
+
     /// Hears how the write ended that was judged last, to give back what was taken for it.
     fn ended(&self, written: Written) -> impl Future<Output = ()> + Send;
 }
@@ -44,6 +50,10 @@ impl Admission for Unasked {
 
     async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
         Ok(())
+    }
+
+    fn is_limited(&self) -> bool {
+        false
     }
 
     async fn ended(&self, _: Written) {}

@@ -2,11 +2,12 @@
 
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
-use atoll_meta::{Status, id, object};
+use atoll_meta::{FieldError, Status, id, object};
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::definitions;
+use crate::offload::{self, offload};
 use crate::row::{Place, Row};
 use crate::strategy::Context;
 use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, random, resets, services};
@@ -105,20 +106,42 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
-        let mut errors = row.strategy.check_create(&object, row.namespaced, row.checks);
-        errors = row.check_schema(&object, None, errors);
-        if let Some(custom) = &row.custom {
-            errors = custom.check_create(row, &object, errors);
-        }
+        let (object, errors) = self.check_new(row, object).await?;
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
         self.check_reserved(row, place, &object, None)?;
         let _naming = self.name_cluster(row, place).await?;
         admission.validate(Some(&object), None).await?;
-        let (outcome, written) = self.write_new(row, place, object, revision, dry_run).await;
+        let limited = admission.is_limited();
+        let (outcome, written) = self.write_new(row, place, object, revision, limited, dry_run).await;
         admission.ended(written).await;
         outcome
+    }
+
+    /// All that is wrong with a new object.
+    async fn check_new(&self, row: &Row, object: Value) -> Result<(Value, Vec<FieldError>), Status> {
+        let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
+        if offload::is_slow(row) {
+            return offload(move || {
+                let errors = strategy.check_create(&object, namespaced, checks);
+                (object, errors)
+            })
+            .await;
+        }
+        let errors = strategy.check_create(&object, namespaced, checks);
+        let errors = row.check_schema(&object, None, errors);
+        let Some(custom) = &row.custom else { return Ok((object, errors)) };
+        if !custom.version.schema.is_slow() {
+            let errors = custom.check_create(&row.kind, &row.api_version(), &object, errors);
+            return Ok((object, errors));
+        }
+        let (custom, kind, api_version) = (custom.clone(), row.kind.clone(), row.api_version());
+        offload(move || {
+            let errors = custom.check_create(&kind, &api_version, &object, errors);
+            (object, errors)
+        })
+        .await
     }
 
     /// Writes a finished object where nothing is.
@@ -128,6 +151,7 @@ impl Registry {
         place: &Place<'_>,
         mut object: Value,
         revision: u64,
+        limited: bool,
         dry_run: bool,
     ) -> (Result<Answer, Status>, Written) {
         let key = row.key(place);
@@ -143,16 +167,23 @@ impl Registry {
             };
             return (Err(status), Written::No);
         }
-        if dry_run {
-            let json = row.shown_json(self.encode_stored(row, &mut object).0);
-            return (Ok(Answer { json }), Written::No);
-        }
-        if revision != 0 {
+        if !dry_run && revision != 0 {
             let refused =
                 Status::plain_internal("resourceVersion should not be set on objects to be created");
             return (Err(refused), Written::No);
         }
         let (encoded, facts) = self.encode_stored(row, &mut object);
+        let reserved = match limited {
+            true => self.usage.reserve(row, place, &key, None, encoded.len()),
+            false => Ok(None),
+        };
+        let _reserved = match reserved {
+            Ok(reserved) => reserved,
+            Err(status) => return (Err(status), Written::No),
+        };
+        if dry_run {
+            return (Ok(Answer { json: row.shown_json(encoded) }), Written::No);
+        }
         match self.write(&snapshot, &key, Some((encoded.clone(), facts))).await {
             Ok(revision) => {
                 if definitions::defines(row) {

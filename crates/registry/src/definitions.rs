@@ -32,6 +32,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::Registry;
+use crate::offload::offload;
 use crate::row::{Row, SharedRow};
 
 pub use compile::compare_versions;
@@ -60,6 +61,9 @@ pub struct Definition {
     pub is_established: bool,
     /// Whether nothing new may be created because it is going.
     pub is_terminating: bool,
+    /// Whether its status does not say what it should of its size: a definition from before there was a limit may be too
+    /// large, of which some patterns and rules are then not compiled.
+    pub(crate) misreported: bool,
     /// The versions that are served, in the order of the definition.
     pub rows: Vec<SharedRow>,
     /// The version in which objects are stored.
@@ -103,6 +107,16 @@ pub fn list(snapshot: &Snapshot, workspace: &str) -> Vec<Arc<Definition>> {
 }
 
 impl Registry {
+    /// Compiles a definition before it is encoded, where nobody waits for the thread. What comes of it is shared for as
+    /// long as the answer is kept.
+    pub(crate) async fn compile_ahead(&self, row: &Row, object: &Value) -> Option<Arc<Definition>> {
+        if !defines(row) {
+            return None;
+        }
+        let (catalog, object) = (self.catalog.clone(), object.clone());
+        offload(move || compile::definition(&catalog.definitions, &object)).await.ok()
+    }
+
     /// The row of a resource as it is served in a workspace (`None`: in all of them).
     pub fn find(
         &self,

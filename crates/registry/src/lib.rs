@@ -26,6 +26,7 @@ mod facts;
 mod lineage;
 mod managers;
 mod modify;
+mod offload;
 pub mod own;
 pub mod placement;
 mod purge;
@@ -36,6 +37,7 @@ pub mod scale;
 mod services;
 pub mod strategy;
 mod update;
+pub mod usage;
 pub mod views;
 
 use std::sync::Arc;
@@ -67,6 +69,8 @@ pub struct Registry {
     pub naming: tokio::sync::Mutex<()>,
     /// What is on which cluster.
     pub placements: Arc<placement::Placements>,
+    /// What workspaces have and may have.
+    pub usage: Arc<usage::Usage>,
 }
 
 /// Where the time comes from.

@@ -68,7 +68,15 @@ where
     let failed = |status: &Status| respond::status(status, Output::of_refusal(accept.as_ref(), pretty));
     let traced = server.tracer.as_ref().map(|tracer| (tracer, request.headers().clone()));
     // What goes on to somebody else takes as long as they take.
-    let timeout = if info.is_connection() { Duration::MAX } else { server.limits.request_timeout };
+    let timeout = match (info.is_connection(), info.verb) {
+        (true, _) => Ok(Duration::MAX),
+        (false, "watch") => Ok(server.limits.request_timeout),
+        _ => deadline(query.get("timeout").unwrap_or_default(), server.limits.request_timeout),
+    };
+    let timeout = match timeout {
+        Ok(timeout) => timeout,
+        Err(status) => return finish(failed(&status), id),
+    };
     let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
     let response = match outcome {
         Ok(Ok(Ok(response))) => response,
@@ -101,6 +109,20 @@ where
         "request"
     );
     finish(response, id)
+}
+
+/// How long a request may take whose client gives it so much time. That is no more than others get.
+fn deadline(given: &str, most: Duration) -> Result<Duration, Status> {
+    if given.is_empty() {
+        return Ok(most);
+    }
+    let nanos = atoll_meta::time::explain_duration(given).map_err(|error| {
+        Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
+    })?;
+    Ok(match u64::try_from(nanos) {
+        Ok(nanos) if nanos > 0 => Duration::from_nanos(nanos).min(most),
+        _ => most,
+    })
 }
 
 /// authn, authz, limits, workspace; then health, discovery or a verb.

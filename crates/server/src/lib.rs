@@ -121,6 +121,8 @@ pub struct Server {
     pub usage: Option<Arc<dyn Usage>>,
     /// How often whoever syncs a cluster is asked to say so.
     pub heartbeat: Option<Duration>,
+    /// Whether controllers and the scheduler run beside it.
+    pub runs_controllers: bool,
     /// Who listens to the views of clusters.
     pub(crate) listening: sync::Listening,
     /// How many events of clusters are shown.
@@ -157,6 +159,7 @@ impl Server {
             pages: Vec::new(),
             usage: None,
             heartbeat: None,
+            runs_controllers: false,
             listening: sync::Listening::default(),
             happenings: sync::Limits::default(),
             orders: sync::Orders::default(),

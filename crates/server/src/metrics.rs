@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use atoll_client::memory::{self, Budgets};
+use atoll_registry::usage;
 use atoll_registry::{Catalog, Registry, SharedRow};
 use atoll_store::{
     BoxFuture, Key, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Write, WriteError,
@@ -137,6 +138,22 @@ pub struct Metrics {
     revision: Gauge,
     oldest: Gauge,
     watchers: Gauge,
+    refusals: Family<Limited, Gauge>,
+    usage: Family<Used, Gauge>,
+    limits: Family<Used, Gauge>,
+}
+
+/// Which limit of a workspace it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Limited {
+    limit: &'static str,
+}
+
+/// A workspace, by its id, and what is counted in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Used {
+    workspace: String,
+    limit: &'static str,
 }
 
 /// Seconds, from what a read from memory takes to what nobody waits for.
@@ -167,6 +184,9 @@ impl Metrics {
             revision: Gauge::default(),
             oldest: Gauge::default(),
             watchers: Gauge::default(),
+            refusals: Family::default(),
+            usage: Family::default(),
+            limits: Family::default(),
         };
         metrics.register()
     }
@@ -206,6 +226,17 @@ impl Metrics {
         budget.set(memory::CLUSTER as i64);
         exposed.register("atoll_cluster_memory_budget_bytes", "Memory that each cluster may take", budget);
         exposed.register("apiserver_longrunning_requests", "Watches under way", self.watchers.clone());
+        exposed.register(
+            "atoll_workspace_limit_refusals",
+            "Writes that were refused since the start because a limit of a workspace would be exceeded",
+            self.refusals.clone(),
+        );
+        exposed.register(
+            "atoll_workspace_usage",
+            "What is in a workspace and below, of the ten that are nearest to their limits",
+            self.usage.clone(),
+        );
+        exposed.register("atoll_workspace_limit", "The limits of the same workspaces", self.limits.clone());
         self
     }
 
@@ -241,6 +272,20 @@ impl Metrics {
             let labels = ClusterLabels { workspace: usage.workspace, cluster: usage.cluster };
             self.cluster_memory.get_or_create(&labels).set(usage.bytes as i64);
             self.cluster_refusals.get_or_create(&labels).set(usage.refusals as i64);
+        }
+        for (limit, refused) in usage::NAMES.into_iter().zip(registry.usage.refused()) {
+            self.refusals.get_or_create(&Limited { limit }).set(refused.cast_signed());
+        }
+        // There are always the same few of these, however many workspaces there are.
+        self.usage.clear();
+        self.limits.clear();
+        for (workspace, used, limits) in registry.usage.fullest() {
+            let each = usage::NAMES.into_iter().zip(used.list()).zip(limits.list());
+            for ((limit, used), most) in each {
+                let labels = Used { workspace: workspace.clone(), limit };
+                self.usage.get_or_create(&labels).set(used);
+                self.limits.get_or_create(&labels).set(most);
+            }
         }
         let mut text = String::new();
         // Writing to a String cannot fail.

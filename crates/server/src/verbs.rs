@@ -1,6 +1,7 @@
 //! One verb a file. Here a request finds its row and its verb.
 
 mod binding;
+mod components;
 mod create;
 mod delete;
 mod delete_collection;
@@ -106,6 +107,8 @@ async fn act(
     }
     match (info.subresource.as_str(), info.verb) {
         ("binding", _) => binding::answer(server, row, call).await,
+        ("", "get") if components::is_component(row) => components::get(server, row, call).await,
+        ("", "list") if components::is_component(row) => components::list(server, row, call).await,
         ("", "create") if row.resource == "bindings" => binding::answer(server, row, call).await,
         ("", "create") if review::is_review(row) => review::answer(server, row, call).await,
         ("eviction", _) => eviction::answer(server, row, call).await,

@@ -19,6 +19,7 @@ mod structural;
 
 use std::collections::{BTreeMap, HashSet};
 
+use atoll_extension::limits;
 use atoll_meta::field::BadValue;
 use atoll_meta::quote::is_print;
 use atoll_meta::{FieldError, FieldPath, names, object};
@@ -47,7 +48,7 @@ fn create(definition: &Value) -> Errors {
         let path = FieldPath::new("metadata").child("name");
         errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
     }
-    spec(&mut errors, &at, &Demands::ALL, true);
+    spec(&mut errors, &at, &Demands::all(), true);
     ending(&mut errors, definition, None);
     errors
 }
@@ -171,6 +172,13 @@ fn approval(errors: &mut Errors, definition: &Value, old: Option<&Value>) {
 }
 
 fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bool) {
+    // What is too large to be compiled is not looked into any further.
+    if !demands.large
+        && let Err(error) = compiled_size(spec)
+    {
+        errors.push(error);
+        return;
+    }
     let group = spec.get("group");
     let broken = names::dns1123_subdomain(group.text());
     if group.is_empty() {
@@ -244,6 +252,21 @@ fn spec(errors: &mut Errors, spec: &At<'_>, demands: &Demands, known_reviews: bo
         schema::selectable(errors, &fields, shared.get("openAPIV3Schema").value, demands, "");
     }
     conversion(errors, &spec.get("conversion"), known_reviews, preserves);
+}
+
+/// What the schemas of all versions take together, compiled, or the field that makes it too much.
+pub(crate) fn compiled_size(spec: &At<'_>) -> Result<u64, FieldError> {
+    let mut size = limits::Size::default();
+    for version in spec.get("versions").items() {
+        let schema = version.get("schema").get("openAPIV3Schema");
+        size.add(schema.value, &schema.path)?;
+    }
+    Ok(size.total())
+}
+
+/// The field of a definition, if any, with which its schemas take more memory than any definition may when it is compiled.
+pub fn too_large(definition: &Value) -> Option<FieldError> {
+    compiled_size(&At::field(definition, "spec")).err()
 }
 
 /// A text of no named type that must be there and one of these.

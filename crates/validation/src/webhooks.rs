@@ -1,6 +1,7 @@
 //! Configurations of webhooks, and the rules that they share with policies.
 
 mod client;
+mod expressions;
 pub(crate) mod rules;
 
 pub(crate) use client::{service, url};
@@ -124,7 +125,8 @@ fn hook(errors: &mut Errors, hook: &At<'_>, demands: &Demands, mutating: bool) {
         _ => errors.push(client.required("exactly one of url or service is required")),
     }
     if demands.conditions {
-        match_conditions(errors, &hook.get("matchConditions"));
+        let conditions = hook.get("matchConditions");
+        each_condition(errors, &conditions, expressions::check);
     }
 }
 
@@ -135,8 +137,12 @@ pub(crate) fn optional(errors: &mut Errors, at: &At<'_>, known: &[&str]) {
     }
 }
 
-/// Checks the conditions of a webhook or a policy, but for their expressions themselves.
+/// Checks the conditions of a policy, but for their expressions themselves.
 pub(crate) fn match_conditions(errors: &mut Errors, conditions: &At<'_>) {
+    each_condition(errors, conditions, |_, _| {});
+}
+
+fn each_condition(errors: &mut Errors, conditions: &At<'_>, check: fn(&mut Errors, &At<'_>)) {
     if conditions.len() > MOST_CONDITIONS {
         errors.push(FieldError::too_many(&conditions.path, conditions.len(), MOST_CONDITIONS));
     }
@@ -145,6 +151,8 @@ pub(crate) fn match_conditions(errors: &mut Errors, conditions: &At<'_>) {
         let (expression, name) = (condition.get("expression"), condition.get("name"));
         if expression.text().trim().is_empty() {
             errors.push(expression.required(""));
+        } else {
+            check(errors, &expression);
         }
         if name.is_empty() {
             errors.push(name.required(""));

@@ -41,6 +41,11 @@ impl History {
         self.floor
     }
 
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     pub fn push(&mut self, event: Arc<Event>) {
         self.bytes += event.weight();
         self.order.push_back((Instant::now(), event.clone()));

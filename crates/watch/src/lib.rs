@@ -22,6 +22,7 @@ mod stretch;
 mod watcher;
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,9 @@ pub struct Cache {
     tail: Mutex<Tail>,
     pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
     advanced: tokio::sync::watch::Sender<Revision>,
+    opened: Instant,
+    /// The revision at which nothing has happened for as long as history is kept; 0 while something has.
+    idle: AtomicU64,
     waker: Waker,
     decode: Arc<dyn Decode>,
     observers: Vec<Arc<dyn Observer>>,
@@ -92,13 +96,19 @@ impl Cache {
             }
             let facts = decode.facts(&entry.key, &entry.value, None);
             snapshot.identify(&entry.key, Some(&entry.value));
-            snapshot.insert(Arc::new(Object::new(entry.key, entry.revision, &entry.value, facts)));
+            let object = Arc::new(Object::new(entry.key, entry.revision, &entry.value, facts));
+            for observer in &observers {
+                observer.replaced(None, Some(&object));
+            }
+            snapshot.insert(object);
         }
         let cache = Arc::new(Cache {
             current: ArcSwap::from_pointee(snapshot),
             tail: Mutex::new(Tail { history: History::new(compacted, limits), index: Index::default() }),
             pins: Mutex::new(Vec::new()),
             advanced: tokio::sync::watch::channel(compacted).0,
+            opened: Instant::now(),
+            idle: AtomicU64::new(0),
             waker: Waker::default(),
             decode,
             observers,
@@ -165,6 +175,16 @@ impl Cache {
         Ok(Arc::new(past))
     }
 
+    /// Everything in `scope` as it stood at `revision`, for a list that began there. It may take no longer than history is
+    /// kept, even if nothing has happened since.
+    pub fn continued(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
+        let idle = self.idle.load(Ordering::Relaxed);
+        if revision <= idle && self.pinned(revision).is_none() {
+            return Err(RevisionError::Expired { requested: revision, oldest: idle });
+        }
+        self.at(revision, scope)
+    }
+
     /// Keeps `snapshot` for a while, so that a list can be continued at its revision at no cost.
     pub fn pin(&self, snapshot: &Arc<Snapshot>) {
         let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,6 +231,8 @@ impl Cache {
         drop(pins);
         let mut tail = self.tail();
         tail.history.expire(now, age);
+        let is_idle = tail.history.is_empty() && now.duration_since(self.opened) > age;
+        self.idle.store(if is_idle { self.revision() } else { 0 }, Ordering::Relaxed);
         tail.history.floor()
     }
 
@@ -247,6 +269,12 @@ impl Cache {
             let facts = self.decode.facts(&change.key, value, change.memo.as_ref());
             Arc::new(Object::new(change.key.clone(), change.revision, value, facts))
         });
+        if !self.observers.is_empty() {
+            let before = snapshot.stored_object(&change.key);
+            for observer in &self.observers {
+                observer.replaced(before.as_deref(), object.as_deref());
+            }
+        }
         match &object {
             Some(object) => snapshot.insert(object.clone()),
             None => snapshot.remove(&change.key),

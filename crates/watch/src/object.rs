@@ -31,6 +31,9 @@ pub trait Observer: Send + Sync + 'static {
     /// `value` is what is stored, a tombstone included; `None` if nothing is stored any longer. Readers see it from
     /// `revision` on.
     fn changed(&self, key: &Key, value: Option<&Bytes>, revision: Revision);
+
+    /// The same change once more, with what is in memory before it and after it. Both may be tombstones.
+    fn replaced(&self, _before: Option<&Object>, _after: Option<&Object>) {}
 }
 
 /// What selectors ask about, extracted once.

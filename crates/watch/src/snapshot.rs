@@ -105,6 +105,11 @@ impl Snapshot {
         self.objects.get(key).map(|object| object.revision)
     }
 
+    /// What the store has under `key`, a tombstone included.
+    pub(crate) fn stored_object(&self, key: &Key) -> Option<Arc<Object>> {
+        self.objects.get(key).cloned()
+    }
+
     /// Whether an object of the shared layer lies under `key`.
     pub fn is_layered(&self, key: &Key) -> bool {
         self.layer.contains(key)

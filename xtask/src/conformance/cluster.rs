@@ -25,8 +25,6 @@ impl Cluster {
         let data = directory.join("data");
         let mut command = Running::command(atoll);
         command.args(["start", "--listen", "0.0.0.0:0", "--data-dir"]).arg(&data);
-        // One test waits until a list is too old to be continued.
-        command.args(["--history", "60"]);
         command.arg("--advertise-address").arg(own_address()?.to_string());
         match controllers {
             // kube-controller-manager's do the same.

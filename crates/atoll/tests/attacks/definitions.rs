@@ -1,1 +1,283 @@
-//! Definitions and objects of one tenant cannot stall or fill the server for everybody.
+//! Definitions that are small to write and large to compile, and workspaces that take more than their part.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use atoll_sqlite::{Options, SqliteStore};
+use atoll_store::{Condition, Key, Range, Store, Write};
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::support::access::Access;
+use crate::support::process::Atoll;
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+
+/// A workspace below root, and its administrator, who is nothing elsewhere.
+async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Access {
+    let admin = atoll.admin();
+    let workspace = json!({
+        "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name }, "spec": { "limits": limits },
+    });
+    admin.post(WORKSPACES, workspace).await.expect(201);
+    let inside = admin.workspace(&format!("root:{name}"));
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": "tenant" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name }],
+    });
+    inside.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding).await.expect(201);
+    inside.acting_as(name, &[])
+}
+
+fn definition(plural: &str, spec: Value) -> Value {
+    let schema = json!({ "type": "object", "properties": { "spec": spec } });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.example.com") },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": plural, "kind": format!("K{plural}") },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+fn properties(count: usize, make: impl Fn(usize) -> Value) -> Value {
+    let properties: Map<String, Value> =
+        (0..count).map(|index| (format!("f{index:05}"), make(index))).collect();
+    json!({ "type": "object", "properties": properties })
+}
+
+/// Each takes some eight megabytes and a good part of a tenth of a second to compile.
+fn letters(index: usize) -> Value {
+    json!({ "type": "string", "pattern": format!(r"^(\pL{{40}}){{5}}{index}$") })
+}
+
+#[tokio::test]
+async fn thousands_of_large_patterns_are_refused_by_field_while_others_are_served() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let attacking = {
+        let done = done.clone();
+        tokio::spawn(async move {
+            let answer = tenant.post(DEFINITIONS, definition("bombs", properties(3_000, letters))).await;
+            done.store(true, Ordering::SeqCst);
+            answer
+        })
+    };
+    let others = atoll.admin();
+    let mut served = 0;
+    while !done.load(Ordering::SeqCst) {
+        others.get("/api/v1/namespaces/default").await.expect(200);
+        served += 1;
+    }
+    let message = attacking.await.unwrap().expect_status(422, "Invalid");
+    let field = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[f00001].pattern: Invalid value: ";
+    assert!(message.contains(field), "{message}");
+    assert!(message.contains("takes more than 16 MiB of memory when it is compiled"), "{message}");
+    assert!(served > 0, "nobody else was answered meanwhile");
+}
+
+#[tokio::test]
+async fn definitions_cannot_take_much_more_memory_than_their_limit() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let before = atoll.resident();
+    let tiny = |index: usize| json!({ "type": "string", "pattern": format!("^a{index}$") });
+    // Two megabytes of patterns that nobody has seen before.
+    let refused = tenant.post(DEFINITIONS, definition("many", properties(45_000, tiny))).await;
+    let message = refused.expect_status(422, "Invalid");
+    assert!(message.contains("].pattern: Invalid value: "), "{message}");
+    let rule = json!([{ "rule": "self == self" }]);
+    let mut nested = properties(3_000, |_| json!({ "type": "string" }));
+    for _ in 0..30 {
+        nested = json!({ "type": "object", "properties": { "a": nested }, "x-kubernetes-validations": rule });
+    }
+    let refused = tenant.post(DEFINITIONS, definition("deep", nested)).await;
+    let message = refused.expect_status(422, "Invalid");
+    assert!(message.contains(".x-kubernetes-validations"), "{message}");
+    // One that is just small enough, with an object that has every pattern compiled.
+    let most = properties(1_500, tiny);
+    tenant.post(DEFINITIONS, definition("most", most)).await.expect(201);
+    let spec: Map<String, Value> =
+        (0..1_500).map(|index| (format!("f{index:05}"), format!("a{index}").into())).collect();
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Kmost", "metadata": { "name": "a" }, "spec": spec,
+    });
+    tenant.post("/apis/example.com/v1/namespaces/default/most", object).await.expect(201);
+    let grown = atoll.resident().saturating_sub(before);
+    assert!(grown < 160 << 20, "it took {} MiB", grown >> 20);
+}
+
+#[tokio::test]
+async fn patterns_within_the_limit_still_count() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let spec = json!({ "type": "object", "properties": { "name": letters(1) } });
+    tenant.post(DEFINITIONS, definition("names", spec)).await.expect(201);
+    let object = |name: &str, value: String| json!({ "apiVersion": "example.com/v1", "kind": "Knames", "metadata": { "name": name }, "spec": { "name": value } });
+    let path = "/apis/example.com/v1/namespaces/default/names";
+    tenant.post(path, object("good", format!("{}1", "é".repeat(200)))).await.expect(201);
+    let message = tenant.post(path, object("bad", "é".repeat(200))).await.expect_status(422, "Invalid");
+    assert!(message.contains("spec.name in body should match"), "{message}");
+}
+
+#[tokio::test]
+async fn a_workspace_keeps_to_its_limits_and_so_do_its_children_together() {
+    let atoll = Atoll::start_bare();
+    let admin = atoll.admin();
+    // The binding of the tenant is one of them.
+    let tenant = tenant(&atoll, "team", json!({ "objects": 5, "definitions": 1, "bytes": "64Ki" })).await;
+    for name in ["one", "two"] {
+        tenant.post(CONFIG_MAPS, config_map_with(name, "x")).await.expect(201);
+    }
+    let child =
+        json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "child" } });
+    tenant.post(WORKSPACES, child).await.expect(201);
+    let below = admin.workspace("root:team:child");
+    below.post(CONFIG_MAPS, config_map_with("three", "x")).await.expect(201);
+    let message = below.post(CONFIG_MAPS, config_map_with("four", "x")).await.expect_status(403, "Forbidden");
+    assert_eq!(
+        message,
+        "configmaps \"four\" is forbidden: exceeded workspace limit: requested: objects=1, used: objects=5, limited: \
+         objects=5 (in a workspace above and all below it)"
+    );
+    let message =
+        tenant.post(CONFIG_MAPS, config_map_with("four", "x")).await.expect_status(403, "Forbidden");
+    assert!(message.ends_with("used: objects=5, limited: objects=5"), "{message}");
+    let trial = format!("{CONFIG_MAPS}?dryRun=All");
+    tenant.post(&trial, config_map_with("four", "x")).await.expect_status(403, "Forbidden");
+    // What goes makes room; what is there can be changed.
+    tenant.merge(&format!("{CONFIG_MAPS}/one"), json!({ "data": { "value": "y" } })).await.expect(200);
+    tenant.delete(&format!("{CONFIG_MAPS}/one")).await.expect(200);
+    tenant.post(CONFIG_MAPS, config_map_with("four", "x")).await.expect(201);
+    // The tenant cannot raise the limit, for the Workspace is not in its workspace.
+    let raise = json!({ "spec": { "limits": { "objects": 100 } } });
+    let path = format!("{WORKSPACES}/team");
+    tenant.merge(&path, raise.clone()).await.expect_status(404, "NotFound");
+    let outside = admin.acting_as("team", &[]);
+    outside.merge(&path, raise.clone()).await.expect_status(403, "Forbidden");
+    admin.merge(&path, raise).await.expect(200);
+    tenant.post(DEFINITIONS, definition("first", json!({ "type": "object" }))).await.expect(201);
+    let message = tenant
+        .post(DEFINITIONS, definition("second", json!({ "type": "object" })))
+        .await
+        .expect_status(403, "Forbidden");
+    assert!(
+        message.ends_with("requested: definitions=1, used: definitions=1, limited: definitions=1"),
+        "{message}"
+    );
+    let large = config_map_with("large", &"x".repeat(64 << 10));
+    let message = tenant.post(CONFIG_MAPS, large.clone()).await.expect_status(403, "Forbidden");
+    assert!(message.contains("exceeded workspace limit: requested: bytes="), "{message}");
+    let grown = json!({ "data": { "value": "x".repeat(80 << 10) } });
+    tenant.merge(&format!("{CONFIG_MAPS}/two"), grown).await.expect_status(403, "Forbidden");
+    // The root has no limits.
+    admin.post(CONFIG_MAPS, large).await.expect(201);
+    let metrics = admin.get("/metrics").await.text();
+    assert!(metrics.contains("atoll_workspace_limit_refusals{limit=\"objects\"} 3"), "{metrics}");
+    assert!(metrics.contains("atoll_workspace_limit{workspace="), "{metrics}");
+}
+
+#[tokio::test]
+async fn many_writers_at_once_do_not_exceed_a_limit_and_use_all_of_it() {
+    let mut atoll = Atoll::start_bare();
+    let tenant_access = tenant(&atoll, "team", json!({ "objects": 21 })).await;
+    let writers = (0..40).map(|number| {
+        let tenant = tenant_access.clone();
+        tokio::spawn(async move {
+            tenant.post(CONFIG_MAPS, config_map_with(&format!("c{number}"), "x")).await.status
+        })
+    });
+    let mut created = 0;
+    for writer in writers.collect::<Vec<_>>() {
+        created += usize::from(writer.await.unwrap() == 201);
+    }
+    assert_eq!(created, 20, "and the binding of the tenant");
+    // They are counted again from what is stored.
+    atoll.terminate();
+    atoll.wait();
+    atoll.restart();
+    let again = atoll.admin().workspace("root:team").acting_as("team", &[]);
+    let message = again.post(CONFIG_MAPS, config_map_with("more", "x")).await.expect_status(403, "Forbidden");
+    assert!(message.ends_with("used: objects=21, limited: objects=21"), "{message}");
+}
+
+#[tokio::test]
+async fn limits_that_are_no_limits_are_refused() {
+    let atoll = Atoll::start_bare();
+    let create = async |limits: Value| {
+        let workspace = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": "w" }, "spec": { "limits": limits },
+        });
+        atoll.admin().post(WORKSPACES, workspace).await
+    };
+    for (limits, field) in [
+        (json!({ "objects": -1 }), "spec.limits.objects: Invalid value: -1"),
+        (json!({ "bytes": "much" }), "spec.limits.bytes: Invalid value: \"much\": quantities must match"),
+        (
+            json!({ "bytes": "-1Gi" }),
+            "spec.limits.bytes: Invalid value: \"-1Gi\": must be greater than or equal to 0",
+        ),
+    ] {
+        let message = create(limits).await.expect_status(422, "Invalid");
+        assert!(message.contains(field), "{message}");
+    }
+}
+
+/// Changes what is stored of an object, as a program from before there was a limit would have stored it.
+async fn rewrite(directory: &Path, key: Key, change: impl FnOnce(&mut Value)) {
+    let store = SqliteStore::open(directory, Options::default()).unwrap();
+    let range = Range { start: Bound::Included(key.clone()), end: Bound::Included(key.clone()) };
+    let found = store.range(range, None, 1).await.unwrap();
+    let mut object: Value = serde_json::from_slice(&found.entries[0].value).unwrap();
+    change(&mut object);
+    let value = Some(Bytes::from(object.to_string()));
+    let write = Write { key, expect: Condition::Present, value, guards: Vec::new(), memo: None };
+    store.write(write).await.unwrap();
+    store.close().await;
+}
+
+#[tokio::test]
+async fn definitions_from_before_the_limit_do_not_stop_the_server() {
+    let mut atoll = Atoll::start_bare();
+    let bombs = |count| definition("bombs", properties(count, letters));
+    atoll.admin().post(DEFINITIONS, bombs(1)).await.expect(201);
+    atoll.terminate();
+    atoll.wait();
+    let key =
+        Key::object("apiextensions.k8s.io", "customresourcedefinitions", "root", "", "bombs.example.com");
+    rewrite(&atoll.directory, key, |stored| {
+        stored["spec"]["versions"][0]["schema"] = bombs(2_000)["spec"]["versions"][0]["schema"].take();
+    })
+    .await;
+    atoll.restart();
+    let admin = atoll.admin();
+    let path = format!("{DEFINITIONS}/bombs.example.com");
+    let said = async || {
+        let found = admin.get(&path).await.expect(200);
+        let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|own| own["type"] == "SchemaTooLarge").unwrap_or_default()
+    };
+    eventually("the definition says that it is too large", async || said().await["status"] == "True").await;
+    let message = said().await["message"].to_string();
+    assert!(message.contains("properties[f00001].pattern"), "{message}");
+    let object = |name: &str, spec: Value| json!({ "apiVersion": "example.com/v1", "kind": "Kbombs", "metadata": { "name": name }, "spec": spec });
+    let objects = "/apis/example.com/v1/namespaces/default/bombs";
+    admin.post(objects, object("a", json!({}))).await.expect(201);
+    admin.post(objects, object("b", json!({ "f00030": "x" }))).await.expect_status(422, "Invalid");
+    // It can be labelled, and made smaller.
+    admin.merge(&path, json!({ "metadata": { "labels": { "a": "b" } } })).await.expect(200);
+    let mut smaller = admin.get(&path).await.expect(200);
+    smaller["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": { "type": "object" } });
+    admin.put(&path, smaller).await.expect(200);
+    eventually("the condition says so", async || said().await["status"] == "False").await;
+}

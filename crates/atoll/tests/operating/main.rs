@@ -5,6 +5,7 @@
 
 mod commands;
 mod completion;
+mod components;
 mod identities;
 mod settings;
 mod snapshots;

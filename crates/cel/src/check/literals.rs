@@ -50,7 +50,7 @@ impl Walker<'_> {
             && let Node::Literal(value) = &self.checked.tree.nodes[*argument]
         {
             let wrong = match (function, value) {
-                ("matches", Value::String(pattern)) => regexp::compile(pattern).is_err(),
+                ("matches", Value::String(pattern)) => regexp::fault(pattern).is_some(),
                 ("duration", value) => standard::to_duration(value).is_err(),
                 ("timestamp", value) => standard::to_timestamp(value).is_err(),
                 _ => false,

@@ -1,5 +1,7 @@
 //! `kubernetes.regex`: what a pattern finds.
 
+use std::sync::Arc;
+
 use ::regex::Regex;
 
 use super::arguments::{int, part, text};
@@ -34,15 +36,15 @@ pub static LIBRARY: Library = Library {
 pub type Search = for<'a> fn(&Regex, &[Value<'a>]) -> Result<Value<'a>, Error>;
 
 fn find<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    search_first(&pattern(arguments)?, arguments)
+    search_first(&*pattern(arguments)?, arguments)
 }
 
 fn find_all<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    search_all(&pattern(arguments)?, arguments)
+    search_all(&*pattern(arguments)?, arguments)
 }
 
-fn pattern(arguments: &[Value<'_>]) -> Result<Regex, Error> {
-    regexp::recent(text(arguments, 1)?).map_err(|error| Error::new(format!("Illegal regex: {error}")))
+fn pattern(arguments: &[Value<'_>]) -> Result<Arc<Regex>, Error> {
+    regexp::compile(text(arguments, 1)?).map_err(|error| Error::new(format!("Illegal regex: {error}")))
 }
 
 /// What matches first, or an empty text.

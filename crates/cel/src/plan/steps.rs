@@ -116,7 +116,7 @@ impl Call {
 pub struct Matches {
     pub text: Step,
     pub pattern: Value<'static>,
-    pub regex: Regex,
+    pub regex: Arc<Regex>,
     /// Whether it was called as a method, and costs accordingly.
     pub method: bool,
 }
@@ -127,7 +127,7 @@ pub struct Find {
     pub text: Step,
     pub pattern: Value<'static>,
     pub limit: Option<Step>,
-    pub regex: Regex,
+    pub regex: Arc<Regex>,
     pub call: Search,
 }
 
@@ -150,4 +150,6 @@ pub struct Plan {
     pub root: Step,
     pub variables: Vec<Arc<str>>,
     pub places: usize,
+    /// What its constant patterns take, compiled.
+    pub patterns: u64,
 }

@@ -9,6 +9,8 @@ use std::fmt::Write;
 use std::iter::Peekable;
 use std::str::CharIndices;
 
+use super::size;
+
 /// Why Go does not take an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError {
@@ -49,23 +51,34 @@ const UNEXPECTED_PAREN: &str = "unexpected )";
 /// How often a part may be repeated, all repetitions around it counted.
 const MOST_REPEATS: u64 = 1000;
 
-/// The same expression in the other syntax.
-pub(super) fn translate(source: &str) -> Result<String, PatternError> {
+/// An expression in the other syntax.
+pub(super) struct Translated {
+    pub text: String,
+    /// An estimate of the bytes that it takes when it is compiled.
+    pub size: u64,
+}
+
+/// The same expression in the other syntax. Work is proportional to the length of `source`, whatever it would compile to.
+pub(super) fn translate(source: &str) -> Result<Translated, PatternError> {
     let mut walk = Walk::new(source);
     walk.run()?;
-    Ok(walk.out)
+    Ok(Translated { size: walk.size, text: walk.out })
 }
 
 struct Walk<'s> {
     source: &'s str,
     rest: &'s str,
     out: String,
-    /// For each open group the weight of what was before it there.
-    groups: Vec<u64>,
-    /// The weight of what a repetition would repeat: how often it is repeated inside.
-    last: Option<u64>,
+    /// For each open group the weight and the size of what was before it there.
+    groups: Vec<(u64, u64)>,
+    /// What a repetition would repeat: its weight, which is how often it is repeated inside, and its size.
+    last: Option<(u64, u64)>,
     /// The greatest weight in the group that is open.
     weight: u64,
+    /// The estimated size of the group that is open, compiled.
+    size: u64,
+    /// Whether letters match in either case from some point on.
+    ignores_case: bool,
     /// Flags that are yet to be written: a repetition after them repeats what is before them.
     flags: String,
 }
@@ -73,7 +86,17 @@ struct Walk<'s> {
 impl<'s> Walk<'s> {
     fn new(source: &'s str) -> Walk<'s> {
         let (out, flags) = (String::new(), String::new());
-        Walk { source, rest: source, out, groups: Vec::new(), last: None, weight: 1, flags }
+        Walk {
+            source,
+            rest: source,
+            out,
+            groups: Vec::new(),
+            last: None,
+            weight: 1,
+            size: 0,
+            ignores_case: false,
+            flags,
+        }
     }
 
     fn run(&mut self) -> Result<(), PatternError> {
@@ -94,7 +117,7 @@ impl<'s> Walk<'s> {
                 }
                 '^' | '$' | '.' => {
                     self.copy(1);
-                    self.atom(1);
+                    self.atom(if character == '.' { size::ANY } else { size::STATE });
                 }
                 '[' => self.class()?,
                 '*' | '+' | '?' => {
@@ -129,33 +152,40 @@ impl<'s> Walk<'s> {
         self.rest = &self.rest[length..];
     }
 
-    fn atom(&mut self, weight: u64) {
-        self.last = Some(weight);
+    /// Something of this size that is not repeated inside.
+    fn atom(&mut self, size: u64) {
+        self.size = self.size.saturating_add(size);
+        self.repeatable(1, size);
+    }
+
+    fn repeatable(&mut self, weight: u64, size: u64) {
+        self.last = Some((weight, size));
         self.weight = self.weight.max(weight);
     }
 
     fn literal(&mut self, character: char, length: usize) {
         push_literal(&mut self.out, character);
         self.rest = &self.rest[length..];
-        self.atom(1);
+        self.atom(size::character(character, self.ignores_case));
     }
 
     fn open(&mut self, text: &str, length: usize) {
         self.out.push_str(text);
         self.rest = &self.rest[length..];
-        self.groups.push(self.weight);
-        self.weight = 1;
+        self.groups.push((self.weight, self.size));
+        (self.weight, self.size) = (1, size::STATE);
         self.last = None;
     }
 
     fn close(&mut self) -> Result<(), PatternError> {
-        let Some(outer) = self.groups.pop() else {
+        let Some((outer, before)) = self.groups.pop() else {
             return Err(PatternError::new(UNEXPECTED_PAREN, self.source));
         };
         self.copy(1);
-        let inner = self.weight;
+        let (weight, size) = (self.weight, self.size);
         self.weight = outer;
-        self.atom(inner);
+        self.size = before.saturating_add(size);
+        self.repeatable(weight, size);
         Ok(())
     }
 
@@ -173,18 +203,21 @@ impl<'s> Walk<'s> {
         if let Some(repeated) = repeated {
             return Err(PatternError::new(INVALID_NESTING, &repeated[..repeated.len() - self.rest.len()]));
         }
-        let Some(weight) = self.last else { return Err(PatternError::new(MISSING_ARGUMENT, text)) };
+        let Some((weight, size)) = self.last else { return Err(PatternError::new(MISSING_ARGUMENT, text)) };
         self.out.push_str(text);
         let Some((least, most)) = bounds else {
-            self.atom(weight);
+            self.size = self.size.saturating_add(size::STATE);
+            self.repeatable(weight, size.saturating_add(size::STATE));
             return Ok(());
         };
         let times = most.unwrap_or(least);
+        let copies = size.saturating_add(size::STATE).saturating_mul(times.max(1));
+        self.size = self.size.saturating_sub(size).saturating_add(copies);
         let weight = if times == 0 { 1 } else { weight.saturating_mul(times) };
         if (least >= 2 || most.is_some_and(|most| most >= 2)) && weight > MOST_REPEATS {
             return Err(PatternError::new(INVALID_COUNT, text));
         }
-        self.atom(weight);
+        self.repeatable(weight, copies);
         Ok(())
     }
 
@@ -208,6 +241,7 @@ impl<'s> Walk<'s> {
             match character {
                 'i' | 'm' | 's' | 'U' => {
                     saw = true;
+                    self.ignores_case |= character == 'i';
                     if !flags.rsplit('-').next().is_some_and(|now| now.contains(character)) {
                         flags.push(character);
                     }
@@ -245,17 +279,17 @@ impl<'s> Walk<'s> {
                 let (quoted, rest) = text[2..].split_once("\\E").unwrap_or((&text[2..], ""));
                 for character in quoted.chars() {
                     push_literal(&mut self.out, character);
-                    self.atom(1);
+                    self.atom(size::character(character, self.ignores_case));
                 }
                 self.rest = rest;
                 return Ok(());
             }
             Some(name @ ('d' | 'D' | 's' | 'S' | 'w' | 'W')) => perl(name),
             Some('p' | 'P') => {
-                let (class, length) = unicode(text)?;
-                self.out.push_str(&class);
-                self.rest = &text[length..];
-                self.atom(1);
+                let class = unicode(text)?;
+                self.out.push_str(&class.written);
+                self.rest = &text[class.length..];
+                self.atom(class.size);
                 return Ok(());
             }
             _ => {
@@ -266,7 +300,7 @@ impl<'s> Walk<'s> {
         };
         self.out.push_str(written);
         self.rest = &text[2..];
-        self.atom(1);
+        self.atom(if written.starts_with("[^") { size::ANY } else { size::CLASS });
         Ok(())
     }
 
@@ -274,11 +308,12 @@ impl<'s> Walk<'s> {
         let whole = self.rest;
         let mut rest = &whole[1..];
         self.out.push('[');
+        let (mut first, mut size) = (true, size::CLASS);
         if let Some(after) = rest.strip_prefix('^') {
             self.out.push('^');
             rest = after;
+            size = size::ANY;
         }
-        let mut first = true;
         while first || !rest.starts_with(']') {
             first = false;
             if rest.len() > 2
@@ -291,12 +326,14 @@ impl<'s> Walk<'s> {
                 }
                 self.out.push_str(name);
                 rest = &rest[end + 4..];
+                size = size.saturating_add(size::STATE);
                 continue;
             }
             if rest.starts_with("\\p") || rest.starts_with("\\P") {
-                let (class, length) = unicode(rest)?;
-                self.out.push_str(&class);
-                rest = &rest[length..];
+                let class = unicode(rest)?;
+                self.out.push_str(&class.written);
+                rest = &rest[class.length..];
+                size = size.saturating_add(class.size);
                 continue;
             }
             if let Some(name @ ('d' | 'D' | 's' | 'S' | 'w' | 'W')) =
@@ -304,6 +341,7 @@ impl<'s> Walk<'s> {
             {
                 self.out.push_str(perl(name));
                 rest = &rest[2..];
+                size = size.saturating_add(if name.is_ascii_uppercase() { size::ANY } else { size::CLASS });
                 continue;
             }
             let begin = rest;
@@ -318,10 +356,11 @@ impl<'s> Walk<'s> {
             }
             // Writing to a String cannot fail.
             let _ = write!(self.out, "\\x{{{:x}}}-\\x{{{:x}}}", u32::from(low), u32::from(high));
+            size = size.saturating_add(size::range(low, high, self.ignores_case));
         }
         self.out.push(']');
         self.rest = &rest[1..];
-        self.atom(1);
+        self.atom(size);
         Ok(())
     }
 }
@@ -366,8 +405,16 @@ fn perl(name: char) -> &'static str {
     }
 }
 
-/// `\pL`, `\p{Greek}`, `\P{^Greek}` and how long it is.
-fn unicode(text: &str) -> Result<(String, usize), PatternError> {
+/// A class by the name of a script or a category.
+struct Named {
+    written: String,
+    /// How long it is in the source.
+    length: usize,
+    size: u64,
+}
+
+/// `\pL`, `\p{Greek}`, `\P{^Greek}`.
+fn unicode(text: &str) -> Result<Named, PatternError> {
     let mut negative = text.starts_with("\\P");
     let Some(first) = text[2..].chars().next() else {
         return Err(PatternError::new(INVALID_RANGE, text));
@@ -382,13 +429,13 @@ fn unicode(text: &str) -> Result<(String, usize), PatternError> {
         negative = !negative;
         name = rest;
     }
-    let written = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });
     let plain =
         !name.is_empty() && name.chars().all(|character| character == '_' || character.is_ascii_alphabetic());
-    if !plain || regex::Regex::new(&written).is_err() {
-        return Err(PatternError::new(INVALID_RANGE, &text[..length]));
+    let written = format!("\\{}{{{name}}}", if negative { 'P' } else { 'p' });
+    match size::class(&written).filter(|_| plain) {
+        Some(size) => Ok(Named { written, length, size }),
+        None => Err(PatternError::new(INVALID_RANGE, &text[..length])),
     }
-    Ok((written, length))
 }
 
 /// The character that an escape stands for, and how long it is.

@@ -38,7 +38,7 @@ fn starts_with<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
 fn matches<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     match arguments {
         [Value::String(text), Value::String(pattern)] => {
-            Ok(Value::Bool(regexp::recent(pattern)?.is_match(text)))
+            Ok(Value::Bool(regexp::compile(pattern)?.is_match(text)))
         }
         [Value::String(_), _] => Err(Error::NoSuchOverload),
         _ => Err(Error::new("no such overload: matches")),

@@ -3,7 +3,7 @@
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, PLAIN};
+use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
 use crate::look::{at, list, text};
 use crate::{Cell, Column, Printer};
 
@@ -29,7 +29,7 @@ static AUTOSCALER: Printer = Printer::new(&[
 ]);
 
 static SCALE: Printer = Printer::new(&[
-    Column::new("Name", Cell::Text("metadata.name"), "Name of the object."),
+    Column::new("Name", Cell::Text("metadata.name"), NAME_DESCRIPTION),
     Column::new("Desired", Cell::Number("spec.replicas"), "How many there should be.").integer(),
     Column::new("Available", Cell::Number("status.replicas"), "How many there are.").integer(),
     AGE,

@@ -3,7 +3,7 @@
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, PLAIN};
+use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
 use crate::format::{distinct, first_few};
 use crate::look::{annotation, at, list, number, text, text_or};
 use crate::{Cell, Column, Printer};
@@ -176,7 +176,7 @@ fn ingress_ports(ingress: &Value, _: Timestamp) -> Value {
 }
 
 static INGRESS_CLASS: Printer = Printer::new(&[
-    Column::new("Name", Cell::Special(class_name), "Name of the object.").naming(),
+    Column::new("Name", Cell::Special(class_name), NAME_DESCRIPTION).naming(),
     Column::new("Controller", Cell::Text("spec.controller"), "Who serves it."),
     Column::new("Parameters", Cell::Special(parameters), "Where its settings are."),
     AGE,

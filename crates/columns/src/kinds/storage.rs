@@ -3,7 +3,7 @@
 use atoll_meta::time::Timestamp;
 use serde_json::Value;
 
-use super::{AGE, NAME, PLAIN};
+use super::{AGE, NAME, NAME_DESCRIPTION, PLAIN};
 use crate::look::{annotation, at, is_deleting, list, text};
 use crate::{Cell, Column, Printer};
 
@@ -108,7 +108,7 @@ fn capacity(claim: &Value, _: Timestamp) -> Value {
 }
 
 static STORAGE_CLASS: Printer = Printer::new(&[
-    Column::new("Name", Cell::Special(class_name), "Name of the object.").naming(),
+    Column::new("Name", Cell::Special(class_name), NAME_DESCRIPTION).naming(),
     Column::new("Provisioner", Cell::Text("provisioner"), "Who makes the volumes."),
     Column::new("ReclaimPolicy", Cell::Given("reclaimPolicy", "Delete"), "What becomes of them later."),
     Column::new("VolumeBindingMode", Cell::Given("volumeBindingMode", "Immediate"), "When they are made."),

@@ -65,7 +65,7 @@ fn what_go_refuses_is_refused_in_its_words() {
         ("(?P<a-b>x)", "invalid named capture: `(?P<a-b>`"),
     ];
     for (source, fault) in cases {
-        let found = Pattern::new(source).fault().map(ToString::to_string);
+        let found = Pattern::new(source).fault().map(|fault| fault.to_string());
         assert_eq!(found.as_deref(), Some(format!("error parsing regexp: {fault}").as_str()), "{source}");
     }
 }

@@ -9,6 +9,7 @@ use super::shapes::{self, shape};
 use super::{CompiledRule, RuleSet, Rules};
 use crate::compile::{self, Dialect};
 use crate::field_path;
+use crate::limits;
 use crate::node::{Flags, Node, NodeId, Rule};
 use crate::schema::Schema;
 
@@ -33,6 +34,8 @@ pub struct Report {
     pub message_error: Option<String>,
     /// What the message may cost at most; nothing if there is no expression for it.
     pub message_cost: Option<u64>,
+    /// What the constant patterns of both take, compiled.
+    pub patterns: u64,
 }
 
 /// What the rules of a schema would be compiled to, those of its parts left out. Nothing if expressions cannot see it.
@@ -62,12 +65,26 @@ impl Schema {
 /// The compiled rules of a part of a schema.
 pub(crate) fn compile_from(nodes: &[Node], (id, is_object): (NodeId, bool)) -> Rules {
     let mut rules = Rules::default();
-    gather(nodes, id, is_object, &mut rules);
+    if nodes[id.0 as usize].is(Flags::HOLDS_RULES) {
+        gather(nodes, &seen_nodes(nodes), (id, is_object), &mut rules);
+    }
     rules
 }
 
+/// How many nodes expressions see from each node, itself included. Those below a node come before it.
+fn seen_nodes(nodes: &[Node]) -> Vec<u64> {
+    let mut seen: Vec<u64> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let children = node.properties.iter().map(|property| property.node);
+        let children = children.chain(node.items).chain(node.rest.node());
+        let below = children.map(|child| seen.get(child.0 as usize).copied().unwrap_or_default());
+        seen.push(below.fold(1, u64::saturating_add));
+    }
+    seen
+}
+
 /// Compiles the rules of a node and of all below that expressions can see.
-fn gather(nodes: &[Node], id: NodeId, is_object: bool, rules: &mut Rules) {
+fn gather(nodes: &[Node], counts: &[u64], (id, is_object): (NodeId, bool), rules: &mut Rules) {
     let node = &nodes[id.0 as usize];
     if !node.is(Flags::HOLDS_RULES) || rules.sets.contains_key(&(id, is_object)) {
         return;
@@ -75,19 +92,30 @@ fn gather(nodes: &[Node], id: NodeId, is_object: bool, rules: &mut Rules) {
     let own = node.extra.as_ref().map_or(&[][..], |extra| &extra.rules);
     let visible = shapes::is_visible(nodes, node);
     if !own.is_empty() {
-        let set = shape(nodes, node, is_object, TYPE_NAME).map(|sized| {
+        let texts = own.iter().flat_map(|rule| [&*rule.rule, &*rule.message_expression]);
+        let size = limits::rules_size(counts[id.0 as usize], texts);
+        rules.size = rules.size.saturating_add(size);
+        let sized = if rules.is_too_large() { None } else { shape(nodes, node, is_object, TYPE_NAME) };
+        let set = sized.map(|sized| {
             let environments = Environments::new(&sized.shape);
-            let compiled: Box<[CompiledRule]> =
-                own.iter().map(|rule| one(nodes, node, rule, &environments, &sized.shape).0).collect();
+            let mut compiled = Vec::with_capacity(own.len());
+            for rule in own {
+                let (made, report) = one(nodes, node, rule, &environments, &sized.shape);
+                rules.size = rules.size.saturating_add(report.patterns);
+                compiled.push(match rules.is_too_large() {
+                    true => CompiledRule::failed(limits::too_large()),
+                    false => made,
+                });
+            }
             let uses_old = compiled.iter().any(|rule| rule.uses_old);
-            RuleSet { shape: sized.shape, rules: compiled, uses_old }
+            RuleSet { shape: sized.shape, rules: compiled.into(), uses_old }
         });
         rules.sets.insert((id, is_object), set);
     }
     let seen = |child: &NodeId| visible && shapes::is_visible(nodes, &nodes[child.0 as usize]);
     let properties = node.properties.iter().map(|property| property.node).filter(seen);
     for child in properties.chain(node.items).chain(node.rest.node()) {
-        gather(nodes, child, nodes[child.0 as usize].is(Flags::EMBEDS), rules);
+        gather(nodes, counts, (child, nodes[child.0 as usize].is(Flags::EMBEDS)), rules);
     }
 }
 
@@ -119,8 +147,7 @@ fn one(
     environments: &Environments,
     shape: &Arc<Shape>,
 ) -> (CompiledRule, Report) {
-    let mut compiled =
-        CompiledRule { program: None, error: None, uses_old: false, message: None, field_path: "".into() };
+    let mut compiled = CompiledRule::default();
     let mut report = Report::default();
     if rule.rule.trim().is_empty() {
         return (compiled, report);
@@ -136,6 +163,7 @@ fn one(
         }
         Ok(made) => {
             report.cost = made.cost;
+            report.patterns += made.program.patterns_size();
             report.uses_old_self = made.uses_old;
             compiled.uses_old = made.uses_old;
             compiled.program = Some(made.program);
@@ -154,6 +182,7 @@ fn one(
             }
             Ok(made) => {
                 report.message_cost = Some(made.cost);
+                report.patterns += made.program.patterns_size();
                 compiled.message = Some(made.program);
             }
         }

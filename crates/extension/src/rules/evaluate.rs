@@ -96,7 +96,14 @@ impl<'s> Walk<'s, '_> {
         match self.rules.sets.get(&(id, is_object)) {
             Some(Some(set)) => self.set(node, set, value, old, before, place)?,
             Some(None) => {
-                let detail = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+                let detail = match self.rules.is_too_large() {
+                    true => {
+                        "rule compiler initialization error: the rules of the definition are too large to be compiled"
+                    }
+                    false => {
+                        "rule compiler initialization error: failed to convert to declType for CEL validation rules"
+                    }
+                };
                 self.refuse(node, place, detail);
             }
             None => {}

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::custom::{self, Custom};
 use super::intern::Interned;
+use super::settle::TOO_LARGE;
 use super::{Definition, Names, conditions, reserved};
 use crate::row::{Row, SharedRow, Subresource};
 
@@ -30,12 +31,15 @@ const VERBS_AT_THE_END: [&str; 5] = ["delete", "deletecollection", "get", "list"
 pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Definition> {
     let has = |kind: &str| conditions::is_true(object, kind);
     let is_established = has("Established");
-    let state = json!({
+    let mut state = json!({
         "accepted": object["status"]["acceptedNames"],
         "served": is_established || has("NamesAccepted"),
         "established": is_established,
         "terminating": has("Terminating"),
     });
+    if has(TOO_LARGE) {
+        state["reported"] = true.into();
+    }
     let mut source = atoll_meta::json::to_vec(&state);
     let start = source.len();
     atoll_meta::json::write(&object["spec"], &mut source);
@@ -77,6 +81,8 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,
         is_terminating: compiler.is_terminating,
+        misreported: is_complete
+            && atoll_validation::definition_too_large(object).is_some() != flag("reported"),
         rows: rows.collect(),
         stored,
         accepted,

@@ -7,7 +7,6 @@ use atoll_meta::object;
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::row::Row;
 use crate::strategy::{MetadataChecks, Strategy};
 
 /// One version of a custom resource.
@@ -95,8 +94,14 @@ impl Custom {
     }
 
     /// All that is wrong with a new object whose metadata has these errors.
-    pub fn check_create(&self, row: &Row, new: &Value, metadata: Vec<FieldError>) -> Vec<FieldError> {
-        let errors = type_errors(row, new);
+    pub fn check_create(
+        &self,
+        kind: &str,
+        api_version: &str,
+        new: &Value,
+        metadata: Vec<FieldError>,
+    ) -> Vec<FieldError> {
+        let errors = type_errors(kind, api_version, new);
         if !errors.is_empty() {
             return errors;
         }
@@ -108,14 +113,14 @@ impl Custom {
     /// All that is wrong with a changed object, or the status of one, whose metadata has these errors.
     pub fn check_update(
         &self,
-        row: &Row,
+        (kind, api_version): (&str, &str),
         subresource: &str,
         new: &Value,
         old: &Value,
         metadata: Vec<FieldError>,
     ) -> Vec<FieldError> {
         let mut findings = Findings { errors: metadata, ..Findings::default() };
-        let errors = type_errors(row, new);
+        let errors = type_errors(kind, api_version, new);
         if !errors.is_empty() {
             findings.errors.extend(errors);
             return findings.errors;
@@ -141,12 +146,11 @@ impl Custom {
 }
 
 /// An object must be of the kind that it is sent as.
-fn type_errors(row: &Row, object: &Value) -> Vec<FieldError> {
-    let (kind, api_version) = (object::kind(object), row.api_version());
+fn type_errors(kind: &str, api_version: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if kind != row.kind {
-        let message = format!("must be {}", row.kind);
-        errors.push(FieldError::invalid(&FieldPath::new("kind"), kind, message));
+    if object::kind(object) != kind {
+        let message = format!("must be {kind}");
+        errors.push(FieldError::invalid(&FieldPath::new("kind"), object::kind(object), message));
     }
     if object::api_version(object) != api_version {
         let message = format!("must be {api_version}");

@@ -112,6 +112,7 @@ mod tests {
             is_served: false,
             is_established: false,
             is_terminating: false,
+            misreported: false,
             rows: Vec::new(),
             stored: None,
             spec: Bytes::new(),

@@ -72,7 +72,7 @@ async fn look_after(registry: &Arc<Registry>, going: &Arc<Going>, definition: &O
                 going.end(&key);
             });
         }
-    } else if made.waits || !made.is_established {
+    } else if made.waits || !made.is_established || made.misreported {
         registry.settle_definition(definition.workspace(), definition.name()).await;
     }
 }

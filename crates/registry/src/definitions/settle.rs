@@ -64,6 +64,7 @@ impl Registry {
         let author =
             Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
         self.record(row, old, &mut new, &author);
+        let _compiled = self.compile_ahead(row, &new).await;
         let goes = crate::update::is_finished(row, &new);
         let value = (!goes).then(|| self.encode_stored(row, &mut new));
         self.write(snapshot, key, value).await.map(|_| ())
@@ -87,6 +88,9 @@ fn waiting(snapshot: &Snapshot, workspace: &str, group: &str) -> Vec<String> {
     snapshot.list(&scope, None).filter(waits).map(|object| object.name().to_string()).collect()
 }
 
+/// Says of a definition from before there was a limit that parts of it are not compiled.
+pub(super) const TOO_LARGE: &str = "SchemaTooLarge";
+
 /// What the status must say, given the names that others have.
 fn update(definition: &mut Value, others: &[Names], now: &str) {
     if let Some(reason) = reserved_names(definition) {
@@ -100,6 +104,21 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
             }
         }
         return;
+    }
+    match atoll_validation::definition_too_large(definition) {
+        Some(error) => {
+            let message = format!(
+                "values for which the patterns and rules from there on would count are refused: {error}"
+            );
+            let said: [&str; 4] = [TOO_LARGE, "True", "LimitExceeded", &message];
+            if !conditions::says(definition, said) {
+                conditions::set(definition, said, now);
+            }
+        }
+        None if conditions::is_true(definition, TOO_LARGE) => {
+            conditions::set(definition, [TOO_LARGE, "False", "WithinLimit", ""], now);
+        }
+        None => {}
     }
     if let Some((status, reason, message)) = approval(definition) {
         let said: [&str; 4] = ["KubernetesAPIApprovalPolicyConformant", status, reason, &message];

@@ -20,6 +20,31 @@ pub fn schema() -> Value {
                         "type": "string",
                         "enum": ["object", "pod"],
                     },
+                    "limits": {
+                        "description": "How much may be in the workspace and in all workspaces below it. What is there when \
+                            a limit is lowered stays, but nothing is added. Only those can change limits who may change \
+                            this object, which is in the parent.",
+                        "type": "object",
+                        "properties": {
+                            "objects": {
+                                "description": "How many objects, of all kinds. Defaults to 100000.",
+                                "type": "integer",
+                                "format": "int64",
+                                "minimum": 0,
+                            },
+                            "bytes": {
+                                "description": "How many bytes the JSON of all objects may have together, for instance \
+                                    512Mi. Objects that are there may grow by a tenth beyond it. Defaults to 1Gi.",
+                                "x-kubernetes-int-or-string": true,
+                            },
+                            "definitions": {
+                                "description": "How many CustomResourceDefinitions. Defaults to 1000.",
+                                "type": "integer",
+                                "format": "int64",
+                                "minimum": 0,
+                            },
+                        },
+                    },
                 },
             },
             "status": {

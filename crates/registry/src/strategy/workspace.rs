@@ -39,6 +39,26 @@ fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
 const GRAINS: [&str; 2] = ["object", "pod"];
 
 fn validate(workspace: &Value) -> Vec<FieldError> {
+    let mut errors = validate_grain(workspace);
+    let bytes = &workspace["spec"]["limits"]["bytes"];
+    let path = FieldPath::new("spec").child("limits").child("bytes");
+    if !bytes.is_null() {
+        match crate::usage::quantity(bytes) {
+            None => {
+                let detail = "quantities must match the regular expression \
+                    '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+                errors.push(FieldError::invalid(&path, bytes.clone(), detail));
+            }
+            Some(quantity) if quantity.is_negative() => {
+                errors.push(FieldError::invalid(&path, bytes.clone(), "must be greater than or equal to 0"));
+            }
+            Some(_) => {}
+        }
+    }
+    errors
+}
+
+fn validate_grain(workspace: &Value) -> Vec<FieldError> {
     match workspace["spec"].get("grain") {
         None | Some(Value::Null) => Vec::new(),
         Some(grain) if GRAINS.iter().any(|known| grain == known) => Vec::new(),

@@ -178,6 +178,10 @@ fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: 
 }
 
 fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
+    // What is not stored has no revision.
+    if listing.revision == 0 {
+        return b"{}".to_vec();
+    }
     let mut metadata = format!("{{\"resourceVersion\":\"{}\"", listing.revision).into_bytes();
     if let Some(token) = token {
         metadata.extend_from_slice(b",\"continue\":");

@@ -75,7 +75,7 @@ pub async fn position(
         }
         let snapshot = match token.revision {
             None => cache.snapshot(),
-            Some(revision) => cache.at(revision, scope).map_err(|error| match error {
+            Some(revision) => cache.continued(revision, scope).map_err(|error| match error {
                 RevisionError::Expired { .. } => {
                     Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after, token.rest))
                 }

@@ -157,10 +157,10 @@ impl Plane {
         let decoder = Arc::new(Decoder { catalog: catalog.clone() });
         let limits = atoll_watch::Limits { bytes: 8 << 20 };
         let cache = Cache::open(store.as_ref(), decoder, layer, limits, observers).await.expect("memory");
-        let naming = tokio::sync::Mutex::default();
+        let (naming, usage) = (tokio::sync::Mutex::default(), Arc::default());
         let catalog = catalog.clone();
         let registry =
-            Registry { store, cache, catalog, clock: Arc::new(clock), network, naming, placements };
+            Registry { store, cache, catalog, clock: Arc::new(clock), network, naming, placements, usage };
         let kubelets = Arc::new(Kubelets::new(None, None).expect("nobody's certificates"));
         let (metrics, advertised) = (Metrics::new(), endpoint.to_string());
         let server = Server::new(

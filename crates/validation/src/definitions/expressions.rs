@@ -1,5 +1,8 @@
 //! Rules that are expressions: whether they can be understood, and what they may cost.
 
+use std::cell::Cell;
+
+use atoll_extension::limits;
 use atoll_extension::rules::{Report, reports};
 use atoll_meta::{FieldError, FieldPath};
 
@@ -22,6 +25,8 @@ pub(super) struct Expressions {
     errors: Errors,
     /// Whether rules may cost too much because they always did.
     excused: bool,
+    /// Whether the patterns in rules take so much that no further rules are compiled.
+    is_too_large: bool,
     total: u64,
     expensive: Vec<(FieldPath, u64)>,
 }
@@ -38,9 +43,10 @@ impl Expressions {
         is_object: bool,
         times: Cardinality,
         within: Option<&FieldPath>,
+        patterns: &Cell<u64>,
     ) {
         let rules = schema.get("x-kubernetes-validations");
-        if rules.is_empty() {
+        if rules.is_empty() || self.is_too_large {
             return;
         }
         let Some(reports) = reports(schema.value, is_object) else {
@@ -50,6 +56,14 @@ impl Expressions {
         };
         for (rule, report) in rules.items().zip(reports) {
             self.costs(&rule, &report, times);
+            match patterns.get().checked_sub(report.patterns) {
+                Some(left) => patterns.set(left),
+                None => {
+                    self.is_too_large = true;
+                    self.errors.push(rule.get("rule").invalid(limits::too_large()));
+                    return;
+                }
+            }
             let shown = || shown::value("apiextensions/v1.ValidationRule", rule.value);
             let text = rule.get("rule");
             if let Some(error) = &report.error {

@@ -1,15 +1,16 @@
 //! What may stand in the schema of a custom resource.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
-use atoll_extension::{defaults, field_path};
+use atoll_extension::{defaults, field_path, limits};
 use atoll_meta::{FieldError, FieldPath};
 use serde_json::Value;
 
 use super::expressions::{self, Cardinality, Expressions};
 use super::extensions::{extensions, keys_and_null, rules, set_fault};
 use super::hoisted::Hoisted;
-use super::structural;
+use super::{compiled_size, structural};
 use crate::at::{At, Errors};
 use crate::shown;
 
@@ -28,19 +29,27 @@ pub(super) struct Demands {
     pub many_fields: Vec<String>,
     /// The versions whose schemas are what they were.
     pub unchanged: Vec<String>,
+    /// Whether the definition was too large to be compiled before, and all its schemas are what they were.
+    pub large: bool,
+    /// What the patterns in rules may still take, compiled.
+    pub patterns: Cell<u64>,
 }
 
 impl Demands {
-    pub const ALL: Demands = Demands {
-        schemas: true,
-        structural: true,
-        types: true,
-        atomic_sets: true,
-        list_keys: true,
-        pruned: true,
-        many_fields: Vec::new(),
-        unchanged: Vec::new(),
-    };
+    pub fn all() -> Demands {
+        Demands {
+            schemas: true,
+            structural: true,
+            types: true,
+            atomic_sets: true,
+            list_keys: true,
+            pruned: true,
+            many_fields: Vec::new(),
+            unchanged: Vec::new(),
+            large: false,
+            patterns: Cell::new(limits::COMPILED),
+        }
+    }
 
     pub fn beside(new: &At<'_>, old: &At<'_>) -> Demands {
         let is_whole = |schema: &Value| {
@@ -50,6 +59,7 @@ impl Demands {
             errors.is_empty()
         };
         let roots: Vec<&Value> = roots(old).collect();
+        let unchanged = unchanged(new, old);
         Demands {
             schemas: roots.len() == old.get("versions").len(),
             structural: roots.iter().all(|schema| is_whole(schema)),
@@ -65,7 +75,9 @@ impl Demands {
             }),
             pruned: !roots.iter().any(|schema| is_whole(schema) && defaults::has_unpruned(schema)),
             many_fields: many_fields(new, old),
-            unchanged: unchanged(new, old),
+            large: unchanged.len() == new.get("versions").len() && compiled_size(old).is_err(),
+            unchanged,
+            patterns: Cell::new(limits::COMPILED),
         }
     }
 }
@@ -187,7 +199,7 @@ pub(super) fn check(
     version: &str,
 ) {
     let schema = validation.get("openAPIV3Schema");
-    if !schema.is_set() {
+    if !schema.is_set() || demands.large {
         return;
     }
     let before = errors.len();
@@ -318,7 +330,7 @@ fn walk(
     // What is wrong with a schema is said before what is wrong with expressions about it.
     if let (Some(times), true) = (place.rules, errors.len() == before) {
         let is_object = place.is_root || schema.get("x-kubernetes-embedded-resource").flag();
-        expressions.check(schema, is_object, times, place.within.as_ref());
+        expressions.check(schema, is_object, times, place.within.as_ref(), &demands.patterns);
     }
 }
 

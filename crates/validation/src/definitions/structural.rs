@@ -160,8 +160,8 @@ fn conditions(errors: &mut Errors, schema: &At<'_>, skip_any: bool, skip_first: 
         nested(errors, &not, false);
     }
     let pattern = schema.get("pattern");
-    if let (false, compiled) = (pattern.is_empty(), Pattern::new(pattern.text()))
-        && let Some(fault) = compiled.fault()
+    if !pattern.is_empty()
+        && let Some(fault) = Pattern::new(pattern.text()).fault()
     {
         errors.push(pattern.invalid(format!("must be a valid regular expression, but isn't: {fault}")));
     }

@@ -1,0 +1,130 @@
+//! The Lease in `kube-system` by which an API server says that it runs, as kube-apiserver has one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::{Status, id, object, time};
+use atoll_registry::bootstrap::ROOT;
+use atoll_registry::{DeleteOptions, Place, Registry, Row, Unasked, Update};
+use atoll_store::Key;
+use serde_json::{Value, json};
+
+const GROUP: &str = "coordination.k8s.io";
+const RESOURCE: &str = "leases";
+const NAMESPACE: &str = "kube-system";
+/// Who the account of managers says it is.
+const MANAGER: &str = "kube-apiserver";
+const LABEL: &str = "apiserver.kubernetes.io/identity";
+const LABEL_VALUE: &str = "kube-apiserver";
+const DURATION_SECONDS: i64 = 3_600;
+const RENEWED_EVERY: Duration = Duration::from_secs(10);
+/// How many renewals pass between two looks for Leases of servers that are gone.
+const RENEWALS_PER_CLEANING: u32 = 360;
+
+/// Renews the Lease for as long as the server runs.
+pub async fn run(registry: Arc<Registry>) {
+    // A small catalog has no Leases.
+    let Some(row) = registry.catalog.stored(GROUP, RESOURCE).cloned() else { return };
+    let name = name(&registry);
+    let mut random = [0; 16];
+    if let Err(error) = getrandom::fill(&mut random) {
+        tracing::warn!(%error, "no random numbers: the Lease of this server is not kept");
+        return;
+    }
+    let holder = format!("{name}_{}", id::uuid_v4(random));
+    let mut interval = tokio::time::interval(RENEWED_EVERY);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    for renewals in (0_u32..).cycle() {
+        interval.tick().await;
+        if let Err(status) = renew(&registry, &row, &name, &holder).await {
+            tracing::warn!(%status, "the Lease of this server could not be renewed; it is tried again in ten seconds");
+        }
+        if renewals % RENEWALS_PER_CLEANING == 0 {
+            clean(&registry, &row).await;
+        }
+    }
+}
+
+/// The same for as long as the data is: it follows from the uid of `kube-system`, which no other control plane has.
+fn name(registry: &Registry) -> String {
+    let key = Key::object("", "namespaces", ROOT, "", NAMESPACE);
+    let namespace = registry.snapshot().get(&key).map(|object| object.json()).unwrap_or_default();
+    let parsed = atoll_meta::json::parse(&namespace).map(|parsed| parsed.value).unwrap_or_default();
+    format!("apiserver-{}", object::uid(&parsed).replace('-', ""))
+}
+
+async fn renew(registry: &Registry, row: &Row, name: &str, holder: &str) -> Result<(), Status> {
+    let place = Place { workspace: ROOT, namespace: NAMESPACE, name };
+    let now = time::format_micro(registry.clock.now(), 0);
+    let transform = |existing: Option<&Value>| {
+        let mut lease = existing.cloned().unwrap_or_else(|| {
+            json!({
+                "apiVersion": row.api_version(),
+                "kind": row.kind,
+                "metadata": { "name": name, "namespace": NAMESPACE },
+            })
+        });
+        lease["metadata"]["labels"][LABEL] = LABEL_VALUE.into();
+        lease["spec"]["holderIdentity"] = holder.into();
+        lease["spec"]["leaseDurationSeconds"] = DURATION_SECONDS.into();
+        lease["spec"]["renewTime"] = now.as_str().into();
+        Ok(lease)
+    };
+    let update = Update {
+        subresource: "",
+        manager: Some(MANAGER),
+        transform: &transform,
+        admission: &Unasked,
+        uid: None,
+        create_missing: true,
+        dry_run: false,
+    };
+    registry.update(row, &place, &update).await.map(|_| ())
+}
+
+/// Deletes Leases of servers that have not renewed theirs for as long as it lasts: a restored snapshot may bring some.
+async fn clean(registry: &Registry, row: &Row) {
+    let now = registry.clock.now();
+    let snapshot = registry.snapshot();
+    let scope = row.scope(Some(ROOT), NAMESPACE);
+    let leases: Vec<_> =
+        snapshot.list(&scope, None).filter(|lease| lease.facts.label(LABEL) == Some(LABEL_VALUE)).collect();
+    for lease in leases {
+        let parsed = atoll_meta::json::parse(&lease.json()).map(|parsed| parsed.value).unwrap_or_default();
+        if !is_expired(&parsed, now) {
+            continue;
+        }
+        let place = Place { workspace: ROOT, namespace: NAMESPACE, name: lease.name() };
+        let options =
+            DeleteOptions { resource_version: Some(lease.revision.to_string()), ..DeleteOptions::default() };
+        if let Err(status) = registry.delete(row, &place, &options, &Unasked).await
+            && !matches!(status.reason(), "NotFound" | "Conflict")
+        {
+            tracing::warn!(%status, name = lease.name(), "the Lease of a server that is gone could not be deleted");
+        }
+    }
+}
+
+fn is_expired(lease: &Value, now: i64) -> bool {
+    let lasts = lease["spec"]["leaseDurationSeconds"].as_i64();
+    let renewed = lease["spec"]["renewTime"].as_str().and_then(|text| time::parse(text).ok());
+    match (lasts, renewed) {
+        (Some(lasts), Some(renewed)) => renewed.seconds.saturating_add(lasts) < now,
+        // Nobody renews one that never says when.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_end_when_they_were_not_renewed_in_time() {
+        let lease = |renewed: &str| json!({ "spec": { "leaseDurationSeconds": 3600, "renewTime": renewed } });
+        let renewed = time::parse("2026-01-01T00:00:00.000000Z").unwrap().seconds;
+        assert!(!is_expired(&lease("2026-01-01T00:00:00.000000Z"), renewed + 3_600));
+        assert!(is_expired(&lease("2026-01-01T00:00:00.000000Z"), renewed + 3_601));
+        assert!(is_expired(&json!({ "spec": {} }), renewed));
+    }
+}

@@ -1,0 +1,350 @@
+//! How many objects, bytes and definitions a workspace has, and how many it may have.
+//!
+//! What is in a workspace counts for all workspaces above it as well, but for the root, which has no limits: making children
+//! is no way around a limit. Limits are in the Workspace object, which lies in the parent, so that only those can raise
+//! them who may write there.
+//!
+//! ```text
+//!   create, update ─ reserve ─► counted, as asked for ─ write ─┬─► the change is seen (Observer): counted as it is
+//!                       └─ 403                                 └─► the write failed: given back
+//! ```
+//!
+//! Reserving and counting take turns, so a limit is never exceeded, whoever writes at once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use atoll_meta::Status;
+use atoll_meta::quantity::Quantity;
+use atoll_store::{Key, Revision, key};
+use atoll_watch::{Object, Observer};
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::bootstrap::ROOT;
+use crate::catalog::ATOLL;
+use crate::definitions;
+use crate::row::{Place, Row};
+
+/// Keys of the server's own, which are no objects.
+const INTERNAL: &str = "internal.atoll.dev";
+/// Workspaces can be nested deeper, but nobody looks further up than this.
+const DEEPEST: usize = 256;
+/// Metrics name as many workspaces.
+const NAMED: usize = 10;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    pub objects: i64,
+    /// Of JSON, as it is served.
+    pub bytes: i64,
+    /// CustomResourceDefinitions.
+    pub definitions: i64,
+}
+
+/// What a workspace may have if its `spec.limits` does not say otherwise.
+pub const DEFAULT: Amounts = Amounts { objects: 100_000, bytes: 1 << 30, definitions: 1_000 };
+
+/// The names of what is counted, in the order of `Amounts::list`.
+pub const NAMES: [&str; 3] = ["objects", "bytes", "definitions"];
+
+impl Amounts {
+    pub fn list(&self) -> [i64; 3] {
+        [self.objects, self.bytes, self.definitions]
+    }
+
+    fn of(key: &Key, size: usize) -> Amounts {
+        let Some(parts) = key.parts().filter(|parts| parts.group != INTERNAL && size > 0) else {
+            return Amounts::default();
+        };
+        let defines = (parts.group, parts.resource) == (definitions::GROUP, definitions::RESOURCE);
+        Amounts {
+            objects: 1,
+            bytes: i64::try_from(size).unwrap_or(i64::MAX),
+            definitions: i64::from(defines),
+        }
+    }
+
+    fn plus(self, other: Amounts) -> Amounts {
+        Amounts {
+            objects: self.objects + other.objects,
+            bytes: self.bytes.saturating_add(other.bytes),
+            definitions: self.definitions + other.definitions,
+        }
+    }
+
+    fn minus(self, other: Amounts) -> Amounts {
+        self.plus(Amounts { objects: -other.objects, bytes: -other.bytes, definitions: -other.definitions })
+    }
+
+    /// What `spec.limits` of a Workspace says.
+    fn limits(workspace: &Value) -> Amounts {
+        let limits = &workspace["spec"]["limits"];
+        Amounts {
+            objects: limits["objects"].as_i64().unwrap_or(DEFAULT.objects),
+            bytes: quantity(&limits["bytes"]).map_or(DEFAULT.bytes, |bytes| bytes.units()),
+            definitions: limits["definitions"].as_i64().unwrap_or(DEFAULT.definitions),
+        }
+    }
+}
+
+/// A quantity that was written as a text or as a number.
+pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::parse(text).ok(),
+        Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
+        _ => None,
+    }
+}
+
+/// What all workspaces have, kept up to date with every write.
+#[derive(Default)]
+pub struct Usage {
+    state: Mutex<State>,
+    refused: [AtomicU64; 3],
+}
+
+#[derive(Default)]
+struct State {
+    /// The workspace above, by id. The root has none.
+    parents: HashMap<Box<str>, Box<str>>,
+    /// By id: what is in the workspace and in those below, and what is about to be. Empty workspaces have no entry.
+    used: HashMap<Box<str>, Amounts>,
+    /// Of workspaces whose limits are not the default.
+    limits: HashMap<Box<str>, Amounts>,
+    /// What is about to be written. A change to a key settles all that was reserved for it: only one writer can succeed.
+    reserved: HashMap<Key, Vec<(u64, Amounts)>>,
+    reservations: u64,
+}
+
+/// A limit that would be exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exceeded {
+    what: usize,
+    requested: i64,
+    used: i64,
+    limit: i64,
+    /// Whether it is the limit of a workspace above.
+    above: bool,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exceeded { what, requested, used, limit, above } = self;
+        let name = NAMES[*what];
+        write!(
+            f,
+            "exceeded workspace limit: requested: {name}={requested}, used: {name}={used}, limited: {name}={limit}"
+        )?;
+        f.write_str(if *above { " (in a workspace above and all below it)" } else { "" })
+    }
+}
+
+impl State {
+    /// Calls `visit` for a workspace and those above it, the root left out, until it returns something.
+    fn find_up<T>(&self, workspace: &str, mut visit: impl FnMut(&str) -> Option<T>) -> Option<T> {
+        let mut current = workspace;
+        for _ in 0..DEEPEST {
+            if current == ROOT {
+                return None;
+            }
+            if let Some(found) = visit(current) {
+                return Some(found);
+            }
+            current = self.parents.get(current)?;
+        }
+        None
+    }
+
+    fn add(&mut self, workspace: &str, amounts: Amounts) {
+        if amounts == Amounts::default() {
+            return;
+        }
+        let mut line: Vec<Box<str>> = Vec::with_capacity(4);
+        self.find_up(workspace, |id| {
+            line.push(id.into());
+            None::<()>
+        });
+        for id in line {
+            let used = self.used.entry(id).or_default();
+            *used = used.plus(amounts);
+        }
+    }
+
+    fn take_back(&mut self, workspace: &str, amounts: Amounts) {
+        self.add(workspace, Amounts::default().minus(amounts));
+        let mut empty: Vec<Box<str>> = Vec::new();
+        self.find_up(workspace, |id| {
+            empty.extend(self.used.get(id).filter(|used| **used == Amounts::default()).map(|_| id.into()));
+            None::<()>
+        });
+        for id in empty {
+            self.used.remove(&id);
+        }
+    }
+
+    fn exceeded(&self, workspace: &str, requested: Amounts, is_new: bool) -> Option<Exceeded> {
+        self.find_up(workspace, |id| {
+            let used = self.used.get(id).copied().unwrap_or_default().list();
+            let limit = self.limits.get(id).unwrap_or(&DEFAULT).list();
+            let mut each = requested.list().into_iter().zip(used).zip(limit).enumerate();
+            each.find_map(|(what, ((requested, used), limit))| {
+                // What is there may grow by a tenth more, for the status of a full workspace has to be written as well.
+                let most = if is_new { limit } else { limit.saturating_add(limit / 10) };
+                let exceeds = requested > 0 && used.saturating_add(requested) > most;
+                exceeds.then_some(Exceeded { what, requested, used, limit, above: id != workspace })
+            })
+        })
+    }
+}
+
+/// Room for a write that is under way. Dropped, it gives back what the write did not use.
+pub(crate) struct Reservation<'u> {
+    usage: &'u Usage,
+    key: Key,
+    number: u64,
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.usage.state();
+        let Some(reserved) = state.reserved.get_mut(&self.key) else { return };
+        let Some(own) = reserved.iter().position(|(number, _)| *number == self.number) else { return };
+        let (_, amounts) = reserved.swap_remove(own);
+        if reserved.is_empty() {
+            state.reserved.remove(&self.key);
+        }
+        let workspace = self.key.parts().map(|parts| parts.workspace).unwrap_or_default();
+        state.take_back(workspace, amounts);
+    }
+}
+
+impl Usage {
+    /// Makes room for an object of `size` bytes that takes the place of one of `before` bytes, if there was one.
+    pub(crate) fn reserve(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        key: &Key,
+        before: Option<usize>,
+        size: usize,
+    ) -> Result<Option<Reservation<'_>>, Status> {
+        if place.workspace == ROOT {
+            return Ok(None);
+        }
+        let was = before.map(|before| Amounts::of(key, before)).unwrap_or_default();
+        let wanted = Amounts::of(key, size).minus(was);
+        if wanted.list().iter().all(|amount| *amount <= 0) {
+            return Ok(None);
+        }
+        let mut state = self.state();
+        if let Some(exceeded) = state.exceeded(place.workspace, wanted, before.is_none()) {
+            self.refused[exceeded.what].fetch_add(1, Ordering::Relaxed);
+            return Err(Status::forbidden(&row.group, &row.resource, place.name, exceeded.to_string()));
+        }
+        state.add(place.workspace, wanted);
+        state.reservations += 1;
+        let number = state.reservations;
+        state.reserved.entry(key.clone()).or_default().push((number, wanted));
+        Ok(Some(Reservation { usage: self, key: key.clone(), number }))
+    }
+
+    /// How many writes each limit has refused, in the order of `NAMES`.
+    pub fn refused(&self) -> [u64; 3] {
+        self.refused.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// The workspaces that have used most of their limits: their ids, what they have and what they may have.
+    pub fn fullest(&self) -> Vec<(String, Amounts, Amounts)> {
+        let state = self.state();
+        let share = |used: &Amounts, limits: &Amounts| {
+            let each = used.list().into_iter().zip(limits.list());
+            each.map(|(used, limit)| used.saturating_mul(1_000) / limit.max(1)).max().unwrap_or_default()
+        };
+        let mut fullest: Vec<(i64, &str)> = Vec::with_capacity(NAMED + 1);
+        for (id, used) in &state.used {
+            let share = share(used, state.limits.get(id).unwrap_or(&DEFAULT));
+            if fullest.len() < NAMED || fullest.last().is_some_and(|(least, _)| share > *least) {
+                let place = fullest.partition_point(|(other, _)| *other >= share);
+                fullest.insert(place, (share, id));
+                fullest.truncate(NAMED);
+            }
+        }
+        let shown = fullest.into_iter().filter_map(|(_, id)| {
+            Some((id.to_string(), *state.used.get(id)?, *state.limits.get(id).unwrap_or(&DEFAULT)))
+        });
+        shown.collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes notice of a Workspace: who is above it, and what its limits are.
+    fn workspace(state: &mut State, parent: &str, before: Option<&Object>, after: Option<&Object>) {
+        let (old, new) = (id_of(before), id_of(after));
+        if old != new && !old.is_empty() {
+            let left = state.used.remove(old).unwrap_or_default();
+            state.take_back(parent, left);
+            state.parents.remove(old);
+            state.limits.remove(old);
+        }
+        if new.is_empty() || new == ROOT {
+            return;
+        }
+        if old != new && !state.parents.contains_key(new) {
+            // At the start contents may be known before their workspace is.
+            let there = state.used.get(new).copied().unwrap_or_default();
+            state.add(parent, there);
+            state.parents.insert(new.into(), parent.into());
+        }
+        let json = after.map(Object::json).unwrap_or_default();
+        let parsed = atoll_meta::json::parse(&json).map(|parsed| parsed.value).unwrap_or_default();
+        match Amounts::limits(&parsed) {
+            DEFAULT => drop(state.limits.remove(new)),
+            limits => drop(state.limits.insert(new.into(), limits)),
+        }
+    }
+}
+
+impl Observer for Usage {
+    fn changed(&self, _: &Key, _: Option<&Bytes>, _: Revision) {}
+
+    fn replaced(&self, before: Option<&Object>, after: Option<&Object>) {
+        let Some(key) = after.or(before).map(|object| &object.key) else { return };
+        let Some(parts) = key.parts() else { return };
+        let is_workspace = is_workspace(&parts);
+        if parts.workspace == ROOT && !is_workspace {
+            return;
+        }
+        let amounts = |object: Option<&Object>| {
+            object.map(|object| Amounts::of(key, object.size())).unwrap_or_default()
+        };
+        let mut change = amounts(after).minus(amounts(before));
+        let mut state = self.state();
+        let reserved = state.reserved.remove(key).unwrap_or_default();
+        for (_, amounts) in reserved {
+            change = change.minus(amounts);
+        }
+        // Taking nothing from what is there leaves no empty entries behind.
+        state.take_back(parts.workspace, Amounts::default().minus(change));
+        if is_workspace {
+            Usage::workspace(&mut state, parts.workspace, before, after);
+        }
+    }
+}
+
+/// The id of a Workspace.
+fn id_of(object: Option<&Object>) -> &str {
+    object.map(|object| object.field("status.id")).unwrap_or_default()
+}
+
+fn is_workspace(parts: &key::Parts<'_>) -> bool {
+    (parts.group, parts.resource) == (ATOLL, "workspaces")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! ComponentStatuses: nothing is stored of them, each request asks the parts of the control plane how they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use atoll_meta::{Status, json};
+use atoll_registry::{Listing, Row};
+use atoll_store::Key;
+use atoll_watch::{Facts, Object};
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::json;
+
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::options::ListOptions;
+use crate::respond;
+
+/// How long the store may take to answer, as upstream waits for etcd.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The parts of a control plane, by the names that tools know, in the order of a list.
+const COMPONENTS: [&str; 3] = ["controller-manager", "etcd-0", "scheduler"];
+
+pub fn is_component(row: &Row) -> bool {
+    row.group.is_empty() && row.resource == "componentstatuses"
+}
+
+pub async fn get(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let name = COMPONENTS.into_iter().find(|name| *name == call.info.name);
+    // The resource is in the singular here, as upstream has it.
+    let name = name.ok_or_else(|| Status::not_found("", "componentstatus", &call.info.name))?;
+    let object = component(server, row, name).await;
+    Ok(respond::of_row(row, StatusCode::OK, object.json(), call.output))
+}
+
+pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
+    let options = ListOptions::parse(row, &call.query, false)?;
+    let mut objects = Vec::with_capacity(COMPONENTS.len());
+    for name in COMPONENTS {
+        let object = component(server, row, name).await;
+        if options.selection.matches(&object) {
+            objects.push(object);
+        }
+    }
+    let listing = Listing { objects: objects.into(), revision: 0, next: None, remaining: None };
+    Ok(respond::list::answer(row, listing, None, call).await)
+}
+
+/// How one of them is now.
+async fn component(server: &Server, row: &Row, name: &str) -> Arc<Object> {
+    let (is_healthy, message, error) = match name {
+        "etcd-0" => match tokio::time::timeout(PATIENCE, server.registry.store.revision()).await {
+            Ok(Ok(_)) => (true, "ok", String::new()),
+            Ok(Err(error)) => (false, "", format!("{error:?}")),
+            Err(_elapsed) => (false, "", "context deadline exceeded".to_string()),
+        },
+        _ if server.runs_controllers => (true, "ok", String::new()),
+        _ => (false, "this server was started without controllers", String::new()),
+    };
+    let mut condition = json!({ "type": "Healthy", "status": if is_healthy { "True" } else { "False" } });
+    // Absent rather than empty, as Go writes it.
+    for (field, text) in [("message", message), ("error", error.as_str())] {
+        if !text.is_empty() {
+            condition[field] = text.into();
+        }
+    }
+    let object = json!({
+        "kind": row.kind,
+        "apiVersion": row.api_version(),
+        "metadata": { "name": name },
+        "conditions": [condition],
+    });
+    let key = Key::object(&row.group, &row.resource, "", "", name);
+    Arc::new(Object::complete(key, 0, Bytes::from(json::encode_object(&object)), Facts::none()))
+}
