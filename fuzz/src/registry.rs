@@ -96,6 +96,7 @@ async fn registry() -> Registry {
         network: Network::default(),
         naming: tokio::sync::Mutex::default(),
         placements,
+        usage: Arc::default(),
     }
 }
 

@@ -117,7 +117,8 @@ impl Connection<'_> {
             let tls = kubelets.vouched(&authority).map_err(|error| {
                 Status::internal_error(format!("the authority of the kubelet cannot be used: {error}"))
             })?;
-            return Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls) });
+            let addresses = Vec::new();
+            return Ok(Destination { host: node.host.clone(), port: node.port, tls: Some(tls), addresses });
         }
         let tls = match self.is_trusted() {
             true => kubelets.tls(skip_verification),

@@ -156,7 +156,9 @@ impl Join<'_> {
             ));
             return Ok(());
         }
-        if self.options.wait > 0 {
+        // One that only gets a new credential was heard of before.
+        let is_heard = found.cluster.as_ref().is_some_and(|cluster| cluster["status"]["syncer"].is_object());
+        if self.options.wait > 0 && !is_heard {
             let wait = Duration::from_secs(self.options.wait.into());
             steps.step("waiting for the first heartbeat", heartbeat::first(&self.fleet, name, wait)).await?;
         }
