@@ -23,9 +23,9 @@ pub fn placement(bytes: &[u8]) -> Accepted {
         assert_eq!(Placement::parse(&again).as_ref(), Some(&placement));
     }
     let nowhere = placement.decided(Vec::new(), "hand");
-    assert!(placement.names().all(|name| nowhere.leaving.iter().any(|leaving| leaving == name)));
+    assert!(placement.names().all(|name| nowhere.leaving.iter().any(|leaving| leaving.name == name)));
     let names: Vec<&str> = placement.names().collect();
-    assert!(names.iter().fold(placement.clone(), |rest, name| rest.let_go(name, true)).is_empty());
+    assert!(names.iter().fold(placement.clone(), |rest, name| rest.let_go(name, "", true)).is_empty());
     Some(())
 }
 

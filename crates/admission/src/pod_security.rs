@@ -1,32 +1,17 @@
 //! The Pod Security Standards: what a namespace's labels allow its Pods to do to their Nodes.
 
-mod checks;
-mod policy;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use atoll_meta::{Status, object};
+use atoll_podsecurity::{self as checks, Level, Policy, Rule, Violations};
 use serde_json::Value;
 
 use crate::amounts::containers;
 use crate::{Found, Operation, Plugin, Request};
-use checks::Violations;
-use policy::{Level, Policy, Rule};
 
 pub struct PodSecurity;
 
-/// Kinds that make Pods, by where they have the template.
-const CONTROLLERS: [(&str, &str, &str); 8] = [
-    ("", "replicationcontrollers", "/spec/template"),
-    ("", "podtemplates", "/template"),
-    ("apps", "replicasets", "/spec/template"),
-    ("apps", "deployments", "/spec/template"),
-    ("apps", "statefulsets", "/spec/template"),
-    ("apps", "daemonsets", "/spec/template"),
-    ("batch", "jobs", "/spec/template"),
-    ("batch", "cronjobs", "/spec/jobTemplate/spec/template"),
-];
 /// Parts of a Pod that cannot change what it may do.
 const HARMLESS: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
@@ -63,10 +48,7 @@ fn concern(request: &Request<'_>) -> Option<Concern> {
     match (row.group.as_str(), row.resource.as_str()) {
         ("", "namespaces") => whole.then_some(Concern::Namespace),
         ("", "pods") => (!HARMLESS.contains(&request.subresource)).then_some(Concern::Pod),
-        (group, resource) => {
-            let own = CONTROLLERS.iter().find(|(of, name, _)| *name == resource && *of == group);
-            own.filter(|_| whole).map(|(_, _, path)| Concern::Template(path))
-        }
+        (group, resource) => checks::template(group, resource).filter(|_| whole).map(Concern::Template),
     }
 }
 

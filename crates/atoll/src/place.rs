@@ -148,7 +148,7 @@ fn said(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> 
         .as_array()
         .into_iter()
         .flatten()
-        .filter_map(|name| Some(Share { name: name.as_str()?.to_string(), replicas: None }))
+        .filter_map(|name| Some(Share { name: name.as_str()?.to_string(), ..Share::default() }))
         .collect();
     let slash = if namespace.is_empty() { "" } else { "/" };
     let mut text =

@@ -36,6 +36,14 @@ pub fn set_in(object: &mut Value, condition: Value, now: &str) -> bool {
     changed
 }
 
+/// Takes a condition out of the status of an object. Returns whether it was there.
+pub fn remove_from(object: &mut Value, r#type: &str) -> bool {
+    let Some(conditions) = object["status"]["conditions"].as_array_mut() else { return false };
+    let before = conditions.len();
+    conditions.retain(|condition| condition["type"] != r#type);
+    conditions.len() < before
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -56,5 +64,7 @@ mod tests {
             let found = find(&object, "A").unwrap();
             assert_eq!((&found["lastTransitionTime"], &found["reason"]), (&json!(since), &json!(reason)));
         }
+        assert!(remove_from(&mut object, "A") && find(&object, "A").is_none());
+        assert!(!remove_from(&mut object, "A") && !remove_from(&mut json!({}), "A"));
     }
 }

@@ -24,11 +24,13 @@ pub mod order;
 pub mod overrides;
 pub mod placed;
 pub mod placement;
+pub mod pod_security;
 pub mod references;
 pub mod release;
 pub mod shape;
 pub mod sum;
 pub mod view;
+pub mod workspaces;
 
 pub use brake::Brake;
 pub use namespaces::Locator;

@@ -2,7 +2,8 @@
 
 /// Label of everything that Atoll made in a cluster; its value is the id of the control plane.
 pub const CONTROL_PLANE: &str = "atoll.dev/control-plane";
-/// Id of the workspace that an object is from.
+/// Annotation of an object: the id of the workspace that it is from. Label of a namespace that an administrator of the cluster
+/// has made: the id of the workspace that may use it, although the Cluster is registered in another one.
 pub const WORKSPACE: &str = "atoll.dev/workspace";
 /// Its uid there.
 pub const UID: &str = "atoll.dev/uid";
@@ -22,6 +23,8 @@ pub const KEEP: &str = "atoll.dev/keep";
 pub const DRIFT: &str = "atoll.dev/drift";
 /// On a namespace: the one above that it stands for, as JSON.
 pub const NAMESPACE: &str = "atoll.dev/namespace";
+/// On a namespace: the Pod Security labels that a syncer has written there, as JSON.
+pub const POD_SECURITY: &str = "atoll.dev/pod-security";
 /// Label of a namespace that stands for one of another name, with the name that it would have if it had been made for that: so it
 /// is found.
 pub const STANDS_FOR: &str = "atoll.dev/stands-for";

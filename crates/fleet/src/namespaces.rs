@@ -1,5 +1,6 @@
 //! Which namespace of a cluster stands for which one above.
 
+use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -48,17 +49,18 @@ impl Locator {
     }
 
     /// The name below, see [`below`].
-    pub fn below(&self, is_only_workspace: bool) -> String {
-        below(&self.control_plane, &self.workspace, &self.namespace, is_only_workspace)
+    pub fn below(&self, is_registered_there: bool) -> String {
+        below(&self.control_plane, &self.workspace, &self.namespace, is_registered_there)
     }
 }
 
-/// The name in a cluster of a namespace above. Where the cluster serves no other workspace it is the same, so that names
-/// that people wrote into URLs and policies go on to work; otherwise one that nobody else gets. What Kubernetes and Atoll
-/// keep for themselves is never given away.
-pub fn below(control_plane: &str, workspace: &str, namespace: &str, is_only_workspace: bool) -> String {
+/// The name in a cluster of a namespace above. Namespaces of the workspace in which the Cluster is registered keep their
+/// names, so that URLs and policies that mention them go on to work. Those of every other workspace get a name that
+/// nobody else has: a namespace that exists in the cluster, such as `default`, is not theirs to use. What Kubernetes and
+/// Atoll keep for themselves is never given away.
+pub fn below(control_plane: &str, workspace: &str, namespace: &str, is_registered_there: bool) -> String {
     let is_reserved = namespace.starts_with(RESERVED) || namespace == marks::SYSTEM_NAMESPACE;
-    if is_only_workspace && !is_reserved {
+    if is_registered_there && !is_reserved {
         return namespace.to_owned();
     }
     let hash = base32(hash(&[control_plane, workspace, namespace]));
@@ -68,6 +70,12 @@ pub fn below(control_plane: &str, workspace: &str, namespace: &str, is_only_work
     // Names are ASCII; should one not be, it is cut before the character that does not fit.
     let cut = (0..=room.min(namespace.len())).rev().find(|end| namespace.is_char_boundary(*end)).unwrap_or(0);
     format!("{prefix}{}-{hash}", namespace[..cut].trim_end_matches('-'))
+}
+
+/// Whether an administrator of the cluster lets a workspace use a namespace that exists there: the namespace carries the label
+/// `atoll.dev/workspace` with the id of the workspace.
+pub fn is_consented(namespace: &Value, workspace: &str) -> bool {
+    object::label(namespace, marks::WORKSPACE) == Some(workspace)
 }
 
 /// FNV-1a of 64 bits, with a byte that no text has after each part.
@@ -113,8 +121,8 @@ mod tests {
             ("c", "w", &broken, false, format!("{}-HASH", "a".repeat(48))),
             ("c", "w", &kube, false, format!("of-kube-{}-HASH", "a".repeat(41))),
         ];
-        for (control_plane, workspace, namespace, is_only, expected) in cases {
-            let name = below(control_plane, workspace, namespace, is_only);
+        for (control_plane, workspace, namespace, is_registered, expected) in cases {
+            let name = below(control_plane, workspace, namespace, is_registered);
             let expected = expected.replace("HASH", &base32(hash(&[control_plane, workspace, namespace])));
             assert_eq!(name, expected);
             assert_eq!(names::dns1123_label(&name), Vec::<String>::new(), "{name}");

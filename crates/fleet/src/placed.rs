@@ -99,7 +99,10 @@ impl Known<'_> {
         if names.is_empty() {
             let what = match placement.leaving.as_slice() {
                 [] => "it is placed on no cluster, so nothing runs".to_string(),
-                leaving => format!("it is being removed from {}", enumerated(leaving)),
+                leaving => {
+                    let names: Vec<&str> = leaving.iter().map(|one| one.name.as_str()).collect();
+                    format!("it is being removed from {}", enumerated(&names))
+                }
             };
             return verdict("False", NOT_PLACED, format!("{what}; {}", self.advice));
         }

@@ -76,31 +76,94 @@ pub fn duplicates(
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "Stored", into = "Stored")]
 pub struct Placement {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<Share>,
     /// Clusters that it was taken from and that have not let go of it yet.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub leaving: Vec<String>,
+    pub leaving: Vec<Leaving>,
     /// Who decided.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
     /// Whether somebody said that each cluster may run the whole of what otherwise runs once, see [`duplicates`].
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
 }
 
 /// Who decided on which clusters a namespace may be: whatever was placed of what is in it.
 pub const BY_CONTENTS: &str = "contents";
 
+/// A placement as it stands in the annotation. `leaving` is a list of names, as programs read it that know nothing of uids.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Stored {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clusters: Vec<Share>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    leaving: Vec<String>,
+    /// Of those in `leaving`, in the same order.
+    #[serde(skip_serializing_if = "are_unknown")]
+    leaving_uids: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    by: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    duplicate: bool,
+}
+
+fn are_unknown(uids: &Vec<String>) -> bool {
+    uids.iter().all(String::is_empty)
+}
+
+impl From<Stored> for Placement {
+    fn from(stored: Stored) -> Placement {
+        let Stored { clusters, leaving, leaving_uids, by, duplicate } = stored;
+        let uids = leaving_uids.into_iter().chain(std::iter::repeat(String::new()));
+        let leaving = leaving.into_iter().zip(uids).map(|(name, uid)| Leaving { name, uid }).collect();
+        Placement { clusters, leaving, by, duplicate }
+    }
+}
+
+impl From<Placement> for Stored {
+    fn from(placement: Placement) -> Stored {
+        let Placement { clusters, leaving, by, duplicate } = placement;
+        let (leaving, leaving_uids) = leaving.into_iter().map(|one| (one.name, one.uid)).unzip();
+        Stored { clusters, leaving, leaving_uids, by, duplicate }
+    }
+}
+
+/// A cluster that an object was taken from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leaving {
+    pub name: String,
+    /// Of the Cluster; empty in placements that are older than uids in them.
+    pub uid: String,
+}
+
 /// What one cluster gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     pub name: String,
+    /// Of the Cluster: several workspaces may have one of the same name. Empty in placements that are older than uids in
+    /// them, which mean the nearest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
     /// How many of the replicas, where they are divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
+}
+
+/// Whether two clusters may be the same one. Without a uid, the name decides.
+fn is_same((name, uid): (&str, &str), (other, other_uid): (&str, &str)) -> bool {
+    name == other && (uid.is_empty() || other_uid.is_empty() || uid == other_uid)
+}
+
+impl Share {
+    pub fn is_of(&self, name: &str, uid: &str) -> bool {
+        is_same((&self.name, &self.uid), (name, uid))
+    }
+}
+
+impl Leaving {
+    pub fn is_of(&self, name: &str, uid: &str) -> bool {
+        is_same((&self.name, &self.uid), (name, uid))
+    }
 }
 
 impl Placement {
@@ -126,18 +189,40 @@ impl Placement {
 
     /// Every cluster that has it or may still have it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.clusters.iter().map(|share| share.name.as_str()).chain(self.leaving.iter().map(String::as_str))
+        self.spots().map(|(name, _)| name)
     }
 
+    /// The same with their uids, where these are known.
+    pub fn spots(&self) -> impl Iterator<Item = (&str, &str)> {
+        let shares = self.clusters.iter().map(|share| (share.name.as_str(), share.uid.as_str()));
+        shares.chain(self.leaving.iter().map(|one| (one.name.as_str(), one.uid.as_str())))
+    }
+
+    /// The share of the cluster that has this name in the placement.
     pub fn share(&self, cluster: &str) -> Option<&Share> {
         self.clusters.iter().find(|share| share.name == cluster)
+    }
+
+    /// The share of one cluster, known by its uid.
+    pub fn share_of(&self, name: &str, uid: &str) -> Option<&Share> {
+        self.clusters.iter().find(|share| share.is_of(name, uid))
+    }
+
+    /// Shares that are no longer there, are new, or have another number of replicas.
+    pub fn moved<'a>(&'a self, after: &'a Placement) -> Vec<&'a Share> {
+        let differs = |share: &Share, other: &Placement| {
+            other.share_of(&share.name, &share.uid).is_none_or(|same| same.replicas != share.replicas)
+        };
+        let before = self.clusters.iter().filter(|share| differs(share, after));
+        before.chain(after.clusters.iter().filter(|share| differs(share, self))).collect()
     }
 
     /// The placement after somebody decided anew: whoever is no longer in it is leaving until it has let go.
     #[must_use]
     pub fn decided(&self, clusters: Vec<Share>, by: &str) -> Placement {
-        let stays = |name: &str| clusters.iter().any(|share| share.name == name);
-        let leaving = self.names().filter(|name| !stays(name)).map(str::to_string).collect();
+        let stays = |(name, uid): &(&str, &str)| clusters.iter().any(|share| share.is_of(name, uid));
+        let leaves = self.spots().filter(|spot| !stays(spot));
+        let leaving = leaves.map(|(name, uid)| Leaving { name: name.into(), uid: uid.into() }).collect();
         let by = if clusters.is_empty() { String::new() } else { by.to_string() };
         let duplicate = self.duplicate && !clusters.is_empty();
         Placement { clusters, leaving, by, duplicate }
@@ -145,11 +230,11 @@ impl Placement {
 
     /// The record of a namespace after something of it was placed on one more cluster.
     #[must_use]
-    pub fn with_contents_on(&self, cluster: &str) -> Placement {
+    pub fn with_contents_on(&self, cluster: &str, uid: &str) -> Placement {
         let mut next = self.clone();
-        if next.share(cluster).is_none() {
-            next.leaving.retain(|name| name != cluster);
-            next.clusters.push(Share { name: cluster.to_string(), replicas: None });
+        if next.share_of(cluster, uid).is_none() {
+            next.leaving.retain(|one| !one.is_of(cluster, uid));
+            next.clusters.push(Share { name: cluster.to_string(), uid: uid.to_string(), replicas: None });
             next.by = BY_CONTENTS.into();
         }
         next
@@ -158,11 +243,11 @@ impl Placement {
     /// The placement after a cluster has let go. Of an object that is `being_deleted` it is then nowhere to be found there;
     /// otherwise only whoever was leaving has left.
     #[must_use]
-    pub fn let_go(&self, cluster: &str, being_deleted: bool) -> Placement {
+    pub fn let_go(&self, name: &str, uid: &str, being_deleted: bool) -> Placement {
         let mut next = self.clone();
-        next.leaving.retain(|name| name != cluster);
+        next.leaving.retain(|one| !one.is_of(name, uid));
         if being_deleted {
-            next.clusters.retain(|share| share.name != cluster);
+            next.clusters.retain(|share| !share.is_of(name, uid));
         }
         next
     }
@@ -173,7 +258,43 @@ mod tests {
     use super::*;
 
     fn shares(names: &[&str]) -> Vec<Share> {
-        names.iter().map(|name| Share { name: name.to_string(), replicas: None }).collect()
+        names.iter().map(|name| Share { name: name.to_string(), ..Share::default() }).collect()
+    }
+
+    fn known(name: &str, uid: &str) -> Share {
+        Share { name: name.into(), uid: uid.into(), replicas: None }
+    }
+
+    #[test]
+    fn clusters_of_the_same_name_are_told_apart() {
+        let first = Placement::default().decided(vec![known("a", "1")], "hand");
+        assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a","uid":"1"}],"by":"hand"}"#);
+        assert!(first.share_of("a", "1").is_some() && first.share_of("a", "2").is_none());
+        let second = first.decided(vec![known("a", "2")], "hand");
+        let text = r#"{"clusters":[{"name":"a","uid":"2"}],"leaving":["a"],"leavingUids":["1"],"by":"hand"}"#;
+        assert_eq!(second.text().as_deref(), Some(text));
+        assert_eq!(Placement::parse(text), Some(second.clone()));
+        assert_eq!(second.let_go("a", "2", false), second);
+        assert_eq!(
+            second.let_go("a", "1", true).text().unwrap(),
+            r#"{"clusters":[{"name":"a","uid":"2"}],"by":"hand"}"#
+        );
+        assert_eq!(first.moved(&second).len(), 2);
+    }
+
+    #[test]
+    fn placements_without_uids_mean_clusters_by_their_names() {
+        let old = Placement::parse(r#"{"clusters":[{"name":"a"}],"leaving":["b"],"by":"hand"}"#).unwrap();
+        assert!(old.share_of("a", "1").is_some());
+        // That the uid is known by now moves nothing.
+        let filled = old.decided(vec![known("a", "1")], "hand");
+        assert_eq!(filled.leaving, [Leaving { name: "b".into(), uid: String::new() }]);
+        assert!(old.moved(&filled).is_empty());
+        assert!(filled.let_go("b", "7", false).leaving.is_empty());
+    }
+
+    fn leaving(name: &str) -> Leaving {
+        Leaving { name: name.into(), ..Leaving::default() }
     }
 
     #[test]
@@ -181,11 +302,11 @@ mod tests {
         let first = Placement::default().decided(shares(&["a", "b"]), "hand");
         assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a"},{"name":"b"}],"by":"hand"}"#);
         let second = first.decided(shares(&["b", "c"]), "hand");
-        assert_eq!(second.leaving, ["a"]);
-        assert_eq!(second.decided(shares(&["a"]), "hand").leaving, ["b", "c"]);
-        assert_eq!(second.let_go("a", false).leaving, Vec::<String>::new());
-        assert_eq!(second.let_go("b", false), second, "it is meant to have it");
-        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.let_go(name, true));
+        assert_eq!(second.leaving, [leaving("a")]);
+        assert_eq!(second.decided(shares(&["a"]), "hand").leaving, [leaving("b"), leaving("c")]);
+        assert_eq!(second.let_go("a", "", false).leaving, []);
+        assert_eq!(second.let_go("b", "", false), second, "it is meant to have it");
+        let gone = ["a", "b", "c"].iter().fold(second, |rest, name| rest.let_go(name, "", true));
         assert_eq!((gone.is_empty(), gone.text()), (true, None));
         let nowhere = first.decided(Vec::new(), "hand");
         assert_eq!(nowhere.text().unwrap(), r#"{"leaving":["a","b"]}"#);
@@ -226,12 +347,13 @@ mod tests {
 
     #[test]
     fn a_namespace_is_wherever_something_of_it_was_placed() {
-        let first = Placement::default().with_contents_on("a");
-        assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a"}],"by":"contents"}"#);
-        assert_eq!(first.with_contents_on("a"), first);
-        let both = first.with_contents_on("b");
+        let first = Placement::default().with_contents_on("a", "1");
+        assert_eq!(first.text().unwrap(), r#"{"clusters":[{"name":"a","uid":"1"}],"by":"contents"}"#);
+        assert_eq!(first.with_contents_on("a", "1"), first);
+        let both = first.with_contents_on("b", "2");
         assert_eq!(both.names().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(both.let_go("a", true), Placement::default().with_contents_on("b"));
+        assert_eq!(both.let_go("a", "1", true), Placement::default().with_contents_on("b", "2"));
+        assert_eq!(both.let_go("a", "3", true), both, "another cluster of that name");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::marks;
+use crate::{marks, pod_security};
 
 /// Which resource something is one of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -114,6 +114,14 @@ pub enum Line {
     Forget {
         #[serde(flatten)]
         target: Target,
+    },
+    /// What the namespace below that stands for one above has to enforce. Said before any object that is in it, unless that
+    /// goes without saying.
+    Namespace {
+        workspace: String,
+        namespace: String,
+        #[serde(flatten)]
+        labels: pod_security::Labels,
     },
     /// A namespace above is being deleted, and with it all that was said to be in it.
     Ending {
@@ -320,6 +328,11 @@ mod tests {
             },
             Line::Remove { target: target.clone(), since: 7 },
             Line::Forget { target },
+            Line::Namespace {
+                workspace: "w".into(),
+                namespace: "n".into(),
+                labels: pod_security::Labels::unsaid(false),
+            },
             Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: String::new(), since: 0 },
             Line::Ending { workspace: "w".into(), namespace: "n".into(), uid: "u".into(), since: 7 },
             Line::Paused { workspace: "w".into(), paused: true, why: "storm".into() },

@@ -131,7 +131,7 @@ impl Registry {
             self.free_service(&place, old).await;
         }
         if row.group == ATOLL && row.resource == "clusters" {
-            self.forget_cluster(object::name(old)).await;
+            self.forget_cluster(old).await;
         }
     }
 

@@ -1,10 +1,10 @@
 //! Which workspace is below which: ids of workspaces are never used again, and none is ever moved.
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use atoll_meta::id::is_workspace_id;
-use atoll_meta::{FieldError, FieldPath, Status};
+use atoll_meta::{FieldError, FieldPath, Status, object};
 use atoll_store::{Key, key};
 use atoll_watch::Scope;
 use bytes::Bytes;
@@ -76,16 +76,16 @@ impl Lineage {
         line
     }
 
-    /// The path of a workspace, such as `root:org:team`; `None` while it, or one above it, is not known.
-    pub fn path(&self, workspace: &str) -> Option<String> {
+    /// The path that leads from a workspace to one below it, such as `org:team`; empty if they are the same, `None` if it is
+    /// not below, or not known.
+    pub fn path(&self, from: &str, workspace: &str) -> Option<String> {
         let known = self.known();
         let (mut names, mut last) = (Vec::new(), workspace);
-        while last != ROOT {
-            let parts = known.owners.get(last)?.parts()?;
+        while last != from {
+            let parts = known.owners.get(last).filter(|_| last != ROOT)?.parts()?;
             names.push(parts.name);
             last = parts.workspace;
         }
-        names.push(ROOT);
         names.reverse();
         Some(names.join(":"))
     }
@@ -103,11 +103,17 @@ impl Registry {
 
     /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
     pub fn path_of(&self, workspace: &str) -> String {
-        self.placements.lineage.path(workspace).unwrap_or_else(|| workspace.to_string())
+        match self.placements.lineage.path(ROOT, workspace).as_deref() {
+            Some("") => ROOT.to_string(),
+            Some(path) => format!("{ROOT}:{path}"),
+            None => workspace.to_string(),
+        }
     }
 
-    /// Refuses a new Cluster whose name another one has that serves the same workspaces: a placement names one cluster, and
-    /// what is on it must not be taken for what is on another. Held until the Cluster is written, nobody else can take the name.
+    /// Refuses a new Cluster whose name one in a workspace above has: that one can be used here as well, and what is placed
+    /// by that name must not go elsewhere from one moment to the next. A Cluster in a workspace below does not count:
+    /// placements carry uids, so its name is in nobody's way. Held until the Cluster is written, nobody else can take the
+    /// name.
     pub(crate) async fn name_cluster(
         &self,
         row: &Row,
@@ -123,14 +129,10 @@ impl Registry {
             let Some(parts) = other.key.parts().filter(|parts| parts.workspace != place.workspace) else {
                 continue;
             };
-            let where_it_is = if line.iter().any(|above| above == parts.workspace) {
-                "a workspace above has a cluster of this name, which can be used here as well"
-            } else if self.line(parts.workspace).iter().any(|above| above == place.workspace) {
-                "a workspace below has a cluster of this name, and what is placed on that would go to this one as well"
-            } else {
+            if !line.iter().any(|above| above == parts.workspace) {
                 continue;
-            };
-            let message = format!("{where_it_is}; choose another name");
+            }
+            let message = "a workspace above has a cluster of this name, which can be used here as well; choose another name";
             let path = FieldPath::new("metadata").child("name");
             let error = FieldError::invalid(&path, place.name, message);
             return Err(Status::invalid(ATOLL, &row.kind, place.name, vec![error]));
@@ -140,13 +142,28 @@ impl Registry {
 
     /// How much is on a cluster that is registered in a workspace, or was and has not gone yet.
     pub fn count_placed(&self, workspace: &str, cluster: &str) -> usize {
-        let is_there = |key: &Key| {
+        let Some(uid) = self.uid_of_cluster(workspace, cluster) else { return 0 };
+        let is_there = |(key, share): &(Key, Arc<str>)| {
             // Namespaces are only noted.
             let parts = key.parts().filter(|parts| !is_namespace(parts));
-            parts.and_then(|parts| self.home_of_cluster(parts.workspace, cluster)).as_deref()
-                == Some(workspace)
+            parts.is_some_and(|parts| self.is_meant(workspace, cluster, &uid, parts.workspace, share))
         };
-        self.placements.on(cluster).iter().filter(|key| is_there(key)).count()
+        let placed = self.placements.on(cluster);
+        placed.iter().filter(|one| is_there(one)).map(|(key, _)| key).collect::<HashSet<_>>().len()
+    }
+
+    fn uid_of_cluster(&self, workspace: &str, name: &str) -> Option<String> {
+        let found = self.snapshot().get(&Key::object(ATOLL, "clusters", workspace, "", name))?;
+        Some(object::uid(&crate::parse(&found.json()).ok()?).to_string())
+    }
+
+    /// Whether a share of an object in a workspace is on the Cluster of this name and uid that is registered in `home`. A
+    /// share without a uid means the nearest Cluster of that name.
+    pub fn is_meant(&self, home: &str, name: &str, uid: &str, workspace: &str, share_uid: &str) -> bool {
+        match share_uid {
+            "" => self.home_of_cluster(workspace, name).as_deref() == Some(home),
+            known => known == uid,
+        }
     }
 
     /// The workspace whose Cluster a name means in another one: the nearest that has one.
@@ -174,10 +191,12 @@ mod tests {
         note(ROOT, "a", Some(one));
         note(one, "b", Some(two));
         assert_eq!(lineage.line(two), [two, one, ROOT]);
-        assert_eq!(lineage.path(two).as_deref(), Some("root:a:b"));
-        assert_eq!((lineage.path(ROOT).as_deref(), lineage.path(three)), (Some(ROOT), None));
+        assert_eq!(lineage.path(ROOT, two).as_deref(), Some("a:b"));
         assert_eq!(lineage.line(ROOT), [ROOT]);
         assert_eq!(lineage.line(three), [three], "nobody knows what is above it");
+        assert_eq!(lineage.path(one, two).as_deref(), Some("b"));
+        assert_eq!(lineage.path(two, two).as_deref(), Some(""));
+        assert_eq!((lineage.path(two, one), lineage.path(ROOT, three)), (None, None));
         note(one, "b", None);
         assert_eq!(lineage.line(two), [two]);
     }

@@ -1,20 +1,18 @@
 //! Where objects shall be: kept in an annotation that only `…/placement` writes.
 
+mod access;
 mod index;
 mod namespaces;
-
-use std::collections::BTreeSet;
 
 use atoll_fleet::marks::{PLACEMENT, SYSTEM_NAMESPACE};
 use atoll_fleet::{Brake, Placement, placed, placement};
 use atoll_meta::{Status, object};
-use atoll_store::Key;
 use serde_json::Value;
 
-use crate::catalog::ATOLL;
 use crate::row::{Place, Row};
 use crate::{Answer, Registry, Unasked, Update};
 
+pub use access::Registered;
 pub use index::{Follower, Placements};
 pub use namespaces::is_namespace;
 
@@ -75,9 +73,7 @@ fn set(object: &mut Value, placement: Option<Value>) {
 impl Registry {
     /// Why nothing may be placed or taken away for a workspace from one placement to another, if so.
     pub(crate) fn paused(&self, workspace: &str, before: &Placement, after: &Placement) -> Option<String> {
-        let names: BTreeSet<&str> = before.names().chain(after.names()).collect();
-        let moved: Vec<&str> =
-            names.into_iter().filter(|name| before.share(name) != after.share(name)).collect();
+        let moved = before.moved(after);
         if moved.is_empty() {
             return None;
         }
@@ -86,17 +82,16 @@ impl Registry {
         if let Some((id, brake)) = line.iter().find_map(|id| Some((id, brakes.get(id)?))) {
             return Some(self.why_paused(id, brake));
         }
-        moved.into_iter().find_map(|name| {
-            let home = self.home_of_cluster(workspace, name)?;
-            let found = self.snapshot().get(&Key::object(ATOLL, "clusters", &home, "", name))?;
-            let brake = Brake::of_cluster(&crate::parse(&found.json()).ok()?)?;
+        moved.into_iter().find_map(|share| {
+            let name = &share.name;
+            let brake = Brake::of_cluster(&self.cluster(workspace, name, &share.uid)?.cluster)?;
             Some(brake.why(&format!("cluster {name}"), &format!("atoll resume --cluster {name}")))
         })
     }
 
     /// Why a workspace is paused, with the command that ends it.
     pub fn why_paused(&self, workspace: &str, brake: &Brake) -> String {
-        let path = self.placements.lineage.path(workspace).unwrap_or_else(|| workspace.to_string());
+        let path = self.path_of(workspace);
         brake.why(&format!("workspace {path}"), &format!("atoll resume --workspace {path}"))
     }
 

@@ -126,6 +126,9 @@ impl Registry {
         existing: &Existing<'_>,
         new: Value,
     ) -> Result<Option<Answer>, Status> {
+        if update.subresource.is_empty() {
+            self.check_template(row, existing.workspace, &new, existing.old)?;
+        }
         let step = self.step(row, update, existing.old, new).await?;
         let limited = update.admission.is_limited();
         let (outcome, written) = self.carry_out(row, existing, step, limited, update.dry_run).await;

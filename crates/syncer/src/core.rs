@@ -1,6 +1,6 @@
 //! What the parts of a syncer share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,8 +43,6 @@ pub struct Core {
     pub contact: Contact,
     pub spaces: Spaces,
     master: watch::Sender<Option<Arc<Master>>>,
-    /// Workspaces that have something there, as the view says.
-    workspaces: Mutex<HashSet<String>>,
     pub trust: Arc<Trust>,
     pub pauses: Pauses,
     /// Whether it is known which namespaces are there.
@@ -81,7 +79,6 @@ impl Core {
             contact: Contact::default(),
             spaces: Spaces::new(budget),
             master: watch::Sender::new(None),
-            workspaces: Mutex::default(),
             trust,
             pauses: Pauses::default(),
             is_loaded: AtomicBool::new(false),
@@ -114,16 +111,16 @@ impl Core {
         self.master.borrow().as_ref().is_some_and(|known| !ours(known))
     }
 
-    /// Everything was said once: by whom, for which workspaces, and what, unless it was heeded already.
-    pub fn begin(self: &Arc<Self>, master: Master, workspaces: Vec<String>, staged: Option<Vec<Line>>) {
+    /// Everything was said once: by whom, and what, unless it was heeded already.
+    pub fn begin(self: &Arc<Self>, master: Master, staged: Option<Vec<Line>>) {
         if let Some(staged) = &staged {
             self.pauses.begin(staged);
         }
         self.master.send_replace(Some(Arc::new(master)));
-        *self.workspaces.lock().unwrap_or_else(PoisonError::into_inner) = workspaces.into_iter().collect();
         if let Some(staged) = staged {
             self.spaces.begin_round();
             self.table.begin_round();
+            self.spaces.forget_labels();
             for line in staged {
                 self.heed(line);
             }
@@ -148,6 +145,10 @@ impl Core {
                     self.spaces.doubt(&locator(&master.control_plane, &target));
                     self.queue.add(ending::key(workspace, namespace));
                 }
+            }
+            Line::Namespace { workspace, namespace, labels } => {
+                self.spaces.require(&workspace, &namespace, labels);
+                self.queue.add(ending::key(&workspace, &namespace));
             }
             Line::Ending { workspace, namespace, uid, since } => {
                 // Only of the one that speaks: whose it is was settled before.
@@ -182,14 +183,6 @@ impl Core {
             self.watch(&resource);
         }
         self.queue.add(key);
-    }
-
-    /// Whether the cluster serves no workspace but this one.
-    pub fn is_only(&self, workspace: &str) -> bool {
-        let mut all = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        all.extend(self.table.workspaces());
-        all.extend(self.spaces.workspaces());
-        all.iter().all(|other| other == workspace)
     }
 
     /// The cluster may be written to, until then.

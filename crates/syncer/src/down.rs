@@ -41,7 +41,8 @@ async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
     // What was seen meanwhile counts.
     let Some(task) = core.table.task(key) else { return Ok(Next::Done) };
     let Some(master) = core.control_plane() else { return Ok(Next::Done) };
-    let work = Work { core, key, task: &task, control_plane: &master.control_plane };
+    let (control_plane, home) = (&master.control_plane, &master.workspace);
+    let work = Work { core, key, task: &task, control_plane, home };
     let outcome = work.next(task.seen.as_ref()).await;
     match outcome {
         Ok(next) => Ok(next),
@@ -54,6 +55,8 @@ struct Work<'a> {
     key: &'a Key,
     task: &'a Task,
     control_plane: &'a str,
+    /// The id of the workspace in which the Cluster is registered; empty if an older control plane does not say it.
+    home: &'a str,
 }
 
 impl Work<'_> {
@@ -159,7 +162,7 @@ impl Work<'_> {
             let found = self.core.in_turn.get(&path(&target.resource, &namespace, &target.name)).await?;
             if let (Some(found), Found::Ours(_)) = (&found, judge(found.as_ref(), self.control_plane, target))
             {
-                self.core.spaces.learn(self.locator(), &namespace);
+                self.core.spaces.learn(self.locator(), &namespace, self.home);
                 self.core.table.saw(self.key, self.control_plane, found);
                 return Ok(Next::Again);
             }
@@ -184,8 +187,7 @@ impl Work<'_> {
         };
         let mut namespace = String::new();
         if target.resource.namespaced {
-            let is_only = || self.core.is_only(&target.workspace);
-            match self.core.spaces.ensure(&self.core.in_turn, self.locator(), is_only).await? {
+            match self.core.spaces.ensure(&self.core.in_turn, self.locator(), self.home).await? {
                 Place::In(name) => namespace = name,
                 Place::Taken(complaint) => return self.complain(State::Conflict, complaint, LATER),
                 Place::Going(complaint) => return self.complain(State::Refused, complaint, SOON),
@@ -221,7 +223,7 @@ impl Work<'_> {
                 Found::Foreign(message) => complaint = message,
                 Found::Ours(seen) => {
                     if let Some(found) = &found {
-                        self.core.spaces.learn(self.locator(), &namespace);
+                        self.core.spaces.learn(self.locator(), &namespace, self.home);
                         self.core.table.saw(self.key, self.control_plane, found);
                     }
                     if seen.is_going {
@@ -270,6 +272,25 @@ impl Work<'_> {
         }
     }
 
+    /// Why nothing is written to the namespace in which an object is: it does not say, or no longer, that it is for the
+    /// workspace of the object.
+    async fn namespace_refusal(&self, namespace: &str) -> Result<Option<(State, String)>, Status> {
+        let locator = self.locator();
+        if !self.task.target.resource.namespaced || self.core.spaces.certain(&locator, self.home).is_some() {
+            return Ok(None);
+        }
+        Ok(match self.core.spaces.ensure(&self.core.in_turn, locator, self.home).await? {
+            Place::In(name) if name == namespace => None,
+            Place::In(name) => {
+                let message =
+                    format!("it is in namespace {namespace:?} of the cluster, and its place is {name:?} now");
+                Some((State::Conflict, message))
+            }
+            Place::Taken(complaint) => Some((State::Conflict, complaint)),
+            Place::Going(complaint) => Some((State::Refused, complaint)),
+        })
+    }
+
     /// Where it may be.
     async fn namespaces(&self) -> Result<Vec<String>, Status> {
         if let Some(known) = self.namespace() {
@@ -277,7 +298,7 @@ impl Work<'_> {
         }
         let locator = self.locator();
         // A namespace that has lost what it said of itself may still have it.
-        let guesses = [true, false].map(|is_only| locator.below(is_only));
+        let guesses = [true, false].map(|is_home| locator.below(is_home));
         let sought = self.core.spaces.seek(&self.core.in_turn, &locator).await?;
         Ok(sought.map_or_else(|| guesses.to_vec(), |name| vec![name]))
     }

@@ -1,4 +1,5 @@
-//! Namespaces above that are being deleted, when nothing of theirs is left: those that stand for them in the cluster go as well.
+//! Namespaces themselves: those that Atoll made enforce what they have to, and those that stand for one above that is being
+//! deleted go as well when nothing of theirs is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,18 @@ async fn in_turn(core: &Core, key: &Key) -> Result<Next, Status> {
         workspace: key.workspace.to_string(),
         namespace: key.namespace.to_string(),
     };
+    match core.spaces.label(&core.in_turn, &locator).await {
+        Ok(()) => {}
+        // Changed since: it is looked at again.
+        Err(status) if status.code() == 409 => return Ok(Next::Again),
+        Err(status) if matches!(status.code(), 403 | 422) => {
+            tracing::warn!(
+                cluster = %core.settings.cluster, namespace = %locator.namespace, workspace = %locator.workspace, %status,
+                "the Pod Security labels of a namespace cannot be written"
+            );
+        }
+        Err(status) => return Err(status),
+    }
     // While there is something of ours, its end comes first; whoever resumes wakes this up.
     if core.table.has_namespace(&key.workspace, &key.namespace) || core.pauses.of(&key.workspace).is_some() {
         return Ok(Next::Done);

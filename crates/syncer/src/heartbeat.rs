@@ -39,14 +39,13 @@ pub async fn keep(core: &Arc<Core>, guard: &mut Guard, census: &Census) {
             Ok(()) => oversized(core),
             Err(_) => None,
         };
-        core.reports.beat(status(
-            core,
-            &findings,
-            verdict.as_ref().err().or(oversized.as_ref()),
-            version.as_deref(),
-            census,
-            interval,
-        ));
+        let objection = verdict.as_ref().err().or(oversized.as_ref());
+        let mut status = status(core, &findings, objection, version.as_deref(), census, interval);
+        if verdict.is_ok() {
+            let unmapped = tokio::time::timeout(interval.max(LEAST), unmapped(core)).await;
+            unmapped.into_iter().for_each(|unmapped| status["unmappedNamespaces"] = unmapped);
+        }
+        core.reports.beat(status);
         match verdict {
             Ok(()) => {
                 pause = FIRST_PAUSE;
@@ -98,6 +97,18 @@ async fn look(core: &Arc<Core>, guard: &mut Guard, interval: Duration) -> (Findi
         Ok(looked) => looked,
         Err(_) => (Findings::default(), Err(Objection::new("TimedOut", cluster, ""))),
     }
+}
+
+/// Namespaces of the cluster that other workspaces than the one of the Cluster use without a label that allows it.
+async fn unmapped(core: &Core) -> Value {
+    let master = core.master().await;
+    // An older control plane does not say where the Cluster is registered.
+    if master.workspace.is_empty() {
+        return json!([]);
+    }
+    let unmapped = core.spaces.unmapped(&core.vital, &master.workspace).await;
+    let namespace = |(name, workspace): &(String, String)| json!({ "name": name, "workspace": workspace });
+    unmapped.iter().map(namespace).collect()
 }
 
 fn status(

@@ -75,7 +75,7 @@ pub async fn retire(
 }
 
 /// Whether Atoll has made it, and for this one.
-fn is_made_for(found: &Value, locator: &Locator) -> bool {
+pub fn is_made_for(found: &Value, locator: &Locator) -> bool {
     object::label(found, marks::CONTROL_PLANE) == Some(&locator.control_plane)
         && Locator::of(found).is_some_and(|said| said.as_ref() == Ok(locator))
 }

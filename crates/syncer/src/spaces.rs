@@ -1,11 +1,15 @@
 //! Namespaces in the cluster: which stands for which one above. Fixed once made, and said by the namespace itself.
 
-use std::collections::{HashMap, HashSet};
+mod verdict;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::PatchType;
 use atoll_client::memory::{Budget, Charge};
+use atoll_fleet::namespaces::is_consented;
+use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::Target;
 use atoll_fleet::{Locator, marks};
 use atoll_informer::{Key, Pages};
@@ -15,12 +19,14 @@ use tokio::time::Instant;
 
 use crate::below::Below;
 use crate::ending;
+use crate::retire::is_made_for;
+use verdict::{Verdict, choose, verify};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 /// How long a namespace that is to go is given for what was made there for things that are gone.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Every cluster has it, and nobody can make it.
-const DEFAULT: &str = "default";
+/// Most namespaces that are told of whose names are not mapped.
+const MOST_UNMAPPED: usize = 50;
 
 /// Namespaces above, with the names of those below.
 #[derive(Default)]
@@ -28,9 +34,17 @@ pub struct Spaces {
     known: Mutex<HashMap<Locator, Known>>,
     /// Namespaces above that are being deleted, with their workspaces.
     ending: Mutex<HashMap<(String, String), Ending>>,
+    /// What namespaces have to enforce, by workspace and namespace above.
+    labels: Mutex<HashMap<(String, String), Required>>,
     budget: Option<Arc<Budget>>,
     /// For what was known when it was last read.
     charge: Mutex<Charge>,
+}
+
+struct Required {
+    wanted: Labels,
+    /// Whether the namespace below says so already.
+    is_written: bool,
 }
 
 #[derive(Default)]
@@ -52,11 +66,13 @@ struct Known {
     name: String,
     /// Whether nobody can have given it away since it was looked at.
     is_sure: bool,
+    /// Whether an administrator of the cluster lets the workspace use it.
+    is_consented: bool,
 }
 
 impl Known {
     fn new(name: &str) -> Known {
-        Known { name: name.to_string(), is_sure: true }
+        Known { name: name.to_string(), is_sure: true, is_consented: false }
     }
 }
 
@@ -93,7 +109,8 @@ impl Spaces {
                     && locator.control_plane == control_plane
                 {
                     charge.grow(locator.text().len() + object::name(namespace).len() + KNOWN)?;
-                    found.insert(locator, Known::new(object::name(namespace)));
+                    let is_consented = is_consented(namespace, &locator.workspace);
+                    found.insert(locator, Known { is_consented, ..Known::new(object::name(namespace)) });
                 }
             }
             token = page["metadata"]["continue"].as_str().unwrap_or_default().to_string();
@@ -115,14 +132,11 @@ impl Spaces {
         self.known().iter().find(|(_, known)| known.name == name).map(|(locator, _)| locator.clone())
     }
 
-    /// Something of ours was found in a namespace that does not say so any longer.
-    pub fn learn(&self, locator: Locator, name: &str) {
-        self.known().entry(locator).or_insert_with(|| Known::new(name));
-    }
-
-    /// Workspaces that have a namespace there.
-    pub fn workspaces(&self) -> HashSet<String> {
-        self.known().keys().map(|locator| locator.workspace.clone()).collect()
+    /// Something of ours was found in a namespace that does not say so any longer. Only the workspace of the Cluster, `home`,
+    /// goes on to use it without another look.
+    pub fn learn(&self, locator: Locator, name: &str, home: &str) {
+        let is_sure = locator.workspace == home;
+        self.known().entry(locator).or_insert_with(|| Known { is_sure, ..Known::new(name) });
     }
 
     /// Nothing is there any more that is ours: it may be given away.
@@ -197,8 +211,9 @@ impl Spaces {
         let path = format!("{NAMESPACES}?labelSelector={}%3D{}", marks::STANDS_FOR, locator.below(false));
         let found = below.list_metadata(&path).await?;
         let mut found = found["items"].as_array().into_iter().flatten();
-        let stands =
-            |found: &&Value| !object::is_being_deleted(found) && verify(found, locator) == Verdict::Ours;
+        let stands = |found: &&Value| {
+            !object::is_being_deleted(found) && verify(found, locator, false) == Verdict::Ours
+        };
         let name = found.find(stands).map(|found| object::name(found).to_string());
         if let Some(name) = &name {
             self.known().insert(locator.clone(), Known::new(name));
@@ -206,58 +221,57 @@ impl Spaces {
         Ok(name)
     }
 
-    /// The namespace below, which is made if there is none.
-    pub async fn ensure(
-        &self,
-        below: &Below,
-        locator: Locator,
-        is_only_workspace: impl FnOnce() -> bool,
-    ) -> Result<Place, Status> {
-        let before = match self.known().get(&locator) {
-            Some(known) if known.is_sure => return Ok(Place::In(known.name.clone())),
-            known => known.map(|known| known.name.clone()),
-        };
+    /// The namespace below, which is made if there is none. `home` is the id of the workspace in which the Cluster is
+    /// registered: others get a namespace that exists in the cluster only if that says it is for them.
+    pub async fn ensure(&self, below: &Below, locator: Locator, home: &str) -> Result<Place, Status> {
+        if let Some(name) = self.certain(&locator, home) {
+            return Ok(Place::In(name));
+        }
+        let before = self.get(&locator);
         if before.is_none()
             && let Some(name) = self.seek(below, &locator).await?
         {
             return Ok(Place::In(name));
         }
-        let plain = locator.below(true);
-        let name = before.unwrap_or_else(|| locator.below(is_only_workspace()));
-        // One that was adopted has its own name, whoever else is served there.
-        if plain != name
-            && let Some(found) = below.get(&format!("{NAMESPACES}/{plain}")).await?
-            && !object::is_being_deleted(&found)
-            && verify(&found, &locator) == Verdict::Ours
-        {
-            self.known().insert(locator, Known::new(&plain));
-            return Ok(Place::In(plain));
+        let is_home = locator.workspace == home;
+        let mut found = match &before {
+            Some(name) => {
+                below.get(&format!("{NAMESPACES}/{name}")).await?.map(|found| (name.clone(), found))
+            }
+            None => None,
+        };
+        // Another workspace than the one of the Cluster does not wait for a namespace that was taken back.
+        let is_taken = |(_, found): &(String, Value)| {
+            matches!(verify(found, &locator, is_home), Verdict::Taken(_)) && !object::is_being_deleted(found)
+        };
+        if found.as_ref().is_some_and(|found| !is_home && is_taken(found)) {
+            self.forget(&locator);
+            found = None;
         }
-        let path = format!("{NAMESPACES}/{name}");
-        let found = match below.get(&path).await? {
+        if found.is_none() {
+            found = choose(below, &locator, is_home).await?;
+        }
+        let (name, found) = match found {
             Some(found) => found,
             None => {
-                let made = json!({
-                    "apiVersion": "v1", "kind": "Namespace",
-                    "metadata": {
-                        "name": name, "labels": { (marks::CONTROL_PLANE): locator.control_plane },
-                        "annotations": { (marks::NAMESPACE): locator.text() },
-                    },
-                });
-                below.create(&format!("{NAMESPACES}?fieldManager={}", marks::MANAGER), &made).await?
+                // A name that is fixed stays, unless it is one that only the workspace of the Cluster may have.
+                let name = before.filter(|_| is_home).unwrap_or_else(|| locator.below(is_home));
+                let made = self.new_namespace(&name, &locator, is_home);
+                let path = format!("{NAMESPACES}?fieldManager={}", marks::MANAGER);
+                (name, below.create(&path, &made).await?)
             }
         };
         if object::is_being_deleted(&found) {
             return Ok(Place::Going(format!("namespace {name:?} is being deleted in the cluster")));
         }
-        match verify(&found, &locator) {
+        match verify(&found, &locator, is_home) {
             Verdict::Ours => {}
             Verdict::Free => {
                 let patch = json!({"metadata": {
                     "resourceVersion": object::resource_version(&found),
                     "annotations": { (marks::NAMESPACE): locator.text() },
                 }});
-                let path = format!("{path}?fieldManager={}", marks::MANAGER);
+                let path = format!("{NAMESPACES}/{name}?fieldManager={}", marks::MANAGER);
                 below.patch(&path, PatchType::Merge, &patch).await?;
             }
             Verdict::Taken(complaint) => {
@@ -265,8 +279,97 @@ impl Spaces {
                 return Ok(Place::Taken(complaint));
             }
         }
-        self.known().insert(locator, Known::new(&name));
+        let is_consented = is_consented(&found, &locator.workspace);
+        self.known().insert(locator, Known { is_consented, ..Known::new(&name) });
         Ok(Place::In(name))
+    }
+
+    /// The namespace below, if it is certain that it stands for this one. What another workspace than the one of the Cluster
+    /// uses under a name that others may give to a namespace as well is looked at before every write.
+    pub fn certain(&self, locator: &Locator, home: &str) -> Option<String> {
+        let known = self.known();
+        let known = known.get(locator).filter(|known| known.is_sure)?;
+        (locator.workspace == home || known.name == locator.below(false)).then(|| known.name.clone())
+    }
+
+    fn new_namespace(&self, name: &str, locator: &Locator, is_home: bool) -> Value {
+        let mut made = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": name, "labels": { (marks::CONTROL_PLANE): locator.control_plane },
+                "annotations": { (marks::NAMESPACE): locator.text() },
+            },
+        });
+        let said = self.labels().get(&place_of(locator)).map(|labels| labels.wanted.clone());
+        said.unwrap_or_else(|| Labels::unsaid(is_home)).put(&mut made);
+        made
+    }
+
+    /// What the namespace below has to enforce.
+    pub fn require(&self, workspace: &str, namespace: &str, wanted: Labels) {
+        let place = (workspace.to_string(), namespace.to_string());
+        self.labels().insert(place, Required { wanted, is_written: false });
+    }
+
+    /// Nothing is known any longer of what namespaces have to enforce: it is about to be said again.
+    pub fn forget_labels(&self) {
+        self.labels().clear();
+    }
+
+    /// Brings the labels of a namespace that Atoll made in line with what it has to enforce.
+    pub async fn label(&self, below: &Below, locator: &Locator) -> Result<(), Status> {
+        let place = place_of(locator);
+        let pending =
+            self.labels().get(&place).filter(|labels| !labels.is_written).map(|it| it.wanted.clone());
+        let (Some(wanted), Some(name)) = (pending, self.get(locator)) else { return Ok(()) };
+        let path = format!("{NAMESPACES}/{name}");
+        if let Some(found) = below.get(&path).await?.filter(|found| is_made_for(found, locator))
+            && let Some(patch) = wanted.patch(&found)
+        {
+            let path = format!("{path}?fieldManager={}", marks::MANAGER);
+            below.patch(&path, PatchType::Merge, &patch).await?;
+        }
+        if let Some(labels) = self.labels().get_mut(&place) {
+            labels.is_written = labels.wanted == wanted;
+        }
+        Ok(())
+    }
+
+    /// Namespaces that workspaces other than `home` use without a label that allows it: from before their names were mapped.
+    /// Looks again at those, for an administrator may have labelled them.
+    pub async fn unmapped(&self, below: &Below, home: &str) -> Vec<(String, String)> {
+        let mut unmapped = Vec::new();
+        for (locator, name) in self.plain(home) {
+            let found = below.get(&format!("{NAMESPACES}/{name}")).await.ok().flatten();
+            match found.is_some_and(|found| is_consented(&found, &locator.workspace)) {
+                true => {
+                    if let Some(known) = self.known().get_mut(&locator) {
+                        known.is_consented = true;
+                    }
+                }
+                false => unmapped.push((name, locator.workspace)),
+            }
+        }
+        unmapped
+    }
+
+    fn plain(&self, home: &str) -> Vec<(Locator, String)> {
+        let known = self.known();
+        let is_plain = |(locator, known): &(&Locator, &Known)| {
+            locator.workspace != home && !known.is_consented && known.name != locator.below(false)
+        };
+        let mut plain: Vec<(Locator, String)> = known
+            .iter()
+            .filter(is_plain)
+            .map(|(locator, known)| (locator.clone(), known.name.clone()))
+            .collect();
+        plain.sort_unstable();
+        plain.truncate(MOST_UNMAPPED);
+        plain
+    }
+
+    fn labels(&self) -> MutexGuard<'_, HashMap<(String, String), Required>> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Locator, Known>> {
@@ -283,56 +386,6 @@ pub fn locator(control_plane: &str, target: &Target) -> Locator {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Ours,
-    /// Nobody's, and anybody may use it.
-    Free,
-    Taken(String),
-}
-
-fn verify(found: &Value, locator: &Locator) -> Verdict {
-    let name = object::name(found);
-    match Locator::of(found) {
-        Some(Ok(said)) if said == *locator => Verdict::Ours,
-        Some(_) => Verdict::Taken(format!("namespace {name:?} in the cluster stands for another one")),
-        None if name == DEFAULT => Verdict::Free,
-        None => Verdict::Taken(format!(
-            "namespace {name:?} exists in the cluster and was not made by Atoll; adopt it or rename one of the two"
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_namespace_is_used_by_whom_it_names() {
-        let namespace = |name: &str, said: Option<&str>| {
-            let mut found = json!({"metadata": {"name": name}});
-            if let Some(said) = said {
-                object::set_annotation(&mut found, marks::NAMESPACE, said);
-            }
-            found
-        };
-        let of = |control_plane: &str, workspace: &str, namespace: &str| Locator {
-            control_plane: control_plane.into(),
-            workspace: workspace.into(),
-            namespace: namespace.into(),
-        };
-        let ours = of("cp", "w", "shop").text();
-        assert_eq!(verify(&namespace("shop", Some(&ours)), &of("cp", "w", "shop")), Verdict::Ours);
-        assert_eq!(verify(&namespace(DEFAULT, None), &of("cp", "w", DEFAULT)), Verdict::Free);
-        for (found, locator) in [
-            (namespace("shop", None), of("cp", "w", "shop")),
-            (namespace("shop", Some(&ours)), of("cp", "v", "shop")),
-            (namespace("shop", Some(&ours)), of("other", "w", "shop")),
-            (namespace("shop", Some("nonsense")), of("cp", "w", "shop")),
-            (namespace(DEFAULT, Some("nonsense")), of("cp", "w", DEFAULT)),
-        ] {
-            let verdict = verify(&found, &locator);
-            assert!(matches!(verdict, Verdict::Taken(_)), "{found} {verdict:?}");
-        }
-    }
+fn place_of(locator: &Locator) -> (String, String) {
+    (locator.workspace.clone(), locator.namespace.clone())
 }

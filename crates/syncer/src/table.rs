@@ -213,11 +213,6 @@ impl Table {
         })
     }
 
-    /// Ids of the workspaces that something is wanted for.
-    pub fn workspaces(&self) -> HashSet<String> {
-        self.state().entries.values().map(|entry| entry.target.workspace.clone()).collect()
-    }
-
     /// What is not as it should be.
     pub fn unfinished(&self, drift: Drift) -> Vec<Key> {
         let state = self.state();

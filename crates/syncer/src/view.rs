@@ -71,13 +71,13 @@ async fn listen(core: &Arc<Core>, mut lines: Lines) -> Heard {
             // What a newer control plane says and we do not know is not for us.
             None => tracing::debug!(cluster = %core.settings.cluster, "a line that says nothing"),
             Some(Line::Alive) => {}
-            Some(Line::Synced { control_plane, uid, workspaces, workspace, id, observe }) => {
+            Some(Line::Synced { control_plane, uid, workspace, id, observe, .. }) => {
                 let identity = Some(id).filter(|id| !id.is_empty());
                 let master = Master { control_plane, cluster: uid, identity, workspace, observe };
                 if core.is_anothers(&master) {
                     return Heard::Another;
                 }
-                core.begin(master, workspaces, staged.take());
+                core.begin(master, staged.take());
             }
             Some(line) => match &mut staged {
                 Some(staged) => staged.push(line),

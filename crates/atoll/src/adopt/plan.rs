@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use atoll_fleet::adoption::{Obstacle, obstacle};
+use atoll_fleet::namespaces::is_consented;
 use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_meta::object;
 use serde_json::Value;
@@ -399,7 +400,21 @@ impl Maker<'_> {
                 "what is in it cannot be adopted",
             ));
         }
+        let is_home = reached.home.session.current == reached.fleet.session.current;
         let is_located = match Locator::of(found) {
+            None if !is_home && !is_consented(found, &reached.workspace) => {
+                return Err(Failure::new(
+                    format!(
+                        "namespace {name} of {} is not for {}: the cluster is registered in {}",
+                        reached.name, reached.fleet.session.current, reached.home.session.current
+                    ),
+                    format!(
+                        "an administrator of the cluster allows it with: kubectl label namespace {name} {}={}",
+                        marks::WORKSPACE,
+                        reached.workspace
+                    ),
+                ));
+            }
             None => false,
             Some(Ok(said)) if said == locator => true,
             Some(Ok(said))

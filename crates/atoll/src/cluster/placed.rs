@@ -77,7 +77,14 @@ impl Placed {
             Some(Line::Ending { workspace, namespace, uid, .. }) if !uid.is_empty() => {
                 self.leaving.push(Target::namespace(&workspace, &namespace, &uid));
             }
-            Some(Line::Forget { .. } | Line::Ending { .. } | Line::Paused { .. } | Line::Alive) | None => {}
+            Some(
+                Line::Forget { .. }
+                | Line::Namespace { .. }
+                | Line::Ending { .. }
+                | Line::Paused { .. }
+                | Line::Alive,
+            )
+            | None => {}
         }
         false
     }

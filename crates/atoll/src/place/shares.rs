@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Shares, String> {
         if shares.len() == MOST {
             return Err(format!("no more than {MOST} clusters can be named"));
         }
-        shares.push(Share { name: name.to_string(), replicas });
+        shares.push(Share { name: name.to_string(), replicas, ..Share::default() });
     }
     Ok(Shares(shares))
 }

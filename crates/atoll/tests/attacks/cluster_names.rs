@@ -1,1 +1,98 @@
 //! A tenant's Clusters neither block nor receive anything of other workspaces.
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::support::process::Atoll;
+use crate::support::watching::Watch;
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+
+const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+const STATUSES: &str = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
+const VIEW: &str = "/services/sync/prod";
+
+fn cluster() -> Value {
+    json!({ "metadata": { "name": "prod" }, "spec": { "mode": "none" } })
+}
+
+fn placement() -> String {
+    format!("{}/placement", config_map("a"))
+}
+
+fn on_prod() -> Value {
+    json!({ "spec": { "clusters": [{ "name": "prod" }] } })
+}
+
+/// The names of all objects that a view begins with, and their workspaces.
+async fn placed(access: &Access) -> Vec<(String, String)> {
+    let mut view = Watch::open(access, VIEW).await;
+    let mut placed = Vec::new();
+    loop {
+        let line = view.line().await;
+        let text = |field: &str| line[field].as_str().unwrap_or_default().to_string();
+        match line["type"].as_str().unwrap() {
+            "Synced" => return placed,
+            "Object" | "Remove" => placed.push((text("workspace"), text("name"))),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_a_tenant_has_taken_is_free_above() {
+    let atoll = Atoll::start_bare();
+    let admin = atoll.admin();
+    let workspace = json!({ "metadata": { "name": "team" } });
+    let workspace = admin.post("/apis/atoll.dev/v1alpha1/workspaces", workspace).await.expect(201);
+    let id = workspace["status"]["id"].as_str().unwrap().to_string();
+    let team = admin.workspace("root:team");
+    // The tenant is first, with a name that others will want.
+    let theirs = team.post(CLUSTERS, cluster()).await.expect(201);
+    team.post(CONFIG_MAPS, config_map_with("a", "theirs")).await.expect(201);
+    let placed_there = team.merge(&placement(), on_prod()).await.expect(200);
+    let own = admin.post(CLUSTERS, cluster()).await.expect(201);
+    assert_eq!(placed_there["spec"]["clusters"][0]["uid"], theirs["metadata"]["uid"]);
+    admin.post(CONFIG_MAPS, config_map_with("a", "own")).await.expect(201);
+    admin.merge(&placement(), on_prod()).await.expect(200);
+
+    // Each gets what is its own.
+    let of = |workspace: &str| vec![(workspace.to_string(), "a".to_string())];
+    assert_eq!((placed(&admin).await, placed(&team).await), (of("root"), of(&id)));
+    // Neither has a say in what is on the other.
+    let uid = team.get(&config_map("a")).await.expect(200)["metadata"]["uid"].clone();
+    let record = |state: &str| {
+        json!({ "records": [{
+            "resource": { "version": "v1", "resource": "configmaps", "kind": "ConfigMap", "namespaced": true },
+            "workspace": id, "namespace": "default", "name": "a", "uid": uid, "state": state, "generation": 1,
+        }] })
+    };
+    for state in ["Applied", "Gone"] {
+        admin.post(VIEW, record(state)).await.expect(200);
+    }
+    assert_eq!(team.get(STATUSES).await.expect(200)["items"], json!([]));
+    team.post(VIEW, record("Applied")).await.expect(200);
+    assert_eq!(team.get(STATUSES).await.expect(200)["items"].as_array().unwrap().len(), 1);
+
+    // With the tenant's Cluster gone, the name means the one above; what was on the first does not go to the second.
+    team.delete(&format!("{CLUSTERS}/prod")).await.expect(200);
+    eventually("it is gone", async || team.get(&format!("{CLUSTERS}/prod")).await.status == 404).await;
+    assert_eq!(placed(&admin).await, of("root"));
+    let kept = team.get(&placement()).await.expect(200);
+    assert_eq!(kept["spec"]["clusters"][0]["uid"], theirs["metadata"]["uid"]);
+    // Until somebody decides that: then it is placed anew, by the rules of the one above.
+    let moved = team.merge(&placement(), on_prod()).await.expect(200);
+    assert_eq!(moved["spec"]["clusters"][0]["uid"], own["metadata"]["uid"]);
+    assert_eq!(moved["status"]["leaving"], json!(["prod"]));
+    let mut both = placed(&admin).await;
+    both.sort();
+    let mut expected = vec![of("root"), of(&id)].concat();
+    expected.sort();
+    assert_eq!(both, expected);
+    // What nobody has is not named.
+    let other = json!({ "spec": { "clusters": [{ "name": "prod", "uid": theirs["metadata"]["uid"] }] } });
+    let mut fresh = config_map_with("b", "1");
+    fresh["metadata"]["name"] = "b".into();
+    team.post(CONFIG_MAPS, fresh).await.expect(201);
+    let refused = team.merge(&format!("{}/placement", config_map("b")), other).await;
+    assert!(refused.expect_status(422, "Invalid").contains("spec.clusters[0].uid: Not found"));
+}

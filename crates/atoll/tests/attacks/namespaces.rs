@@ -1,1 +1,384 @@
 //! A tenant cannot use what a member cluster's owner has in it.
+
+#[allow(dead_code, reason = "other suites use the rest")]
+#[path = "../sim/running.rs"]
+mod running;
+
+use serde_json::{Value, json};
+
+use self::running::Cluster;
+use crate::support::access::Access;
+use crate::support::process::{Atoll, atoll};
+use crate::support::programs::succeed;
+use crate::support::{config_map_with, eventually};
+
+const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+/// A workspace below another one, and somebody who is cluster-admin there and nothing elsewhere.
+async fn tenant(admin: &Access, parent: &str, name: &str) -> Access {
+    let above = admin.workspace(parent);
+    above.post(WORKSPACES, json!({ "metadata": { "name": name } })).await.expect(201);
+    let workspace = admin.workspace(&format!("{parent}:{name}"));
+    let binding = json!({
+        "metadata": { "name": "mallory" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory" }],
+    });
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    workspace.post(bindings, binding).await.expect(201);
+    workspace.acting_as("mallory", &["system:authenticated"])
+}
+
+async fn id(admin: &Access, name: &str) -> String {
+    let workspace = admin.get(&format!("{WORKSPACES}/{name}")).await.expect(200);
+    workspace["status"]["id"].as_str().unwrap().to_string()
+}
+
+fn join(above: &Atoll, name: &str, cluster: &Cluster) {
+    let mut command = atoll(&["cluster", "join", name]);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig());
+    succeed(command.arg("--control-plane-kubeconfig").arg(above.admin_kubeconfig()));
+}
+
+/// A Deployment that runs as an account of the owner of the cluster and mounts a Secret of theirs.
+fn greedy(name: &str, pod: Value) -> Value {
+    let mut spec = json!({
+        "serviceAccountName": "owner",
+        "containers": [{ "name": "a", "image": "a", "volumeMounts": [{ "name": "v", "mountPath": "/v" }] }],
+        "volumes": [{ "name": "v", "secret": { "secretName": "owner" } }],
+    });
+    for (field, value) in pod.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
+        "spec": {
+            "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } }, "spec": spec },
+        },
+    })
+}
+
+fn hostile() -> Value {
+    json!({
+        "hostPID": true,
+        "containers": [{ "name": "a", "image": "a", "securityContext": { "privileged": true } }],
+    })
+}
+
+fn on(cluster: &str) -> Value {
+    json!({ "spec": { "clusters": [{ "name": cluster }] } })
+}
+
+/// The namespaces of the cluster that stand for one of a workspace.
+async fn namespaces(below: &Access, workspace: &str, namespace: &str) -> Vec<Value> {
+    let list = below.get("/api/v1/namespaces").await.expect(200);
+    let stands = |found: &&Value| {
+        let said = found["metadata"]["annotations"]["atoll.dev/namespace"].as_str().unwrap_or("{}");
+        let said: Value = serde_json::from_str(said).unwrap();
+        said["workspace"] == workspace && said["namespace"] == namespace
+    };
+    list["items"].as_array().unwrap().iter().filter(stands).cloned().collect()
+}
+
+/// The one namespace that stands for one of a workspace, once an object is in it.
+async fn arrives(below: &Access, workspace: &str, namespace: &str, resource: &str) -> Value {
+    let mut arrived = None;
+    eventually(&format!("{resource} of {namespace} arrives"), async || {
+        for found in namespaces(below, workspace, namespace).await {
+            let name = found["metadata"]["name"].as_str().unwrap();
+            let path = resource.replace("NAMESPACE", name);
+            if below.get(&path).await.status == 200 {
+                arrived = Some(found);
+                return true;
+            }
+        }
+        false
+    })
+    .await;
+    arrived.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_runs_nothing_beside_what_the_owner_of_a_cluster_has() {
+    let (above, east) = (Atoll::start(), Cluster::start(&["--nodes", "2"]));
+    let (admin, below) = (above.admin(), east.admin());
+    below
+        .post("/api/v1/namespaces/default/serviceaccounts", json!({ "metadata": { "name": "owner" } }))
+        .await
+        .expect(201);
+    let secret = json!({ "metadata": { "name": "owner" }, "stringData": { "password": "hunter2" } });
+    below.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
+    for name in ["shop", "lab", "yard"] {
+        below.post("/api/v1/namespaces", json!({ "metadata": { "name": name } })).await.expect(201);
+    }
+    join(&above, "east", &east);
+    let team = tenant(&admin, "root", "team").await;
+    let team_id = id(&admin, "team").await;
+
+    // With all rights on the node: refused above, and nothing of it is sent.
+    team.post(DEPLOYMENTS, greedy("hostile", hostile())).await.expect(201);
+    let refused = team.merge(&format!("{DEPLOYMENTS}/hostile/placement"), on("east")).await;
+    let refused = refused.expect_status(403, "Forbidden");
+    assert!(
+        refused.contains("violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true), privileged (container \"a\"")
+            && refused.contains("cluster east requires this level"),
+        "{refused}"
+    );
+    // Without: not beside what the owner has, so neither the account nor the Secret is there.
+    team.post(DEPLOYMENTS, greedy("quiet", json!({}))).await.expect(201);
+    team.merge(&format!("{DEPLOYMENTS}/quiet/placement"), on("east")).await.expect(200);
+    let path = "/apis/apps/v1/namespaces/NAMESPACE/deployments/quiet";
+    let namespace = arrives(&below, &team_id, "default", path).await;
+    let name = namespace["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("default-"), "{namespace}");
+    assert_eq!(namespace["metadata"]["labels"][ENFORCE], "baseline", "{namespace}");
+    for gone in ["serviceaccounts/owner", "secrets/owner"] {
+        below.get(&format!("/api/v1/namespaces/{name}/{gone}")).await.expect_status(404, "NotFound");
+    }
+    let theirs = below.get(DEPLOYMENTS).await.expect(200);
+    assert_eq!(theirs["items"], json!([]), "nothing of the tenant is in the owner's namespace");
+    // What changes later is refused as well.
+    let later = json!({ "spec": { "template": { "spec": { "hostPID": true } } } });
+    team.merge(&format!("{DEPLOYMENTS}/quiet"), later).await.expect_status(403, "Forbidden");
+    // Below, the namespace itself would refuse it.
+    let pod = json!({
+        "metadata": { "name": "p" },
+        "spec": { "hostPID": true, "containers": [{ "name": "a", "image": "a" }] },
+    });
+    eventually("the namespace has an account", async || {
+        let path = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
+        below.get(&path).await.status == 200
+    })
+    .await;
+    let refused = below.post(&format!("/api/v1/namespaces/{name}/pods"), pod).await;
+    refused.expect_status(403, "Forbidden");
+
+    // Namespaces that exist are used only by those whom the label names.
+    for (namespace, label) in [("lab", team_id.as_str()), ("yard", "another")] {
+        let patch = json!({ "metadata": { "labels": { "atoll.dev/workspace": label } } });
+        below.merge(&format!("/api/v1/namespaces/{namespace}"), patch).await.expect(200);
+    }
+    for (namespace, is_plain) in [("shop", false), ("lab", true), ("yard", false)] {
+        team.post("/api/v1/namespaces", json!({ "metadata": { "name": namespace } })).await.expect(201);
+        let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+        team.post(&maps, config_map_with("a", "1")).await.expect(201);
+        team.merge(&format!("{maps}/a/placement"), on("east")).await.expect(200);
+        let path = "/api/v1/namespaces/NAMESPACE/configmaps/a";
+        let found = arrives(&below, &team_id, namespace, path).await;
+        assert_eq!(found["metadata"]["name"] == namespace, is_plain, "{found}");
+    }
+    // The workspace of the Cluster uses plain names, whoever else is there.
+    let maps = "/api/v1/namespaces/default/configmaps";
+    admin.post(maps, config_map_with("own", "1")).await.expect(201);
+    admin.merge(&format!("{maps}/own/placement"), on("east")).await.expect(200);
+    let found = arrives(&below, "root", "default", "/api/v1/namespaces/NAMESPACE/configmaps/own").await;
+    assert_eq!(found["metadata"]["name"], "default");
+    labels_travel(&admin, &team, &below, &team_id).await;
+}
+
+/// Pod Security labels of a namespace above reach the one that was made for it, and the stricter level wins.
+async fn labels_travel(admin: &Access, team: &Access, below: &Access, team_id: &str) {
+    let label = |level: Option<&str>| json!({ "metadata": { "labels": { ENFORCE: level } } });
+    let becomes = async |expected: &str| {
+        eventually(&format!("the namespace enforces {expected}"), async || {
+            let found = namespaces(below, team_id, "shop").await;
+            found.iter().all(|found| found["metadata"]["labels"][ENFORCE] == expected)
+        })
+        .await;
+    };
+    becomes("baseline").await;
+    team.merge("/api/v1/namespaces/shop", label(Some("restricted"))).await.expect(200);
+    becomes("restricted").await;
+    team.merge("/api/v1/namespaces/shop", label(Some("privileged"))).await.expect(200);
+    becomes("baseline").await;
+    let level = json!({ "spec": { "podSecurity": "restricted" } });
+    admin.merge(&format!("{CLUSTERS}/east"), level).await.expect(200);
+    becomes("restricted").await;
+}
+
+/// A mapping from before names were mapped stays where it is, and an administrator is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_mapped_before_stays_and_is_listed() {
+    let (above, east) = (Atoll::start(), Cluster::start(&["--nodes", "0"]));
+    let (admin, below) = (above.admin(), east.admin());
+    let team = tenant(&admin, "root", "team").await;
+    let team_id = id(&admin, "team").await;
+    let plane = admin.get("/api/v1/namespaces/kube-system").await.expect(200)["metadata"]["uid"].clone();
+    let locator = json!({ "controlPlane": plane, "workspace": team_id, "namespace": "old" }).to_string();
+    let made = json!({ "metadata": {
+        "name": "old", "labels": { "atoll.dev/control-plane": plane },
+        "annotations": { "atoll.dev/namespace": locator },
+    } });
+    below.post("/api/v1/namespaces", made).await.expect(201);
+    join(&above, "east", &east);
+    team.post("/api/v1/namespaces", json!({ "metadata": { "name": "old" } })).await.expect(201);
+    let maps = "/api/v1/namespaces/old/configmaps";
+    team.post(maps, config_map_with("a", "1")).await.expect(201);
+    team.merge(&format!("{maps}/a/placement"), on("east")).await.expect(200);
+    let found = arrives(&below, &team_id, "old", "/api/v1/namespaces/NAMESPACE/configmaps/a").await;
+    assert_eq!(found["metadata"]["name"], "old");
+    assert_eq!(found["metadata"]["labels"][ENFORCE], Value::Null, "what runs there can be replaced");
+    let condition = async || {
+        let cluster = admin.get(&format!("{CLUSTERS}/east")).await.expect(200);
+        let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == "NamespacesMapped")
+    };
+    let mut said = None;
+    eventually("the mapping is listed", async || {
+        said = condition().await;
+        said.is_some()
+    })
+    .await;
+    let said = said.unwrap();
+    let message = said["message"].as_str().unwrap();
+    assert_eq!(said["status"], "False");
+    assert!(message.contains("old by root:team"), "{message}");
+    assert!(message.contains(&format!("label namespace old atoll.dev/workspace={team_id}")), "{message}");
+    // It is the owner's to allow.
+    let patch = json!({ "metadata": { "labels": { "atoll.dev/workspace": team_id } } });
+    below.merge("/api/v1/namespaces/old", patch).await.expect(200);
+    eventually("it is allowed", async || condition().await.is_none()).await;
+
+    // The owner takes the namespace back: nothing more is written to it.
+    let patch = json!({ "metadata": {
+        "labels": { "atoll.dev/workspace": null }, "annotations": { "atoll.dev/namespace": null },
+    } });
+    below.merge("/api/v1/namespaces/old", patch).await.expect(200);
+    team.post(maps, config_map_with("b", "1")).await.expect(201);
+    team.merge(&format!("{maps}/b/placement"), on("east")).await.expect(200);
+    let found = async || namespaces(&below, &team_id, "old").await;
+    eventually("it goes elsewhere", async || {
+        let found = found().await;
+        let name = found.first().and_then(|found| found["metadata"]["name"].as_str()).unwrap_or_default();
+        below.get(&format!("/api/v1/namespaces/{name}/configmaps/b")).await.status == 200
+    })
+    .await;
+    assert!(found().await[0]["metadata"]["name"].as_str().unwrap().starts_with("old-"));
+    below.get("/api/v1/namespaces/old/configmaps/b").await.expect_status(404, "NotFound");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_serves_the_workspaces_that_it_names() {
+    let above = Atoll::start_bare();
+    let admin = above.admin();
+    let org = tenant(&admin, "root", "org").await;
+    let team = tenant(&admin, "root:org", "team").await;
+    let other = tenant(&admin, "root", "other").await;
+    let cluster =
+        json!({ "metadata": { "name": "east" }, "spec": { "mode": "none", "workspaces": ["org:team"] } });
+    admin.post(CLUSTERS, cluster).await.expect(201);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for access in [&admin, &org, &team, &other] {
+        for name in ["a", "b"] {
+            access.post(maps, config_map_with(name, "1")).await.expect(201);
+        }
+    }
+    let placement = |name: &str| format!("{maps}/{name}/placement");
+    for access in [&admin, &team] {
+        access.merge(&placement("a"), on("east")).await.expect(200);
+    }
+    for (access, path) in [(&org, "org"), (&other, "other")] {
+        let refused = access.merge(&placement("a"), on("east")).await.expect_status(422, "Invalid");
+        let expected = format!(
+            "spec.clusters[0].name: Forbidden: the cluster does not serve workspace {path}; an administrator of the workspace \
+             in which the cluster is registered adds it to spec.workspaces of the Cluster"
+        );
+        assert!(refused.contains(&expected), "{refused}");
+    }
+    // Who is taken off keeps what is there, and gets nothing new.
+    let spec = |workspaces: Value| json!({ "spec": { "workspaces": workspaces } });
+    admin.merge(&format!("{CLUSTERS}/east"), spec(json!(["other"]))).await.expect(200);
+    team.merge(&placement("a"), on("east")).await.expect(200);
+    team.merge(&placement("b"), on("east")).await.expect_status(422, "Invalid");
+    other.merge(&placement("a"), on("east")).await.expect(200);
+    // A label of a dialect does no more than a placement.
+    succeed(atoll(&["dialect", "enable", "kcp"]).arg("--kubeconfig").arg(above.admin_kubeconfig()));
+    let labelled = |name: &str| {
+        let mut map = config_map_with(name, "1");
+        map["metadata"]["labels"] = json!({ "workloads.kcp.dev/cluster": "east" });
+        map
+    };
+    team.post(maps, labelled("labelled")).await.expect(201);
+    other.post(maps, labelled("labelled")).await.expect(201);
+    let placed = async |access: &Access| {
+        let map = access.get(&format!("{maps}/labelled")).await.expect(200);
+        map["metadata"]["annotations"]["atoll.dev/placement"].is_string()
+    };
+    eventually("the label of the one is followed", async || placed(&other).await).await;
+    assert!(!placed(&team).await, "it was looked at before");
+    admin.merge(&format!("{CLUSTERS}/east"), spec(Value::Null)).await.expect(200);
+    eventually("without a list, all may", async || placed(&team).await).await;
+    team.merge(&placement("b"), on("east")).await.expect(200);
+    let wrong = spec(json!(["root:"]));
+    admin.merge(&format!("{CLUSTERS}/east"), wrong).await.expect_status(422, "Invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn placed_pods_meet_the_level_of_the_cluster() {
+    let above = Atoll::start_bare();
+    let admin = above.admin();
+    let team = tenant(&admin, "root", "team").await;
+    admin
+        .post(CLUSTERS, json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } }))
+        .await
+        .expect(201);
+    let template = json!({
+        "metadata": { "labels": { "app": "a" } },
+        "spec": { "hostPID": true, "restartPolicy": "Always", "containers": [{ "name": "a", "image": "a" }] },
+    });
+    let selected = json!({ "selector": { "matchLabels": { "app": "a" } }, "template": template });
+    let mut once = template.clone();
+    once["spec"]["restartPolicy"] = "Never".into();
+    let kinds = [
+        ("/apis/apps/v1/namespaces/default/deployments", selected.clone()),
+        ("/apis/apps/v1/namespaces/default/replicasets", selected.clone()),
+        ("/apis/apps/v1/namespaces/default/daemonsets", selected.clone()),
+        ("/apis/apps/v1/namespaces/default/statefulsets", selected),
+        ("/apis/batch/v1/namespaces/default/jobs", json!({ "template": once })),
+        (
+            "/apis/batch/v1/namespaces/default/cronjobs",
+            json!({ "schedule": "@daily", "jobTemplate": { "spec": { "template": once } } }),
+        ),
+    ];
+    for (path, spec) in &kinds {
+        for access in [&admin, &team] {
+            access.post(path, json!({ "metadata": { "name": "w" }, "spec": spec })).await.expect(201);
+        }
+        let refused = team.merge(&format!("{path}/w/placement"), on("east")).await;
+        let refused = refused.expect_status(403, "Forbidden");
+        assert!(
+            refused.contains("violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)"),
+            "{refused}"
+        );
+        admin.merge(&format!("{path}/w/placement"), on("east")).await.expect(200);
+    }
+    // A cluster may ask for less, and then for more: what is there stays, and what is new has to meet it.
+    let level = |level: &str| json!({ "spec": { "podSecurity": level } });
+    let east = format!("{CLUSTERS}/east");
+    admin.merge(&east, level("privileged")).await.expect(200);
+    for (path, _) in &kinds {
+        team.merge(&format!("{path}/w/placement"), on("east")).await.expect(200);
+    }
+    admin.merge(&east, level("restricted")).await.expect(200);
+    let web = format!("{DEPLOYMENTS}/w");
+    for access in [&admin, &team] {
+        access.merge(&web, json!({ "spec": { "replicas": 3 } })).await.expect(200);
+        access.merge(&format!("{web}/placement"), on("east")).await.expect(200);
+        let image = json!({ "spec": { "template": { "metadata": { "labels": { "more": "1" } } } } });
+        let refused = access.merge(&web, image).await.expect_status(403, "Forbidden");
+        assert!(refused.contains("violates PodSecurity \"restricted:latest\""), "{refused}");
+    }
+    admin.merge(&east, level("lax")).await.expect_status(422, "Invalid");
+    // A namespace above may ask for more than the cluster.
+    admin.merge(&east, level("privileged")).await.expect(200);
+    let strict = json!({ "metadata": { "name": "strict", "labels": { ENFORCE: "baseline" } } });
+    team.post("/api/v1/namespaces", strict).await.expect(201);
+    let path = "/apis/apps/v1/namespaces/strict/deployments";
+    team.post(path, greedy("hostile", hostile())).await.expect(201);
+    let refused = team.merge(&format!("{path}/hostile/placement"), on("east")).await;
+    refused.expect_status(403, "Forbidden");
+}

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use crate::support::access::Access;
 use crate::support::process::Atoll;
-use crate::support::{config_map, config_map_with, eventually};
+use crate::support::{config_map, config_map_with, eventually, without_uids};
 use crate::{OWN, says};
 
 const LABEL: &str = "workloads.kcp.dev/cluster";
 
 fn placement(object: &Value) -> String {
-    object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or_default().to_string()
+    without_uids(object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or_default())
 }
 
 async fn becomes(access: &Access, path: &str, expected: &str) {

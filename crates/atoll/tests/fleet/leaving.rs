@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::support::programs::succeed;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
 use crate::world::{CLUSTERS, World, cluster, let_go, secret};
 
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
@@ -20,7 +20,10 @@ fn target(object: &Value) -> Value {
 
 fn placement(object: &Value) -> Value {
     let text = object["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap_or("{}");
-    serde_json::from_str(text).unwrap()
+    match without_uids(text).as_str() {
+        "" => json!({}),
+        text => serde_json::from_str(text).unwrap(),
+    }
 }
 
 /// Whether nothing says any more that a cluster has joined.

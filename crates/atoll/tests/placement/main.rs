@@ -15,6 +15,7 @@ use http::Method;
 use serde_json::{Value, json};
 use support::access::{Access, Body};
 use support::process::Atoll;
+use support::{shares, without_uids};
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -63,8 +64,8 @@ fn placement_path(name: &str) -> String {
     format!("{DEPLOYMENTS}/{name}/placement")
 }
 
-fn placement(object: &Value) -> &str {
-    object["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or_default()
+fn placement(object: &Value) -> String {
+    without_uids(object["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or_default())
 }
 
 #[tokio::test]
@@ -90,7 +91,7 @@ async fn only_the_subresource_says_where_an_object_shall_be() {
     let mut replaced = deployment("web");
     replaced["spec"]["replicas"] = 5.into();
     let object = admin.put(&path("web"), replaced).await.expect(200);
-    assert_eq!((placement(&object), &object["spec"]["replicas"]), (expected, &json!(5)));
+    assert_eq!((placement(&object).as_str(), &object["spec"]["replicas"]), (expected, &json!(5)));
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: null } } });
     assert_eq!(placement(&admin.merge(&path("web"), patch).await.expect(200)), expected);
     let patch = json!({ "metadata": { "annotations": { ANNOTATION: "{}" } }, "status": { "replicas": 1 } });
@@ -108,7 +109,9 @@ async fn only_the_subresource_says_where_an_object_shall_be() {
     // Patches of the placement itself change it.
     let patch = json!({ "spec": { "clusters": [{ "name": "west" }] } });
     let patched = admin.merge(&placement_path("web"), patch).await.expect(200);
-    assert_eq!(patched["spec"]["clusters"], json!([{ "name": "west" }]));
+    assert_eq!(shares(&patched), json!([{ "name": "west" }]));
+    let west = admin.get(&format!("{CLUSTERS}/west")).await.expect(200);
+    assert_eq!(patched["spec"]["clusters"][0]["uid"], west["metadata"]["uid"]);
     assert_eq!(patched["status"]["leaving"], json!(["east"]));
     let read = admin.get(&placement_path("web")).await.expect(200);
     assert_eq!(read, patched);
@@ -126,6 +129,7 @@ async fn placements_are_checked() {
             json!([{ "name": "east", "replicas": -1 }]),
             "spec.clusters[0].replicas: Invalid value: -1: must be greater than or equal to 0",
         ),
+        (json!([{ "name": "east", "uid": "another" }]), "spec.clusters[0].uid: Not found: \"another\""),
         (json!("east"), "spec.clusters: Invalid value: \"east\": must be a list"),
     ] {
         let refused = admin.put(&placement_path("web"), on(clusters)).await.expect_status(422, "Invalid");

@@ -23,3 +23,20 @@ pub fn config_map_with(name: &str, value: &str) -> serde_json::Value {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "value": value },
     })
 }
+
+/// A placement as it stands in the annotation, without the uids of its clusters.
+pub fn without_uids(placement: &str) -> String {
+    let Some(mut placement) = atoll_fleet::Placement::parse(placement) else { return placement.to_string() };
+    placement.clusters.iter_mut().for_each(|share| share.uid.clear());
+    placement.leaving.iter_mut().for_each(|one| one.uid.clear());
+    placement.text().unwrap_or_default()
+}
+
+/// The clusters of a Placement without their uids.
+pub fn shares(placement: &serde_json::Value) -> serde_json::Value {
+    let mut shares = placement["spec"]["clusters"].clone();
+    for share in shares.as_array_mut().into_iter().flatten() {
+        share.as_object_mut().and_then(|share| share.remove("uid"));
+    }
+    shares
+}

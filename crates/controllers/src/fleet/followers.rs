@@ -1,11 +1,12 @@
 //! What placed objects refer to goes where they go: their ConfigMaps, Secrets, accounts and claims get a placement of their
 //! own, and lose it when nobody there refers to them any longer.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
 use atoll_fleet::references::{RESOURCES, references};
 use atoll_informer::{Cache, Key, Look, Next, Queue, Resource, Sight, follow, resources};
 use atoll_meta::{Status, object};
@@ -171,17 +172,16 @@ impl Controller {
         };
         // What is taken away may be gone for good, and caches are not all as of the same time: who refers to it is asked anew.
         let before = Placement::of(&found).clusters;
-        if before.iter().any(|share| !clusters.contains(&share.name)) {
+        if before.iter().any(|share| !contains(&clusters, share)) {
             let around = self.around(&key.workspace, namespace).await?;
             clusters = needed(&key.name, &around);
-            if clusters.len() == before.len() && before.iter().all(|share| clusters.contains(&share.name)) {
+            if clusters.len() == before.len() && before.iter().all(|share| contains(&clusters, share)) {
                 return Ok(Next::Done);
             }
         }
-        let clusters: Vec<Value> = clusters.into_iter().map(|name| json!({ "name": name })).collect();
         let patch = json!({
             "metadata": { "uid": object::uid(&found), "resourceVersion": object::resource_version(&found) },
-            "spec": { "clusters": clusters, "by": BY },
+            "spec": { "clusters": clusters.values().collect::<Vec<_>>(), "by": BY },
         });
         match self.context.world().patch(resource, &target, "placement", &patch).await {
             // It has changed meanwhile.
@@ -194,25 +194,43 @@ impl Controller {
     }
 }
 
+/// Clusters by their names. Of two with the same name one is followed: whichever the first referrer is on.
+type Clusters = BTreeMap<String, Share>;
+
+fn contains(clusters: &Clusters, share: &Share) -> bool {
+    clusters.get(&share.name).is_some_and(|other| other.is_of(&share.name, &share.uid))
+}
+
 /// Where a follower shall be from now on, if that is anything new. A placement by somebody else stays.
-fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<BTreeSet<String>> {
+fn wanted(follower: &Value, referrers: &[Arc<Value>]) -> Option<Clusters> {
     let current = Placement::of(follower);
     if !current.clusters.is_empty() && current.by != BY {
         return None;
     }
     let staying = referrers.iter().filter(|referrer| !object::is_being_deleted(referrer));
-    let clusters: BTreeSet<String> = staying.flat_map(|referrer| clusters(referrer)).collect();
-    let before: BTreeSet<String> = current.clusters.into_iter().map(|share| share.name).collect();
-    (clusters != before && !object::is_being_deleted(follower)).then_some(clusters)
+    let mut all = Clusters::new();
+    staying.for_each(|referrer| add(&mut all, clusters(referrer)));
+    let is_same =
+        current.clusters.len() == all.len() && current.clusters.iter().all(|share| contains(&all, share));
+    (!is_same && !object::is_being_deleted(follower)).then_some(all)
 }
 
-fn clusters(object: &Value) -> impl Iterator<Item = String> {
-    Placement::of(object).clusters.into_iter().map(|share| share.name)
+fn clusters(object: &Value) -> impl Iterator<Item = Share> {
+    Placement::of(object).clusters.into_iter().map(|share| Share { replicas: None, ..share })
+}
+
+fn add(all: &mut Clusters, more: impl IntoIterator<Item = Share>) {
+    for share in more {
+        let known = all.entry(share.name.clone()).or_insert_with(|| share.clone());
+        if known.uid.is_empty() {
+            *known = share;
+        }
+    }
 }
 
 /// Where what a word names is needed: where those are that refer to it and, if one of them is only there because of others,
 /// where those are, whether it has followed them already or not.
-fn needed(word: &str, around: &[Value]) -> BTreeSet<String> {
+fn needed(word: &str, around: &[Value]) -> Clusters {
     let namespace = around.first().map(object::namespace).unwrap_or_default();
     let refers = |object: &&Value| {
         let found = references(object).into_iter();
@@ -221,16 +239,17 @@ fn needed(word: &str, around: &[Value]) -> BTreeSet<String> {
                 .map(|reference| self::word(reference.resource, namespace, &reference.name))
                 .any(|own| own == word)
     };
-    let mut all = BTreeSet::new();
+    let mut all = Clusters::new();
     for referrer in around.iter().filter(refers) {
         let placement = Placement::of(referrer);
         let is_follower = placement.clusters.is_empty() || placement.by == BY;
         match is_follower && object::kind(referrer) == "ServiceAccount" {
             // Secrets refer to nothing, so this ends.
             true => {
-                all.extend(needed(&self::word("serviceaccounts", namespace, object::name(referrer)), around))
+                let word = self::word("serviceaccounts", namespace, object::name(referrer));
+                add(&mut all, needed(&word, around).into_values());
             }
-            false => all.extend(clusters(referrer)),
+            false => add(&mut all, clusters(referrer)),
         }
     }
     all
@@ -250,7 +269,7 @@ mod tests {
             let clusters: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
             placed(&json!({ "clusters": clusters, "by": by }).to_string())
         };
-        let names = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect());
+        let names = |names: &[&str]| Some(names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
         for (follower, referrers, expected) in [
             (json!({}), vec![], None),
             (json!({}), vec![on(&["a"], "hand"), on(&["b", "a"], "hand")], names(&["a", "b"])),
@@ -260,7 +279,16 @@ mod tests {
             (placed(r#"{"leaving":["a"]}"#), vec![on(&["b"], "hand")], names(&["b"])),
         ] {
             let referrers: Vec<Arc<Value>> = referrers.into_iter().map(Arc::new).collect();
-            assert_eq!(wanted(&follower, &referrers), expected, "{follower} {referrers:?}");
+            let found = wanted(&follower, &referrers).map(|found| found.into_keys().collect());
+            assert_eq!(found, expected, "{follower} {referrers:?}");
+        }
+        // It is where they are, and not on another cluster of the same name.
+        let of =
+            |uid: &str| placed(&json!({ "clusters": [{ "name": "a", "uid": uid }], "by": BY }).to_string());
+        let found = wanted(&of("1"), &[Arc::new(of("2"))]).expect("it follows");
+        assert_eq!(found["a"].uid, "2");
+        for (follower, referrer) in [(of("1"), of("1")), (of(""), of("1")), (of("1"), of(""))] {
+            assert_eq!(wanted(&follower, &[Arc::new(referrer)]), None);
         }
     }
 
@@ -294,7 +322,7 @@ mod tests {
             (vec![web, on("ServiceAccount", "robot", pulls, west)], vec!["west"]),
         ] {
             let found = needed("secrets/n/s", &around);
-            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{around:?}");
+            assert_eq!(found.keys().collect::<Vec<_>>(), expected, "{around:?}");
         }
     }
 

@@ -152,7 +152,11 @@ impl Health {
         let now = self.context.clock.now().to_time();
         let mut changed = cluster.clone();
         let mut news = false;
-        for mut condition in judge::conditions(cluster, fault) {
+        let mapping = judge::mapping(cluster);
+        if mapping.is_none() {
+            news |= conditions::remove_from(&mut changed, judge::MAPPED);
+        }
+        for mut condition in judge::conditions(cluster, fault).into_iter().chain(mapping) {
             condition["observedGeneration"] = object::generation(cluster).into();
             news |= conditions::set_in(&mut changed, condition, &now);
         }

@@ -19,7 +19,7 @@ impl Registry {
     /// could not be written fails; either is for the next time.
     pub async fn vacate(&self, home: &str, cluster: &str) -> Result<(), Status> {
         let mut outcome = Ok(());
-        for key in self.placements.on(cluster) {
+        for (key, _) in self.placements.on(cluster) {
             match self.take_off(&key, home, cluster).await {
                 // It has gone or changed meanwhile.
                 Err(status) if matches!(status.code(), 404 | 409) || status.has_cause(CAUSE) => {}
@@ -31,16 +31,20 @@ impl Registry {
 
     async fn take_off(&self, key: &Key, home: &str, cluster: &str) -> Result<(), Status> {
         let Some(parts) = key.parts() else { return Ok(()) };
-        if self.home_of_cluster(parts.workspace, cluster).as_deref() != Some(home) {
+        let Some(registered) = self.cluster(home, cluster, "").filter(|found| found.workspace == home) else {
             return Ok(());
-        }
+        };
+        let uid = object::uid(&registered.cluster);
+        let is_there = |share: &Share| {
+            share.name == cluster && self.is_meant(home, cluster, uid, parts.workspace, &share.uid)
+        };
         let Some((row, found)) = self.placeable(key)? else { return Ok(()) };
-        if without(&Placement::of(&found), cluster).is_none() {
+        if without(&Placement::of(&found), &is_there).is_none() {
             return Ok(());
         }
         let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
         let change = |_: &Value, current: &Placement| {
-            let decided = without(current, cluster).unwrap_or_else(|| current.clone());
+            let decided = without(current, &is_there).unwrap_or_else(|| current.clone());
             self.unless_paused(&row, &place, current, decided)
         };
         self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
@@ -75,11 +79,11 @@ impl Registry {
 }
 
 /// A placement without a cluster, if that is in it and is to be taken out here.
-fn without(current: &Placement, cluster: &str) -> Option<Placement> {
-    if current.by == FOLLOWS || current.share(cluster).is_none() {
+fn without(current: &Placement, is_there: &dyn Fn(&Share) -> bool) -> Option<Placement> {
+    if current.by == FOLLOWS || !current.clusters.iter().any(is_there) {
         return None;
     }
-    let rest: Vec<Share> = current.clusters.iter().filter(|share| share.name != cluster).cloned().collect();
+    let rest: Vec<Share> = current.clusters.iter().filter(|share| !is_there(share)).cloned().collect();
     Some(current.decided(rest, &current.by))
 }
 
@@ -99,7 +103,8 @@ mod tests {
             (r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"hand"}"#, None),
             (r#"{"clusters":[{"name":"east"}],"by":"reference"}"#, None),
         ] {
-            assert_eq!(without(&parse(current), "east").and_then(|next| next.text()).as_deref(), expected);
+            let next = without(&parse(current), &|share| share.name == "east");
+            assert_eq!(next.and_then(|next| next.text()).as_deref(), expected);
         }
     }
 }

@@ -54,8 +54,8 @@ struct State {
     pending: HashSet<Key>,
     /// From here on all of that is to be seen.
     revision: Revision,
-    /// Whether something new may be placed on a cluster.
-    clusters: HashMap<Key, bool>,
+    /// What may be placed anew on a cluster; `None` is nothing.
+    clusters: HashMap<Key, Option<Terms>>,
 }
 
 impl Default for Labelled {
@@ -82,12 +82,12 @@ impl Labelled {
         let mut state = self.state();
         let mut all = is_marker;
         if is_cluster {
-            let is_open = value.is_some_and(is_open);
-            let was_open = match value {
-                Some(_) => state.clusters.insert(key.clone(), is_open),
+            let now = value.and_then(terms);
+            let before = match value {
+                Some(_) => state.clusters.insert(key.clone(), now.clone()),
                 None => state.clusters.remove(key),
             };
-            all |= is_open != was_open.unwrap_or(false);
+            all |= now != before.flatten();
         }
         let was_known = if is_ours { !state.known.insert(key.clone()) } else { state.known.remove(key) };
         if all {
@@ -118,10 +118,20 @@ impl Labelled {
     }
 }
 
-/// Whether a Cluster takes what is new.
-fn is_open(stored: &Bytes) -> bool {
+/// On what terms a Cluster takes something new: from which workspaces, and pods of which level.
+#[derive(Clone, PartialEq)]
+struct Terms {
+    workspaces: Value,
+    pod_security: Value,
+}
+
+/// `None` if a Cluster takes nothing new.
+fn terms(stored: &Bytes) -> Option<Terms> {
     let cluster = atoll_meta::json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
-    takes_new(&cluster)
+    let spec = &cluster["spec"];
+    let terms =
+        || Terms { workspaces: spec["workspaces"].clone(), pod_security: spec["podSecurity"].clone() };
+    takes_new(&cluster).then(terms)
 }
 
 fn takes_new(cluster: &Value) -> bool {
@@ -182,7 +192,7 @@ impl Registry {
         if is_kept(&row.group, parts.resource, &found).is_some() {
             return Ok(());
         }
-        let takes = |name: &str| self.takes_new(parts.workspace, row.namespaced, name);
+        let takes = |object: &Value, name: &str| self.takes_new(&row, parts.workspace, object, name);
         if decide(&found, &Placement::of(&found), &takes).is_none() {
             return Ok(());
         }
@@ -195,13 +205,27 @@ impl Registry {
         self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
     }
 
-    /// Whether a cluster that a workspace can use takes something new. What is in no namespace goes down only from where the
-    /// cluster is registered.
-    fn takes_new(&self, workspace: &str, namespaced: bool, name: &str) -> bool {
-        let Some(home) = self.home_of_cluster(workspace, name) else { return false };
-        let found = self.snapshot().get(&Key::object(ATOLL, "clusters", &home, "", name));
-        let cluster = found.and_then(|found| crate::parse(&found.json()).ok());
-        (namespaced || home == workspace) && cluster.is_some_and(|cluster| takes_new(&cluster))
+    /// The uid of a cluster, if it takes an object that is not on it yet. What is in no namespace goes down only from where
+    /// the cluster is registered.
+    fn takes_new(&self, row: &Row, workspace: &str, object: &Value, name: &str) -> Option<String> {
+        let registered = self.cluster(workspace, name, "")?;
+        let is_in_reach = row.namespaced || registered.workspace == workspace;
+        if !is_in_reach || !takes_new(&registered.cluster) {
+            return None;
+        }
+        let refusal = self
+            .closed(workspace, &registered)
+            .or_else(|| self.violates(row, workspace, object, &registered));
+        if let Some(refusal) = refusal {
+            tracing::info!(
+                object = object::name(object),
+                namespace = object::namespace(object),
+                cluster = name,
+                "the label of the object is not followed: {refusal}"
+            );
+            return None;
+        }
+        Some(object::uid(&registered.cluster).to_string())
     }
 }
 
@@ -226,7 +250,11 @@ fn is_name(name: &str) -> bool {
 
 /// The placement that a label asks for, if that is not the one that is there and the label is to decide. Who is on a cluster
 /// already stays there, whether or not it takes anything new.
-fn decide(object: &Value, current: &Placement, takes: &dyn Fn(&str) -> bool) -> Option<Placement> {
+fn decide(
+    object: &Value,
+    current: &Placement,
+    takes: &dyn Fn(&Value, &str) -> Option<String>,
+) -> Option<Placement> {
     let is_others = !current.clusters.is_empty() && current.by != BY;
     if is_others || object::is_being_deleted(object) {
         return None;
@@ -234,8 +262,10 @@ fn decide(object: &Value, current: &Placement, takes: &dyn Fn(&str) -> bool) -> 
     let named = named(object);
     let wanted: Vec<Share> = named
         .into_iter()
-        .filter(|name| current.share(name).is_some() || takes(name))
-        .map(|name| Share { name: name.to_string(), replicas: None })
+        .filter_map(|name| match current.share(name) {
+            Some(share) => Some(Share { replicas: None, ..share.clone() }),
+            None => Some(Share { name: name.to_string(), uid: takes(object, name)?, replicas: None }),
+        })
         .collect();
     let same = current.clusters.len() == wanted.len()
         && wanted.iter().all(|share| current.share(&share.name).is_some());
@@ -245,12 +275,16 @@ fn decide(object: &Value, current: &Placement, takes: &dyn Fn(&str) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atoll_fleet::placement::Leaving;
     use serde_json::json;
 
     fn on(names: &[&str], leaving: &[&str], by: &str) -> Placement {
         Placement {
-            clusters: names.iter().map(|name| Share { name: name.to_string(), replicas: None }).collect(),
-            leaving: leaving.iter().map(ToString::to_string).collect(),
+            clusters: names.iter().map(|name| Share { name: name.to_string(), ..Share::default() }).collect(),
+            leaving: leaving
+                .iter()
+                .map(|name| Leaving { name: name.to_string(), ..Leaving::default() })
+                .collect(),
             by: by.into(),
             duplicate: false,
         }
@@ -258,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_label_decides_where_nobody_else_did() {
-        let takes = |name: &str| name != "closed" && name != "absent";
+        let takes = |_: &Value, name: &str| (name != "closed" && name != "absent").then(String::new);
         let (nowhere, east) = (on(&[], &[], ""), on(&["east"], &[], "label"));
         for (labels, current, expected) in [
             (json!({}), nowhere.clone(), None),
@@ -321,6 +355,10 @@ mod tests {
         assert_eq!(labelled.take().0, [], "it is as it was");
         note(&east, Some(json!({ "metadata": {}, "spec": { "unschedulable": true } })));
         assert_eq!(labelled.take().0, only_a);
+        note(&east, Some(json!({ "metadata": {}, "spec": {} })));
+        assert_eq!(labelled.take().0, only_a);
+        note(&east, Some(json!({ "metadata": {}, "spec": { "workspaces": ["team"] } })));
+        assert_eq!(labelled.take().0, only_a, "it serves other workspaces");
         note(&super::super::marker("v"), Some(json!({ "data": { "kcp": "" } })));
         assert_eq!(labelled.take().0, only_a);
         note(&a, Some(json!({ "metadata": {} })));

@@ -69,6 +69,17 @@ fn spec() -> Value {
             "Whether workloads run there whose ServiceAccounts have rights in their workspace.",
             &["allow", "refuse"]
         ),
+        "workspaces": list(
+            "Workspaces that may place objects there: paths relative to the workspace of the Cluster, such as \"team\" or \
+             \"org:team\", each with all workspaces below it. Without it, all of them; the workspace of the Cluster always may. \
+             What is placed already stays when a workspace is taken off.",
+            &json!({ "type": "string" })
+        ),
+        "podSecurity": one_of(
+            "The Pod Security level that placed pods must meet. Without it, \"baseline\" for workspaces below the one of the \
+             Cluster and \"privileged\" for that one itself. What is placed already stays.",
+            &["privileged", "baseline", "restricted"]
+        ),
         "overrides": list("What is different about objects there; one row is applied after the other.", &override_row()),
     });
     fields("What the cluster is for, and how it is reached.", &properties)
@@ -123,7 +134,7 @@ fn status() -> Value {
     let condition = fields(
         "",
         &json!({
-            "type": text("Ready, Reachable or Schedulable."),
+            "type": text("Ready, Reachable or Schedulable; NamespacesMapped where namespaces of other workspaces have plain names."),
             "status": text("True, False or Unknown."),
             "reason": text("Why, in a word."),
             "message": text("Why, and what to do next."),
@@ -153,6 +164,15 @@ fn status() -> Value {
             "region": text("Where it is, as its nodes say."),
             "zones": list("Its zones, as its nodes say.", &json!({ "type": "string" })),
             "latency": text("How long it takes to answer."),
+            "unmappedNamespaces": list(
+                "Namespaces of the cluster, made there by others or under a plain name, that are in use by workspaces other \
+                 than the one of the Cluster without a label that allows it.",
+                &fields("", &json!({
+                    "name": text("The name in the cluster."),
+                    "workspace": text("The id of the workspace."),
+                    "path": text("The path of the workspace."),
+                }))
+            ),
             "paused": text("Why nothing is placed, moved or deleted there, if that is so."),
             "syncer": fields("Who syncs it.", &json!({
                 "instance": text("Its name; push is the control plane itself."),

@@ -16,7 +16,8 @@ use crate::catalog::ATOLL;
 use crate::dialect::labels::Labelled;
 use crate::lineage::Lineage;
 
-/// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart.
+/// By name of the cluster: names may mean different clusters in different workspaces, which whoever asks tells apart by their
+/// uids.
 pub struct Placements {
     state: Mutex<State>,
     /// Finds what may be a placement without reading the object.
@@ -31,16 +32,32 @@ pub struct Placements {
 struct State {
     clusters: HashMap<Arc<str>, Cluster>,
     /// Where everything is that is anywhere.
-    objects: HashMap<Key, Box<[Arc<str>]>>,
+    objects: HashMap<Key, Box<[Spot]>>,
     /// Since which revision clusters are to let go of things, without having been meant to have them in between.
-    leaving: HashMap<Key, Vec<(Arc<str>, Revision)>>,
+    leaving: HashMap<Key, Vec<(Spot, Revision)>>,
     /// Workspaces in which nothing is placed or taken away for now.
     brakes: HashMap<String, Brake>,
+}
+
+/// A cluster that an object is on.
+#[derive(Clone, PartialEq, Eq)]
+struct Spot {
+    name: Arc<str>,
+    /// Empty if the placement does not say it.
+    uid: Arc<str>,
+}
+
+impl Spot {
+    fn is_of(&self, name: &str, uid: &str) -> bool {
+        *self.name == *name && (self.uid.is_empty() || *self.uid == *uid)
+    }
 }
 
 #[derive(Default)]
 struct Cluster {
     keys: HashSet<Key>,
+    /// Each once, however many objects name it.
+    uids: HashSet<Arc<str>>,
     followers: Vec<Weak<Follower>>,
 }
 
@@ -81,15 +98,17 @@ impl Placements {
         follower
     }
 
-    /// Whether something is on a cluster, or was and has not gone yet.
-    pub fn is_on(&self, cluster: &str, key: &Key) -> bool {
-        self.state().clusters.get(cluster).is_some_and(|known| known.keys.contains(key))
+    /// Whether something is on a cluster of this name and uid, or was and has not gone yet. Whether an object whose placement
+    /// has no uid means another cluster of that name is for whoever asks to find out.
+    pub fn is_on(&self, cluster: &str, uid: &str, key: &Key) -> bool {
+        let state = self.state();
+        state.objects.get(key).is_some_and(|spots| spots.iter().any(|spot| spot.is_of(cluster, uid)))
     }
 
     /// Since which revision a cluster is to let go of something, if it is.
-    pub fn leaving_since(&self, cluster: &str, key: &Key) -> Option<Revision> {
+    pub fn leaving_since(&self, cluster: &str, uid: &str, key: &Key) -> Option<Revision> {
         let state = self.state();
-        let leaving = state.leaving.get(key)?.iter().find(|(name, _)| **name == *cluster);
+        let leaving = state.leaving.get(key)?.iter().find(|(spot, _)| spot.is_of(cluster, uid));
         leaving.map(|(_, since)| *since)
     }
 
@@ -117,9 +136,15 @@ impl Placements {
         state.clusters.values_mut().for_each(|cluster| cluster.tell(key, revision));
     }
 
-    /// All that is on clusters of a name, or was and has not gone yet.
-    pub fn on(&self, cluster: &str) -> Vec<Key> {
-        self.state().clusters.get(cluster).map_or_else(Vec::new, |known| known.keys.iter().cloned().collect())
+    /// All that is on clusters of a name, or was and has not gone yet, with the uids that placements say.
+    pub fn on(&self, cluster: &str) -> Vec<(Key, Arc<str>)> {
+        let state = self.state();
+        let keys = state.clusters.get(cluster).into_iter().flat_map(|known| &known.keys);
+        let spots = keys.flat_map(|key| {
+            let spots = state.objects.get(key).into_iter().flatten();
+            spots.filter(|spot| *spot.name == *cluster).map(|spot| (key.clone(), spot.uid.clone()))
+        });
+        spots.collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,23 +183,27 @@ impl Observer for Placements {
         }
         let State { clusters, objects, leaving, .. } = &mut *state;
         let before = objects.remove(key).unwrap_or_default();
-        let names: Box<[Arc<str>]> =
-            placement.iter().flat_map(|(placement, _)| placement.names()).map(Arc::from).collect();
+        let spots: Box<[Spot]> = placement
+            .iter()
+            .flat_map(|(placement, _)| placement.spots())
+            .map(|(name, uid)| spot(clusters, name, uid))
+            .collect();
         let were_leaving = leaving.remove(key).unwrap_or_default();
-        let is_leaving = |name: &&Arc<str>| {
-            placement
-                .as_ref()
-                .is_some_and(|(placement, is_deleted)| *is_deleted || placement.share(name).is_none())
+        let is_leaving = |spot: &&Spot| {
+            placement.as_ref().is_some_and(|(placement, is_deleted)| {
+                *is_deleted || placement.share_of(&spot.name, &spot.uid).is_none()
+            })
         };
-        let since = |name: &Arc<str>| {
-            let known = were_leaving.iter().find(|(other, _)| other == name);
-            (name.clone(), known.map_or(revision, |(_, since)| *since))
+        let since = |spot: &Spot| {
+            let known = were_leaving.iter().find(|(other, _)| other == spot);
+            (spot.clone(), known.map_or(revision, |(_, since)| *since))
         };
-        let are_leaving: Vec<(Arc<str>, Revision)> = names.iter().filter(is_leaving).map(since).collect();
+        let are_leaving: Vec<(Spot, Revision)> = spots.iter().filter(is_leaving).map(since).collect();
         if !are_leaving.is_empty() {
             leaving.insert(key.clone(), are_leaving);
         }
-        for name in before.iter().filter(|name| !names.contains(name)) {
+        let is_still = |name: &str| spots.iter().any(|spot| *spot.name == *name);
+        for Spot { name, .. } in before.iter().filter(|spot| !is_still(&spot.name)) {
             if let Some(cluster) = clusters.get_mut(name) {
                 cluster.keys.remove(key);
                 cluster.tell(key, revision);
@@ -183,15 +212,28 @@ impl Observer for Placements {
                 }
             }
         }
-        for name in &names {
+        for Spot { name, .. } in &spots {
             let cluster = clusters.entry(name.clone()).or_default();
             cluster.keys.insert(key.clone());
             cluster.tell(key, revision);
         }
-        if !names.is_empty() {
-            objects.insert(key.clone(), names);
+        if !spots.is_empty() {
+            objects.insert(key.clone(), spots);
         }
     }
+}
+
+/// A cluster of a placement; its name and uid are in memory once.
+fn spot(clusters: &mut HashMap<Arc<str>, Cluster>, name: &str, uid: &str) -> Spot {
+    let known = clusters.get_key_value(name).map(|(known, _)| known.clone());
+    let name = known.unwrap_or_else(|| name.into());
+    let uids = &mut clusters.entry(name.clone()).or_default().uids;
+    let uid = uids.get(uid).cloned().unwrap_or_else(|| {
+        let uid: Arc<str> = uid.into();
+        uids.insert(uid.clone());
+        uid
+    });
+    Spot { name, uid }
 }
 
 /// The workspace that a key is the brake of.
@@ -264,7 +306,7 @@ mod tests {
             (8, both, Some(8), Some(8)),
         ] {
             placements.changed(&key, Some(&stored(placement)), revision);
-            let since = |cluster: &str| placements.leaving_since(cluster, &key);
+            let since = |cluster: &str| placements.leaving_since(cluster, "any", &key);
             assert_eq!((since("east"), since("west")), (of_east, of_west), "{revision}");
         }
         let deleted = serde_json::json!({ "metadata": {
@@ -272,9 +314,24 @@ mod tests {
         } });
         placements.changed(&key, Some(&stored(east)), 9);
         placements.changed(&key, Some(&Bytes::from(deleted.to_string())), 10);
-        assert_eq!(placements.leaving_since("east", &key), Some(10));
+        assert_eq!(placements.leaving_since("east", "any", &key), Some(10));
         placements.changed(&key, None, 11);
-        assert_eq!(placements.leaving_since("east", &key), None);
+        assert_eq!(placements.leaving_since("east", "any", &key), None);
+    }
+
+    #[test]
+    fn clusters_of_one_name_are_told_apart_by_their_uids() {
+        let (placements, key) = (Placements::default(), Key::object("", "configmaps", "w", "n", "a"));
+        let moved = r#"{"clusters":[{"name":"east","uid":"2"}],"leaving":["east"],"leavingUids":["1"]}"#;
+        placements.changed(&key, Some(&stored(r#"{"clusters":[{"name":"east","uid":"1"}]}"#)), 3);
+        assert!(placements.is_on("east", "1", &key) && !placements.is_on("east", "2", &key));
+        placements.changed(&key, Some(&stored(moved)), 4);
+        assert!(placements.is_on("east", "1", &key) && placements.is_on("east", "2", &key));
+        let since = |uid: &str| placements.leaving_since("east", uid, &key);
+        assert_eq!((since("1"), since("2"), since("3")), (Some(4), None, None));
+        let mut uids: Vec<String> = placements.on("east").iter().map(|(_, uid)| uid.to_string()).collect();
+        uids.sort();
+        assert_eq!((uids, placements.count("east")), (vec!["1".to_string(), "2".to_string()], 1));
     }
 
     #[test]
@@ -297,7 +354,7 @@ mod tests {
         assert_eq!(east.take(), (HashSet::from([a.clone()]), 5));
         assert_eq!(west.take(), (HashSet::from([a.clone(), b.clone()]), 6));
         assert_eq!((placements.count("east"), placements.count("west")), (0, 2));
-        assert_eq!((placements.is_on("east", &a), placements.is_on("west", &a)), (false, true));
+        assert_eq!((placements.is_on("east", "1", &a), placements.is_on("west", "1", &a)), (false, true));
         placements.changed(&a, None, 7);
         assert_eq!(east.take(), (HashSet::new(), 5));
         assert_eq!(west.take(), (HashSet::from([a]), 7));

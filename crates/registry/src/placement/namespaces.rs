@@ -19,47 +19,45 @@ pub fn is_namespace(parts: &key::Parts<'_>) -> bool {
 }
 
 impl Registry {
-    /// Notes that something in a namespace is placed on a cluster. Written once for each namespace and cluster.
+    /// Notes that something in a namespace is placed on the Cluster of this name and uid. Written once for each namespace and
+    /// cluster.
     pub async fn place_namespace(
         &self,
         workspace: &str,
         namespace: &str,
         cluster: &str,
+        uid: &str,
     ) -> Result<(), Status> {
-        if self.placements.is_on(cluster, &Key::object("", "namespaces", workspace, "", namespace)) {
+        if self.placements.is_on(cluster, uid, &Key::object("", "namespaces", workspace, "", namespace)) {
             return Ok(());
         }
         let row = self.namespaces()?;
         let place = Place { workspace, namespace: "", name: namespace };
-        let change = |_: &Value, current: &Placement| Ok(current.with_contents_on(cluster));
+        let change = |_: &Value, current: &Placement| Ok(current.with_contents_on(cluster, uid));
         self.place(&row, &place, None, false, &change).await.map(drop)
-    }
-
-    /// Whether something in a namespace is placed on a cluster, or was and has not gone yet.
-    pub fn has_placed(&self, workspace: &str, namespace: &str, cluster: &str) -> bool {
-        let is_in = |key: &Key| {
-            key.parts().is_some_and(|parts| parts.workspace == workspace && parts.namespace == namespace)
-        };
-        self.placements.on(cluster).iter().any(is_in)
     }
 
     /// Takes a cluster that is no longer registered off all namespaces that mean it: nobody could say for it that it has let go.
     pub(crate) fn forget_cluster<'a>(
         &'a self,
-        cluster: &'a str,
+        cluster: &'a Value,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         // Boxed, for what is let go of may thereby be deleted.
-        Box::pin(self.let_go_of_all(cluster))
+        Box::pin(self.let_go_of_all(object::name(cluster), object::uid(cluster)))
     }
 
-    async fn let_go_of_all(&self, cluster: &str) {
-        for key in self.placements.on(cluster) {
+    async fn let_go_of_all(&self, cluster: &str, uid: &str) {
+        for (key, share_uid) in self.placements.on(cluster) {
             let Some(parts) = key.parts().filter(is_namespace) else { continue };
-            if self.home_of_cluster(parts.workspace, cluster).is_some() {
+            let is_meant = match &*share_uid {
+                "" => self.home_of_cluster(parts.workspace, cluster).is_none(),
+                known => known == uid,
+            };
+            if !is_meant {
                 continue;
             }
             let place = Place { workspace: parts.workspace, namespace: "", name: parts.name };
-            let change = |_: &Value, current: &Placement| Ok(current.let_go(cluster, true));
+            let change = |_: &Value, current: &Placement| Ok(current.let_go(cluster, &share_uid, true));
             let written = match self.namespaces() {
                 Ok(row) => self.place(&row, &place, None, false, &change).await.map(drop),
                 Err(status) => Err(status),
@@ -78,8 +76,8 @@ impl Registry {
             return;
         }
         let current = Placement::of(namespace);
-        let is_missing = |name: &&str| self.home_of_cluster(workspace, name).is_none();
-        let missing: Vec<String> = current.names().filter(is_missing).map(str::to_string).collect();
+        let is_missing = |(name, uid): &(&str, &str)| self.cluster(workspace, name, uid).is_none();
+        let missing: Vec<(&str, &str)> = current.spots().filter(is_missing).collect();
         if missing.is_empty() {
             return;
         }
@@ -88,7 +86,7 @@ impl Registry {
             ?missing,
             "clusters that are no longer registered are not waited for"
         );
-        let rest = missing.iter().fold(current, |rest, name| rest.let_go(name, true));
+        let rest = missing.iter().fold(current.clone(), |rest, (name, uid)| rest.let_go(name, uid, true));
         super::set(namespace, rest.text().map(Value::String));
     }
 

@@ -4,6 +4,7 @@ use atoll_fleet::overrides;
 use atoll_fleet::view::Drift;
 use atoll_meta::quantity::Quantity;
 use atoll_meta::{FieldError, FieldPath, names};
+use atoll_podsecurity::Level;
 use serde_json::{Value, json};
 
 use super::{Strategy, spec_differs, text};
@@ -26,6 +27,8 @@ pub static OF_OBJECTS: Strategy = Strategy { keeps_status: true, ..Strategy::GEN
 const MODES: [&str; 3] = ["none", "pull", "push"];
 const ACCESSES: [&str; 2] = ["manage", "observe"];
 const CONTROLLERS: [&str; 2] = ["allow", "refuse"];
+/// Workspaces that a Cluster can name.
+const MOST_WORKSPACES: usize = 1000;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "PreferNoSchedule"];
 
 /// Whoever says nothing wants to be served from here.
@@ -79,11 +82,38 @@ fn validate(cluster: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(&path, limit.clone(), "must be a quantity"));
         }
     }
+    if let Some(level) = spec.get("podSecurity").filter(|level| !level.is_null())
+        && !Level::NAMES.iter().any(|known| level == *known)
+    {
+        errors.push(FieldError::not_supported(&path.child("podSecurity"), level.clone(), &Level::NAMES));
+    }
+    errors.extend(validate_workspaces(&spec["workspaces"], &path.child("workspaces")));
     errors.extend(overrides::validate(&spec["overrides"], &path.child("overrides")));
     // A kubeconfig in here could be read by all who may read clusters.
     if spec.get("kubeconfig").is_some_and(|inline| !inline.is_null()) {
         let message = "credentials belong into a Secret; name it in spec.credentials.secret";
         errors.push(FieldError::forbidden(&path.child("kubeconfig"), message));
+    }
+    errors
+}
+
+/// Paths are relative, for a Cluster does not know what its workspace is called.
+fn validate_workspaces(workspaces: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let all: Vec<&str> = workspaces.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if all.len() > MOST_WORKSPACES {
+        errors.push(FieldError::too_many(path, all.len(), MOST_WORKSPACES));
+    }
+    for (index, workspace) in all.iter().enumerate().take(MOST_WORKSPACES) {
+        let path = path.index(index);
+        let is_path = workspace.split(':').all(|name| names::name_is_dns_label(name, false).is_empty());
+        if !is_path {
+            let message =
+                "must be the path of a workspace below the one of the Cluster, such as team or org:team";
+            errors.push(FieldError::invalid(&path, *workspace, message));
+        } else if all[..index].contains(workspace) {
+            errors.push(FieldError::duplicate(&path, *workspace));
+        }
     }
     errors
 }
@@ -135,6 +165,18 @@ mod tests {
             (
                 json!({ "overrides": [{ "env": [{ "name": "" }] }] }),
                 "spec.overrides[0].env[0].name: Required value",
+            ),
+            (json!({ "podSecurity": "restricted", "workspaces": ["team", "org:team"] }), ""),
+            (
+                json!({ "podSecurity": "strict" }),
+                "spec.podSecurity: Unsupported value: \"strict\": supported values: \"privileged\", \"baseline\", \
+                 \"restricted\"",
+            ),
+            (
+                json!({ "workspaces": ["team", "", ":a", "team"] }),
+                "spec.workspaces[1]: Invalid value: \"\": must be the path of a workspace below the one of the Cluster, such as \
+                 team or org:team\nspec.workspaces[2]: Invalid value: \":a\": must be the path of a workspace below the one of \
+                 the Cluster, such as team or org:team\nspec.workspaces[3]: Duplicate value: \"team\"",
             ),
             (
                 json!({ "kubeconfig": "secret" }),

@@ -7,11 +7,9 @@ use atoll_fleet::{Brake, Placement};
 use atoll_meta::Status;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::{Registry, Row};
-use atoll_store::Key;
 use atoll_watch::Scope;
 use serde_json::Value;
 
-use super::parse;
 use crate::Server;
 use crate::workspace::Workspace;
 
@@ -58,12 +56,12 @@ pub fn check(
     before: &Placement,
     after: &Placement,
 ) -> Result<(), Status> {
-    let clusters: BTreeSet<&str> = before.names().chain(after.names()).collect();
-    let mut moved = clusters.into_iter().filter(|cluster| before.share(cluster) != after.share(cluster));
-    let Some(first) = moved.next() else { return Ok(()) };
-    let why = of_workspace(server, workspace).or_else(|| {
-        std::iter::once(first).chain(moved).find_map(|cluster| paused(server, workspace, cluster))
-    });
+    let moved = before.moved(after);
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let why = of_workspace(server, workspace)
+        .or_else(|| moved.into_iter().find_map(|share| paused(server, workspace, &share.name, &share.uid)));
     match why {
         None => Ok(()),
         Some(why) => Err(Status::forbidden(&row.group, &row.resource, name, &why).with_cause(
@@ -76,10 +74,11 @@ pub fn check(
 
 /// Why nothing is taken from the clusters of a placement for now, if it is on any.
 pub fn why(server: &Server, workspace: &Workspace, placement: &Placement) -> Option<String> {
-    let mut names = placement.names();
-    let first = names.next()?;
-    of_workspace(server, workspace)
-        .or_else(|| std::iter::once(first).chain(names).find_map(|name| paused(server, workspace, name)))
+    if placement.is_empty() {
+        return None;
+    }
+    let of_cluster = |(name, uid)| paused(server, workspace, name, uid);
+    of_workspace(server, workspace).or_else(|| placement.spots().find_map(of_cluster))
 }
 
 /// Why a workspace is paused, itself or one above it.
@@ -110,14 +109,10 @@ fn ways(workspace: &Workspace) -> Vec<(&str, &str)> {
     ways
 }
 
-/// Why the cluster of that name is paused that serves a workspace: the nearest one.
-fn paused(server: &Server, workspace: &Workspace, name: &str) -> Option<String> {
-    let snapshot = server.registry.snapshot();
-    let mut ways = ways(workspace);
-    ways.reverse();
-    let cluster =
-        ways.iter().find_map(|(id, _)| snapshot.get(&Key::object(ATOLL, "clusters", id, "", name)))?;
-    Brake::of_cluster(&parse(&cluster.json()).ok()?).map(|brake| of_cluster(&brake, name))
+/// Why a cluster of a placement is paused.
+fn paused(server: &Server, workspace: &Workspace, name: &str, uid: &str) -> Option<String> {
+    let registered = server.registry.cluster(workspace.id().ok()?, name, uid)?;
+    Brake::of_cluster(&registered.cluster).map(|brake| of_cluster(&brake, name))
 }
 
 /// The ids of all workspaces below one.

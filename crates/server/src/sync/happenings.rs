@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use atoll_fleet::allowance::{Allowances, Rate};
 use atoll_fleet::view::{Happening, Target};
-use atoll_fleet::{happening, marks};
+use atoll_fleet::{Placement, happening, marks};
 use atoll_meta::{Status, object, time};
 use atoll_registry::{Place, Row, Unasked, Update};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::family::Family;
 use super::report::MANAGER;
 use crate::Server;
 
@@ -38,12 +39,8 @@ impl Limits {
 }
 
 /// Shows an event, or how often it has happened by now.
-pub async fn note(
-    server: &Arc<Server>,
-    workspace: &str,
-    cluster: &str,
-    happening: &Happening,
-) -> Result<(), Status> {
+pub async fn note(server: &Arc<Server>, family: Family<'_>, happening: &Happening) -> Result<(), Status> {
+    let Family { cluster, uid, .. } = family;
     let registry = &server.registry;
     let target = &happening.target;
     let resource = &target.resource;
@@ -51,21 +48,23 @@ pub async fn note(
     let Some(row) = row else { return Ok(()) };
     let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
     // Nobody has a say in what is not placed on its cluster, nor about one of the same name.
-    if !registry.placements.is_on(cluster, &row.key(&place)) {
+    if !registry.placements.is_on(cluster, uid, &row.key(&place)) {
         return Ok(());
     }
     let known = super::parse(&registry.get(&row, &place)?.json())?;
+    if !family.holds(registry, &target.workspace, &Placement::of(&known)) {
+        return Ok(());
+    }
     if object::uid(&known) != target.uid || is_anothers(server, happening) {
         return Ok(());
     }
-    write(server, workspace, cluster, happening, &row.kind).await
+    write(server, family, happening, &row.kind).await
 }
 
 /// Shows that an object that is no longer placed on a cluster stays there, and why. The object itself may be gone by now.
 pub async fn retained(
     server: &Arc<Server>,
-    workspace: &str,
-    cluster: &str,
+    family: Family<'_>,
     target: &Target,
     why: &str,
 ) -> Result<(), Status> {
@@ -75,17 +74,17 @@ pub async fn retained(
         "firstTimestamp": now, "lastTimestamp": now, "source": { "component": MANAGER },
     });
     let happening = Happening { target: target.clone(), id: "retained".into(), about: Value::Null, event };
-    write(server, workspace, cluster, &happening, &target.resource.kind).await
+    write(server, family, &happening, &target.resource.kind).await
 }
 
 /// Writes an event, unless it says nothing new or there are too many. `kind` is that of the object above.
 async fn write(
     server: &Arc<Server>,
-    workspace: &str,
-    cluster: &str,
+    family: Family<'_>,
     happening: &Happening,
     kind: &str,
 ) -> Result<(), Status> {
+    let Family { workspace, cluster, .. } = family;
     let (registry, target) = (&server.registry, &happening.target);
     if is_closing(server, happening)? {
         return Ok(());

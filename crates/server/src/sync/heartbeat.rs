@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use atoll_fleet::marks::{self, SYSTEM_NAMESPACE};
 use atoll_fleet::view::Answer;
-use atoll_meta::{Status, object, time};
+use atoll_meta::{Status, names, object, time};
 use atoll_registry::{Place, Row, Unasked, Update};
 use serde_json::{Value, json};
 
@@ -27,6 +27,9 @@ const HEARD: [&str; 9] = [
     "zones",
     "latency",
 ];
+/// Namespaces of the cluster that other workspaces use without a label that allows it, and how many are kept.
+const UNMAPPED: &str = "unmappedNamespaces";
+const MOST_NAMESPACES: usize = 100;
 /// How old the time of the last heartbeat may be in a status in which nothing else changes, in seconds.
 const STALE: i64 = 60;
 /// How long a lease holds if nobody says so, in seconds.
@@ -85,6 +88,7 @@ pub struct Heard<'a> {
 impl Heard<'_> {
     /// Notes that something was heard, and what.
     pub async fn beat(&self, heartbeat: &Value) -> Result<(), Status> {
+        let heartbeat = &self.with_paths(heartbeat);
         let holder = heartbeat["syncer"]["instance"].as_str().unwrap_or_default();
         let seconds = heartbeat["leaseDurationSeconds"].as_i64().filter(|it| (1..=86_400).contains(it));
         let now = self.server.registry.clock.now();
@@ -96,6 +100,25 @@ impl Heard<'_> {
             return Ok(());
         }
         write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now)).await
+    }
+
+    /// A heartbeat whose workspaces have paths, for people: syncers know ids. Only workspaces that the cluster serves are
+    /// named.
+    fn with_paths(&self, heartbeat: &Value) -> Value {
+        let mut heartbeat = heartbeat.clone();
+        let Some(namespaces) = heartbeat.get_mut(UNMAPPED).and_then(Value::as_array_mut) else {
+            return heartbeat;
+        };
+        let lineage = &self.server.registry.placements.lineage;
+        let known = namespaces.iter().filter_map(|namespace| {
+            let name = namespace["name"].as_str().filter(|name| names::dns1123_label(name).is_empty())?;
+            let workspace = namespace["workspace"].as_str()?;
+            lineage.path(self.workspace, workspace)?;
+            let path = self.server.registry.path_of(workspace);
+            Some(json!({ "name": name, "workspace": workspace, "path": path }))
+        });
+        *namespaces = known.take(MOST_NAMESPACES).collect();
+        heartbeat
     }
 
     /// Whoever says so will not be heard of any longer: the lease is anybody's.
@@ -219,6 +242,13 @@ fn told(existing: &Value, heartbeat: &Value, now: i64) -> Value {
     if let Some(id) = heartbeat.get("id").filter(|_| next["status"]["id"].as_str().is_none_or(str::is_empty))
     {
         next["status"]["id"] = id.clone();
+    }
+    match heartbeat.get(UNMAPPED) {
+        Some(Value::Array(namespaces)) if !namespaces.is_empty() => {
+            next["status"][UNMAPPED] = Value::Array(namespaces.clone());
+        }
+        Some(_) => drop(next["status"].as_object_mut().and_then(|status| status.remove(UNMAPPED))),
+        None => {}
     }
     // Whoever syncs says that it has stopped making and deleting, and why.
     match &heartbeat["paused"] {

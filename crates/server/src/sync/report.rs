@@ -62,7 +62,7 @@ pub async fn heed(
     if let Some(holder) = &farewell {
         outcome = outcome.and(heard.farewell(holder).await);
     }
-    let family = Family { workspace, cluster };
+    let family = Family { workspace, cluster, uid };
     records.retain(|record| family.has(&server.registry, &record.target.workspace));
     let mut writing = JoinSet::new();
     for record in records.into_iter().map(Record::bounded) {
@@ -71,13 +71,17 @@ pub async fn heed(
         {
             outcome = outcome.and(finished(written));
         }
-        let (server, home, cluster) = (server.clone(), workspace.to_string(), cluster.to_string());
-        writing.spawn(async move { take(&server, &home, &cluster, &record).await });
+        let (server, workspace) = (server.clone(), workspace.to_string());
+        let (cluster, uid) = (cluster.to_string(), uid.to_string());
+        writing.spawn(async move {
+            let family = Family { workspace: &workspace, cluster: &cluster, uid: &uid };
+            take(&server, family, &record).await
+        });
     }
     events.retain(|event| family.has(&server.registry, &event.target.workspace));
     for event in &events {
         // Who lists events does not miss one.
-        if let Err(status) = happenings::note(server, workspace, cluster, event).await {
+        if let Err(status) = happenings::note(server, family, event).await {
             tracing::debug!(%status, cluster, "an event is not shown");
         }
     }
@@ -92,8 +96,7 @@ fn finished(written: Result<Result<(), Status>, JoinError>) -> Result<(), Status
     written.unwrap_or_else(|error| Err(Status::internal_error(error.to_string())))
 }
 
-/// `home` is the workspace in which the cluster is registered.
-async fn take(server: &Arc<Server>, home: &str, cluster: &str, record: &Record) -> Result<(), Status> {
+async fn take(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Result<(), Status> {
     let target = &record.target;
     let resource = &target.resource;
     let row =
@@ -101,27 +104,33 @@ async fn take(server: &Arc<Server>, home: &str, cluster: &str, record: &Record) 
     let Some(row) = row else { return Ok(()) };
     let place = Place { workspace: &target.workspace, namespace: &target.namespace, name: &target.name };
     // Nobody has a say in what is not placed on its cluster.
-    if !server.registry.placements.is_on(cluster, &row.key(&place)) {
+    if !server.registry.placements.is_on(family.cluster, family.uid, &row.key(&place)) {
         return Ok(());
     }
     // Nor in what only has the name of what is: somebody else's record would be written.
     let Ok(found) = server.registry.get(&row, &place) else { return Ok(()) };
-    if object::uid(&super::parse(&found.json())?) != target.uid {
+    let found = super::parse(&found.json())?;
+    let placement = Placement::of(&found);
+    if object::uid(&found) != target.uid || !family.holds(&server.registry, &target.workspace, &placement) {
         return Ok(());
     }
+    // Records go by the name of the cluster: while another one of that name has the object, the record is about that.
+    let is_anothers = placement.share(family.cluster).is_some()
+        && family.share(&server.registry, &target.workspace, &placement).is_none();
     let outcome = match record.state {
         // Of namespaces it is only known where they are.
         _ if target.is_namespace() && record.state != State::Gone => Ok(()),
         State::Gone => {
-            let outcome = let_go(server, cluster, record, &row, &place).await;
+            let outcome = let_go(server, family, record, &row, &place).await;
             if let (Ok(()), Some(why)) = (&outcome, record.retained())
-                && let Err(status) = happenings::retained(server, home, cluster, &record.target, why).await
+                && let Err(status) = happenings::retained(server, family, &record.target, why).await
             {
-                tracing::warn!(%status, cluster, object = record.target.name, "{why}");
+                tracing::warn!(%status, cluster = family.cluster, object = record.target.name, "{why}");
             }
             outcome
         }
-        _ => keep(server, cluster, record).await,
+        _ if is_anothers => Ok(()),
+        _ => keep(server, family.cluster, record).await,
     };
     match outcome {
         // It was deleted meanwhile, or made anew.
@@ -133,30 +142,33 @@ async fn take(server: &Arc<Server>, home: &str, cluster: &str, record: &Record) 
 /// A cluster has nothing of an object any longer.
 async fn let_go(
     server: &Arc<Server>,
-    cluster: &str,
+    family: Family<'_>,
     record: &Record,
     row: &Row,
     place: &Place<'_>,
 ) -> Result<(), Status> {
     let key = row.key(place);
     let change = |existing: &Value, current: &Placement| {
-        let since = server.registry.placements.leaving_since(cluster, &key);
+        let since = server.registry.placements.leaving_since(family.cluster, family.uid, &key);
         if record.since != 0 && since != Some(record.since) {
             let message = "it was to be there again meanwhile: what is said is of the time before";
             return Err(Status::conflict(&row.group, &row.resource, place.name, message));
         }
         let is_deleted = object::is_being_deleted(existing);
         if record.target.is_namespace() {
-            if !is_deleted && server.registry.has_placed(place.workspace, place.name, cluster) {
+            if !is_deleted && family.has_placed(&server.registry, place.workspace, place.name) {
                 let message = "something in it is placed on the cluster";
                 return Err(Status::conflict(&row.group, &row.resource, place.name, message));
             }
-            return Ok(current.let_go(cluster, true));
+            return Ok(current.let_go(family.cluster, family.uid, true));
         }
-        Ok(current.let_go(cluster, is_deleted))
+        Ok(current.let_go(family.cluster, family.uid, is_deleted))
     };
-    server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;
-    forget(server, cluster, record).await
+    let placed = server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;
+    if Placement::of(&super::parse(&placed.json)?).share(family.cluster).is_some() {
+        return Ok(());
+    }
+    forget(server, family.cluster, record).await
 }
 
 fn name(cluster: &str, record: &Record) -> String {

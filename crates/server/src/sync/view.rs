@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::{Drift, Line, Resource, Target};
 use atoll_fleet::{Overrides, Placement, shape};
 use atoll_meta::{Status, object};
@@ -42,12 +43,14 @@ pub fn answer(
     let view = View {
         server: server.clone(),
         cluster: cluster.to_string(),
+        uid: uid.clone(),
         own: Key::object(ATOLL, "clusters", workspace, "", cluster),
         overrides: Err(String::new()),
         controllers: false,
         registered: Value::Null,
         paused: BTreeMap::new(),
         ended: HashSet::new(),
+        labels: HashMap::new(),
         workspace: workspace.to_string(),
         told: HashMap::new(),
         hashes: RandomState::new(),
@@ -77,6 +80,8 @@ pub fn answer(
 struct View {
     server: Arc<Server>,
     cluster: String,
+    /// Of the Cluster.
+    uid: String,
     /// Where it is registered.
     own: Key,
     /// What is different there, or why nobody knows.
@@ -89,6 +94,8 @@ struct View {
     paused: BTreeMap<String, String>,
     /// Namespaces of which it was said that they are being deleted, with their workspaces.
     ended: HashSet<(String, String)>,
+    /// What namespaces below have to enforce, by workspace and namespace: as it was last said, or goes without saying.
+    labels: HashMap<(String, String), Labels>,
     /// Id of the workspace where that is.
     workspace: String,
     /// What was said: something that is gone has no uid any more.
@@ -112,8 +119,9 @@ struct Ended;
 impl View {
     async fn run(mut self, follower: Arc<Follower>, control_plane: String, uid: String) -> Result<(), Ended> {
         self.catch_up(&follower, true).await?;
-        let workspaces: BTreeSet<String> =
-            self.told.values().map(|told| told.target.workspace.clone()).collect();
+        // With the workspace of the Cluster: an older syncer gives plain names to whoever is the only one.
+        let workspaces = self.told.values().map(|told| told.target.workspace.clone());
+        let workspaces: BTreeSet<String> = workspaces.chain([self.workspace.clone()]).collect();
         let workspaces = workspaces.into_iter().collect();
         let cluster = self.server.registry.snapshot().get(&self.own);
         let cluster = cluster.and_then(|cluster| parse(&cluster.json()).ok()).unwrap_or_default();
@@ -132,7 +140,10 @@ impl View {
             tokio::select! {
                 biased;
                 () = follower.changed() => self.catch_up(&follower, false).await?,
-                ended = namespaces.ended() => self.say_ended(ended).await?,
+                changes = namespaces.changes() => {
+                    self.say_labels(changes.relabelled).await?;
+                    self.say_ended(changes.ended).await?;
+                }
                 () = tokio::time::sleep(ALIVE) => {
                     self.say(&Line::Alive).await?;
                     self.reconsider().await?;
@@ -156,12 +167,16 @@ impl View {
         self.server.registry.cache.wait_for(revision).await;
         let snapshot = self.server.registry.snapshot();
         let read = |key: &Key| snapshot.get(key).and_then(|object| parse(&object.json()).ok());
+        let mut relabelled = Vec::new();
         // A cluster that is no longer registered keeps what it has, as it is.
         if (is_first || keys.remove(&self.own))
             && let Some(cluster) = read(&self.own)
         {
             let overrides = Overrides::of(&cluster);
             let controllers = stay::allows_controllers(&cluster);
+            if cluster["spec"]["podSecurity"] != self.registered["spec"]["podSecurity"] {
+                relabelled.extend(self.labels.keys().cloned());
+            }
             let is_changed = overrides != self.overrides
                 || controllers != self.controllers
                 || cluster["spec"]["drift"] != self.registered["spec"]["drift"];
@@ -173,11 +188,16 @@ impl View {
         }
         // Before anything that it may be about.
         self.say_what_is_paused(&keys).await?;
+        relabelled.sort_unstable();
+        self.say_labels(relabelled).await?;
         // In an order that is the same every time.
         let mut keys: Vec<Key> = keys.into_iter().collect();
         keys.sort_unstable();
         for key in keys {
             let object = read(&key);
+            if let Some(line) = object.as_ref().and_then(|object| self.first_labels(&key, object)) {
+                self.say(&line).await?;
+            }
             if let Some((workspace, namespace)) = self.ending(&key, object.as_ref(), &read) {
                 self.say(&Line::Ending { workspace, namespace, uid: String::new(), since: 0 }).await?;
             }
@@ -219,8 +239,7 @@ impl View {
             }
             return None;
         }
-        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
-        if self.ended.contains(&place) || !family.has(&self.server.registry, parts.workspace) {
+        if self.ended.contains(&place) || !self.family().has(&self.server.registry, parts.workspace) {
             return None;
         }
         let namespace = read(&Key::object("", "namespaces", parts.workspace, "", parts.namespace))?;
@@ -230,9 +249,50 @@ impl View {
         })
     }
 
+    /// What the namespace of an object has to enforce below, if nothing of that namespace was said yet and it does not go
+    /// without saying.
+    fn first_labels(&mut self, key: &Key, object: &Value) -> Option<Line> {
+        let parts = key.parts().filter(|parts| !parts.namespace.is_empty())?;
+        let place = (parts.workspace.to_string(), parts.namespace.to_string());
+        if self.labels.contains_key(&place) {
+            return None;
+        }
+        self.family().share(&self.server.registry, parts.workspace, &Placement::of(object))?;
+        let labels = self.labels_of(&place);
+        let is_news = labels != Labels::unsaid(place.0 == self.workspace);
+        self.labels.insert(place.clone(), labels.clone());
+        let (workspace, namespace) = place;
+        is_news.then_some(Line::Namespace { workspace, namespace, labels })
+    }
+
+    /// Says of namespaces what they have to enforce below, if that has changed.
+    async fn say_labels(&mut self, places: Vec<(String, String)>) -> Result<(), Ended> {
+        for place in places {
+            let Some(before) = self.labels.get(&place) else { continue };
+            let labels = self.labels_of(&place);
+            if labels != *before {
+                self.labels.insert(place.clone(), labels.clone());
+                let (workspace, namespace) = place;
+                self.say(&Line::Namespace { workspace, namespace, labels }).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn labels_of(&self, (workspace, namespace): &(String, String)) -> Labels {
+        let key = Key::object("", "namespaces", workspace, "", namespace);
+        let namespace = self.server.registry.snapshot().get(&key);
+        let namespace = namespace.and_then(|found| parse(&found.json()).ok()).unwrap_or_default();
+        Labels::of(&self.registered, *workspace == self.workspace, &namespace)
+    }
+
+    fn family(&self) -> Family<'_> {
+        Family { workspace: &self.workspace, cluster: &self.cluster, uid: &self.uid }
+    }
+
     /// Says of namespaces that they are being deleted, or were: nothing that is placed need be in them.
     async fn say_ended(&mut self, ended: Vec<(String, String)>) -> Result<(), Ended> {
-        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
+        let family = self.family();
         let snapshot = self.server.registry.snapshot();
         let is_there = |(workspace, name): &(String, String)| {
             let found = snapshot.get(&Key::object("", "namespaces", workspace, "", name));
@@ -284,13 +344,10 @@ impl View {
             return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         };
         let parts = key.parts()?;
-        let family = Family { workspace: &self.workspace, cluster: &self.cluster };
-        if !family.has(&self.server.registry, parts.workspace) {
-            return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
-        }
+        let (family, registry) = (self.family(), &self.server.registry);
         let placement = Placement::of(&object);
-        let shall = placement.share(&self.cluster);
-        if shall.is_none() && !placement.leaving.contains(&self.cluster) {
+        let shall = family.share(registry, parts.workspace, &placement);
+        if shall.is_none() && !family.leaves(registry, parts.workspace, &placement) {
             return self.told.remove(key).map(|Told { target, .. }| Line::Forget { target });
         }
         let target = target(&parts, &object);
@@ -323,7 +380,7 @@ impl View {
                 Line::Object { target, generation: object::generation(&object), object: shaped, drift }
             }
             _ => {
-                let since = self.server.registry.placements.leaving_since(&self.cluster, key);
+                let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key);
                 // If that has changed since, there is more to say soon.
                 Line::Remove { target, since: since? }
             }
@@ -336,7 +393,7 @@ impl View {
             return Ok(());
         }
         let registry = &self.server.registry;
-        match registry.place_namespace(parts.workspace, parts.namespace, &self.cluster).await {
+        match registry.place_namespace(parts.workspace, parts.namespace, &self.cluster, &self.uid).await {
             // What is in no namespace is nobody's contents.
             Err(status) if status.code() == 404 => Ok(()),
             outcome => outcome,
@@ -349,7 +406,7 @@ impl View {
             return None;
         }
         self.told.entry(key.clone()).or_default().target.clone_from(&target);
-        let since = self.server.registry.placements.leaving_since(&self.cluster, key)?;
+        let since = self.server.registry.placements.leaving_since(&self.cluster, &self.uid, key)?;
         Some(Line::Ending { workspace: target.workspace, namespace: target.name, uid: target.uid, since })
     }
 

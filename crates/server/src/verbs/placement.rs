@@ -2,16 +2,16 @@
 //! it is.
 
 mod closed;
+mod shares;
 
 use std::sync::Arc;
 
 use atoll_fleet::Placement;
-use atoll_fleet::placement::{self, Share};
-use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
+use atoll_fleet::placement;
+use atoll_meta::{FieldError, FieldPath, Status, json, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::placement::{SUBRESOURCE, VERBS, is_kept, is_placeable};
-use atoll_store::Key;
+use atoll_registry::placement::{Registered, SUBRESOURCE, VERBS, is_kept, is_placeable};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -22,7 +22,6 @@ use crate::body::Body;
 use crate::chain::Call;
 use crate::options::WriteOptions;
 use crate::sync::brakes;
-use crate::workspace::Workspace;
 use crate::{decode, respond};
 
 const KIND: &str = "Placement";
@@ -74,15 +73,20 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 "the object has been modified; please apply your changes to the latest version and try again";
             return Err(Status::conflict(&row.group, &row.resource, place.name, message));
         }
-        let clusters = read(server, row, call, &wanted, current)
+        let shares = shares::read(server, row, call, &wanted, current)
             .map_err(|errors| Status::invalid(ATOLL, KIND, place.name, errors))?;
-        let closed = closed::check(server, &call.workspace, &wanted, &clusters, current);
+        let clusters = shares.all;
+        let closed = closed::check(&wanted, &clusters, &shares.new);
         if !closed.is_empty() {
             return Err(Status::invalid(ATOLL, KIND, place.name, closed));
         }
         if let Some(reason) = is_kept(&row.group, &row.resource, existing).filter(|_| !clusters.is_empty()) {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+        }
+        let violation = |new: &Registered| server.registry.violates(row, place.workspace, existing, new);
+        if let Some(violation) = shares.new.iter().find_map(violation) {
+            return Err(Status::forbidden(&row.group, &row.resource, place.name, violation));
         }
         let duplicate = wanted["spec"]["duplicate"] == true;
         if let Some(reason) = placement::duplicates(&row.group, &row.resource, current, &clusters, duplicate)
@@ -120,65 +124,6 @@ impl Wanted {
     }
 }
 
-/// The clusters that a Placement names, or all that is wrong with it.
-fn read(
-    server: &Server,
-    row: &Row,
-    call: &Call,
-    wanted: &Value,
-    current: &Placement,
-) -> Result<Vec<Share>, Vec<FieldError>> {
-    let path = FieldPath::new("spec").child("clusters");
-    let mut errors = Vec::new();
-    let mut shares: Vec<Share> = Vec::new();
-    let given = match &wanted["spec"]["clusters"] {
-        Value::Null => &[][..],
-        Value::Array(given) => given,
-        other => return Err(vec![FieldError::invalid(&path, other.clone(), "must be a list")]),
-    };
-    for (index, share) in given.iter().enumerate() {
-        let path = path.index(index);
-        let name = share["name"].as_str().unwrap_or_default();
-        let is_known = || current.share(name).is_some() || is_in_reach(server, row, &call.workspace, name);
-        if name.is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
-        } else if let Some(wrong) = names::name_is_dns_label(name, false).first() {
-            errors.push(FieldError::invalid(&path.child("name"), name, wrong.clone()));
-        } else if shares.iter().any(|other| other.name == name) {
-            errors.push(FieldError::duplicate(&path.child("name"), name));
-        } else if !is_known() {
-            errors.push(FieldError::not_found(&path.child("name"), name));
-        }
-        let replicas = match &share["replicas"] {
-            Value::Null => None,
-            count => match count.as_i64().filter(|count| (0..=i64::from(i32::MAX)).contains(count)) {
-                Some(count) => Some(count),
-                None => {
-                    let message = "must be greater than or equal to 0";
-                    errors.push(FieldError::invalid(&path.child("replicas"), count.clone(), message));
-                    None
-                }
-            },
-        };
-        shares.push(Share { name: name.to_string(), replicas });
-    }
-    let duplicate = &wanted["spec"]["duplicate"];
-    if !duplicate.is_null() && !duplicate.is_boolean() {
-        let path = FieldPath::new("spec").child("duplicate");
-        errors.push(FieldError::invalid(&path, duplicate.clone(), "must be true or false"));
-    }
-    if errors.is_empty() { Ok(shares) } else { Err(errors) }
-}
-
-/// Whether a cluster of this name serves the workspace: one that is registered in it or above it. What is in no namespace
-/// goes down only from where the cluster is registered.
-fn is_in_reach(server: &Server, row: &Row, workspace: &Workspace, name: &str) -> bool {
-    let Workspace::One { id, steps, .. } = workspace else { return false };
-    let snapshot = server.registry.snapshot();
-    let has = |workspace: &str| snapshot.get(&Key::object(ATOLL, "clusters", workspace, "", name)).is_some();
-    has(id) || (row.namespaced && steps.iter().any(|step| has(&step.parent)))
-}
-
 fn shape(object: &Value, placement: &Placement) -> Value {
     let mut metadata = json!({});
     for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -195,7 +140,8 @@ fn shape(object: &Value, placement: &Placement) -> Value {
     }
     let mut shown = json!({ "kind": KIND, "apiVersion": format!("{ATOLL}/{VERSION}"), "metadata": metadata, "spec": spec });
     if !placement.leaving.is_empty() {
-        shown["status"] = json!({ "leaving": placement.leaving });
+        let names: Vec<&str> = placement.leaving.iter().map(|one| one.name.as_str()).collect();
+        shown["status"] = json!({ "leaving": names });
     }
     shown
 }

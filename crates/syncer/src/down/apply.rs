@@ -30,6 +30,9 @@ impl Work<'_> {
             return Ok(Next::Done);
         };
         let Some(namespace) = self.namespace() else { return self.create().await };
+        if let Some((state, complaint)) = self.namespace_refusal(&namespace).await? {
+            return self.complain(state, complaint, LATER);
+        }
         if seen.applied == *hash {
             let pause = self.core.table.correct(self.key);
             if !pause.is_zero() {

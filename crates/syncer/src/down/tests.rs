@@ -112,8 +112,13 @@ fn setting(line: Line) -> Setting {
     let mut settings = Settings::new("east", "one", Arc::new(|| 500));
     settings.budget = Some(budget.clone());
     let core = Core::new(settings, Client::new(cluster.clone()), Client::new(cluster.clone()));
-    let master = Master { control_plane: "plane".into(), cluster: "c".into(), ..Master::default() };
-    core.begin(master, vec!["w".into()], Some(vec![line]));
+    let master = Master {
+        control_plane: "plane".into(),
+        cluster: "c".into(),
+        workspace: "w".into(),
+        ..Master::default()
+    };
+    core.begin(master, Some(vec![line]));
     core.trust.open(Instant::now() + Duration::from_secs(3600));
     Setting { core, cluster, budget, key: crate::table::key(&target()) }
 }

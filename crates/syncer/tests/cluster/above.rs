@@ -82,7 +82,7 @@ impl Above {
             control_plane: control_plane.into(),
             uid: "cluster".into(),
             workspaces: Vec::new(),
-            workspace: "home".into(),
+            workspace: "w".into(),
             id: String::new(),
             observe: false,
         };

@@ -44,7 +44,7 @@ pub async fn disagreements(above: &Plane, below: &Plane, excuses: &Excuses<'_>) 
     for (spot, want) in &up.objects {
         let path = spot.path();
         let placement = Placement::of(want);
-        if placement.leaving.iter().any(|name| name == CLUSTER) {
+        if placement.leaving.iter().any(|one| one.name == CLUSTER) {
             wrong.push(format!("{path} has not been let go of"));
         }
         let share = placement.share(CLUSTER);

@@ -122,9 +122,61 @@ pub fn conditions(cluster: &Value, fault: Option<&Fault>) -> [Value; 3] {
     [ready, reachable, schedulable]
 }
 
+/// The condition that lists namespaces of the cluster which other workspaces use under plain names.
+pub const MAPPED: &str = "NamespacesMapped";
+/// How many namespaces its message names.
+const MOST_NAMED: usize = 10;
+
+/// That workspaces other than the one of the Cluster use namespaces without an administrator's consent, as they could before
+/// their names were mapped; `None` if there is no such namespace.
+pub fn mapping(cluster: &Value) -> Option<Value> {
+    let namespaces = cluster["status"]["unmappedNamespaces"].as_array().filter(|all| !all.is_empty())?;
+    let text = |namespace: &Value, field: &str| namespace[field].as_str().unwrap_or_default().to_string();
+    let named: Vec<String> = namespaces
+        .iter()
+        .take(MOST_NAMED)
+        .map(|namespace| {
+            let workspace = Some(text(namespace, "path")).filter(|path| !path.is_empty());
+            let workspace = workspace.unwrap_or_else(|| text(namespace, "workspace"));
+            format!("{} by {workspace}", text(namespace, "name"))
+        })
+        .collect();
+    let more = match namespaces.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let first = &namespaces[0];
+    let message = format!(
+        "workspaces other than the one of the Cluster use namespaces of the cluster under plain names: {}{more}. Next: if they may, \
+         label each, as in: kubectl --kubeconfig FILE label namespace {} atoll.dev/workspace={}; if not, take what they \
+         have placed off the cluster",
+        named.join(", "),
+        text(first, "name"),
+        text(first, "workspace")
+    );
+    Some(json!({ "type": MAPPED, "status": "False", "reason": "PlainNames", "message": message }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn namespaces_with_plain_names_are_listed() {
+        assert_eq!(mapping(&json!({})), None);
+        assert_eq!(mapping(&json!({ "status": { "unmappedNamespaces": [] } })), None);
+        let namespace =
+            |number: usize| json!({ "name": format!("n{number}"), "workspace": "w", "path": "root:team" });
+        let all: Vec<Value> = (0..12).map(namespace).collect();
+        let condition = mapping(&json!({ "status": { "unmappedNamespaces": all } })).expect("there are some");
+        let message = condition["message"].as_str().expect("a message");
+        assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("PlainNames")));
+        assert!(
+            message.contains("n0 by root:team, n1 by root:team") && message.contains(" and 2 more"),
+            "{message}"
+        );
+        assert!(message.contains("label namespace n0 atoll.dev/workspace=w"), "{message}");
+    }
 
     #[test]
     fn clusters_are_judged_by_what_was_heard() {

@@ -1,14 +1,9 @@
 //! Clusters that take nothing new: cordoned, fenced, observed and unready ones.
 
-use atoll_fleet::Placement;
 use atoll_fleet::placement::Share;
 use atoll_meta::{FieldError, FieldPath, object};
-use atoll_registry::catalog::ATOLL;
-use atoll_store::Key;
+use atoll_registry::placement::Registered;
 use serde_json::Value;
-
-use crate::Server;
-use crate::workspace::Workspace;
 
 /// Who places what others refer to.
 const DEPENDENT: &str = "reference";
@@ -23,36 +18,16 @@ struct Closed {
     can_be_forced: bool,
 }
 
-/// What is wrong with shares of clusters that are not in the `current` placement.
-pub fn check(
-    server: &Server,
-    workspace: &Workspace,
-    wanted: &Value,
-    shares: &[Share],
-    current: &Placement,
-) -> Vec<FieldError> {
+/// What is wrong with shares of clusters that the object was not on before, `new`.
+pub fn check(wanted: &Value, shares: &[Share], new: &[Registered]) -> Vec<FieldError> {
     let is_exempt = wanted["spec"]["force"] == true || wanted["spec"]["by"] == DEPENDENT;
     let path = FieldPath::new("spec").child("clusters");
-    let mut errors = Vec::new();
-    for (index, share) in shares.iter().enumerate().filter(|(_, share)| current.share(&share.name).is_none())
-    {
-        let cluster = found(server, workspace, &share.name);
-        let Some(closed) = cluster.as_ref().and_then(closed) else { continue };
-        if !(closed.can_be_forced && is_exempt) {
-            errors.push(FieldError::forbidden(&path.index(index), closed.why));
-        }
-    }
-    errors
-}
-
-/// The nearest cluster of a name.
-fn found(server: &Server, workspace: &Workspace, name: &str) -> Option<Value> {
-    let Workspace::One { id, steps, .. } = workspace else { return None };
-    let snapshot = server.registry.snapshot();
-    let line = std::iter::once(id.as_str()).chain(steps.iter().rev().map(|step| step.parent.as_str()));
-    let found =
-        line.into_iter().find_map(|id| snapshot.get(&Key::object(ATOLL, "clusters", id, "", name)))?;
-    super::parse(&found.json()).ok()
+    let refused = new.iter().filter_map(|new| {
+        let closed = closed(&new.cluster).filter(|closed| !(closed.can_be_forced && is_exempt))?;
+        let index = shares.iter().position(|share| share.name == object::name(&new.cluster))?;
+        Some(FieldError::forbidden(&path.index(index), closed.why))
+    });
+    refused.collect()
 }
 
 fn closed(cluster: &Value) -> Option<Closed> {

@@ -159,7 +159,7 @@ impl Run {
         let mut records = Vec::new();
         for (spot, object) in &Above::of(&self.above).await.objects {
             let placement = Placement::of(object);
-            let is_leaving = placement.leaving.iter().any(|name| name == ELSEWHERE);
+            let is_leaving = placement.leaving.iter().any(|one| one.name == ELSEWHERE);
             let is_going = object::is_being_deleted(object) && placement.share(ELSEWHERE).is_some();
             if is_leaving || is_going {
                 let target = spot.target(object::uid(object));

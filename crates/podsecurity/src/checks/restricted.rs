@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::baseline::{added_but, forbidden_seccomp, is_bad_seccomp};
 use super::{Pod, Violation, name, plural, quoted, quoted_set, setters, the_containers, violation};
-use crate::amounts;
+use crate::items;
 
 const VOLUMES: [&str; 9] = [
     "configMap",
@@ -78,7 +78,7 @@ pub fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
 pub fn volumes(pod: &Pod<'_>) -> Option<Violation> {
     let mut kinds = BTreeSet::new();
     let mut bad = Vec::new();
-    for volume in amounts::containers(pod.spec, "volumes") {
+    for volume in items(pod.spec, "volumes") {
         let has = |kind: &&&str| volume.get(**kind).is_some();
         if VOLUMES.iter().any(|kind| has(&kind)) {
             continue;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     Pod, Violation, name, of_host_users, plural, quoted, quoted_set, setters, text, the_containers, violation,
 };
-use crate::amounts;
+use crate::items;
 
 const CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
@@ -115,7 +115,7 @@ pub fn host_namespaces(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 pub fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
-    let volumes = amounts::containers(pod.spec, "volumes");
+    let volumes = items(pod.spec, "volumes");
     let bad: Vec<&str> = volumes.filter(|volume| volume.get("hostPath").is_some()).map(name).collect();
     let detail = || format!("{} {}", plural("volume", bad.len()), quoted(&bad));
     if bad.is_empty() { None } else { violation("hostPath volumes", detail()) }
@@ -124,7 +124,7 @@ pub fn host_paths(pod: &Pod<'_>) -> Option<Violation> {
 pub fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     let mut ports = BTreeSet::new();
     let bad = pod.named(|container| {
-        let used = amounts::containers(container, "ports").filter_map(|port| port["hostPort"].as_i64());
+        let used = items(container, "ports").filter_map(|port| port["hostPort"].as_i64());
         let used: Vec<String> = used.filter(|port| *port != 0).map(|port| port.to_string()).collect();
         let any = !used.is_empty();
         ports.extend(used);
@@ -278,7 +278,7 @@ pub fn forbidden_seccomp(by_pod: bool, containers: &[&str], values: &BTreeSet<St
 
 /// `known` is how many of the harmless ones the version allows.
 pub fn sysctls(pod: &Pod<'_>, known: usize) -> Option<Violation> {
-    let set = amounts::containers(&pod.spec["securityContext"], "sysctls").map(name);
+    let set = items(&pod.spec["securityContext"], "sysctls").map(name);
     let bad: Vec<&str> = set.filter(|name| !SYSCTLS[..known].contains(name)).collect();
     if bad.is_empty() { None } else { violation("forbidden sysctls", bad.join(", ")) }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::policy::{Level, Rule, Version};
-use crate::amounts;
+use crate::items;
+use crate::policy::{Level, Rule, Version};
 
 /// A Pod, or what one will be made of.
 pub struct Pod<'a> {
@@ -131,9 +131,7 @@ fn of_host_users(pod: &Pod<'_>, check: Check) -> Option<Violation> {
 impl<'a> Pod<'a> {
     fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.spec;
-        ["initContainers", "containers", "ephemeralContainers"]
-            .into_iter()
-            .flat_map(|list| amounts::containers(spec, list))
+        ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|list| items(spec, list))
     }
 
     /// The names of the containers of which something is true.

@@ -20,6 +20,7 @@ pub enum Version {
     Latest,
 }
 
+/// What pods must meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub level: Level,
@@ -36,9 +37,13 @@ pub struct Policy {
 
 const NONE: Rule = Rule { level: Level::Privileged, version: Version::Latest };
 
+/// Labels of a namespace that say which level its pods must meet, and as of which version.
+pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+pub const ENFORCE_VERSION: &str = "pod-security.kubernetes.io/enforce-version";
+
 /// Level and version of what is enforced, what is noted and what is warned of.
-const LABELS: [(&str, &str); 3] = [
-    ("pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/enforce-version"),
+pub const LABELS: [(&str, &str); 3] = [
+    (ENFORCE, ENFORCE_VERSION),
     ("pod-security.kubernetes.io/audit", "pod-security.kubernetes.io/audit-version"),
     ("pod-security.kubernetes.io/warn", "pod-security.kubernetes.io/warn-version"),
 ];
@@ -92,7 +97,18 @@ fn invalid(key: &str, value: &str, message: &str) -> FieldError {
 }
 
 impl Level {
-    fn parse(text: &str) -> Option<Level> {
+    /// All of them, as they are written.
+    pub const NAMES: [&str; 3] = ["privileged", "baseline", "restricted"];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Level> {
         match text {
             "privileged" => Some(Level::Privileged),
             "baseline" => Some(Level::Baseline),
@@ -117,14 +133,15 @@ impl Version {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let level = match self.level {
-            Level::Privileged => "privileged",
-            Level::Baseline => "baseline",
-            Level::Restricted => "restricted",
-        };
-        match self.version {
-            Version::Latest => write!(f, "{level}:latest"),
-            Version::Minor(minor) => write!(f, "{level}:v1.{minor}"),
+        write!(f, "{}:{}", self.level.name(), self.version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Version::Latest => f.write_str("latest"),
+            Version::Minor(minor) => write!(f, "v1.{minor}"),
         }
     }
 }

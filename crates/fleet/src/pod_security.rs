@@ -1,0 +1,151 @@
+//! Which Pod Security level the pods of a workspace must meet on a cluster, and how the namespace below enforces it.
+
+use std::collections::BTreeMap;
+
+use atoll_meta::object;
+pub use atoll_podsecurity::LABELS;
+use atoll_podsecurity::{ENFORCE, ENFORCE_VERSION, Level, Policy, Rule, Version, run, template};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::marks;
+
+/// Required of workspaces below the one in which the Cluster is registered, unless the Cluster says otherwise.
+const DEFAULT: Level = Level::Baseline;
+
+/// `spec.podSecurity` of a Cluster.
+fn set(cluster: &Value) -> Option<Level> {
+    cluster["spec"]["podSecurity"].as_str().and_then(Level::parse)
+}
+
+/// The level that a Cluster requires of pods from the workspace in which it is registered, or from one below that.
+pub fn level(cluster: &Value, is_registered_there: bool) -> Level {
+    set(cluster).unwrap_or(if is_registered_there { Level::Privileged } else { DEFAULT })
+}
+
+/// The stricter of what the cluster requires and what the namespace above enforces.
+fn stricter(level: Level, namespace: Rule) -> Rule {
+    let is_namespaces = namespace.level > level || level == Level::Privileged;
+    if is_namespaces { namespace } else { Rule { level, version: Version::Latest } }
+}
+
+/// What pods of a namespace must meet on a cluster. `label` looks up a label of the namespace above.
+pub fn required<'a>(
+    cluster: &Value,
+    is_registered_there: bool,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> Rule {
+    stricter(level(cluster, is_registered_there), Policy::of(label).0.enforce)
+}
+
+/// Whether an update changes the pod template of an object.
+pub fn changes_template(group: &str, resource: &str, new: &Value, old: &Value) -> bool {
+    template(group, resource).is_some_and(|path| new.pointer(path) != old.pointer(path))
+}
+
+/// What the pod template of an object violates, in the words that Kubernetes uses.
+pub fn violation(group: &str, resource: &str, object: &Value, rule: Rule) -> Option<String> {
+    let template = object.pointer(template(group, resource)?)?;
+    let violations = run(rule, &template["metadata"], &template["spec"]);
+    (!violations.is_empty())
+        .then(|| format!("violates PodSecurity {:?}: {}", rule.to_string(), violations.details()))
+}
+
+/// Pod Security labels for the namespace below, as the control plane tells the syncer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Labels {
+    /// What somebody asked for: the labels of the namespace above, made stricter by `spec.podSecurity` of the Cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The same with the default level. A namespace that was made before there was a default does not get it afterwards:
+    /// its pods could not be replaced.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub initial: BTreeMap<String, String>,
+}
+
+impl Labels {
+    pub fn of(cluster: &Value, is_registered_there: bool, namespace: &Value) -> Labels {
+        let asked = set(cluster).unwrap_or(Level::Privileged);
+        Labels {
+            labels: labels(asked, namespace),
+            initial: labels(level(cluster, is_registered_there), namespace),
+        }
+    }
+
+    /// For a workspace of which a control plane, perhaps an older one, says nothing.
+    pub fn unsaid(is_registered_there: bool) -> Labels {
+        Labels::of(&Value::Null, is_registered_there, &Value::Null)
+    }
+
+    /// Adds the labels to a namespace that is about to be made.
+    pub fn put(&self, namespace: &mut Value) {
+        for (key, value) in &self.initial {
+            namespace["metadata"]["labels"][key] = value.as_str().into();
+        }
+        if !self.initial.is_empty() {
+            object::set_annotation(namespace, marks::POD_SECURITY, &text(&self.initial));
+        }
+    }
+
+    /// The merge patch that brings a namespace that Atoll made in line; `None` if it is. Labels that somebody else has set
+    /// stay, except that a weaker level is raised.
+    pub fn patch(&self, namespace: &Value) -> Option<Value> {
+        let written = object::annotation(namespace, marks::POD_SECURITY);
+        let wanted = if written.is_some() { &self.initial } else { &self.labels };
+        let before: BTreeMap<String, String> =
+            written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let mut changes = serde_json::Map::new();
+        let is_ours = |key: &str| match object::label(namespace, key) {
+            Some(found) => before.get(key).is_some_and(|own| own == found),
+            None => true,
+        };
+        let found = object::label(namespace, ENFORCE).and_then(Level::parse);
+        let is_raised = wanted.get(ENFORCE).and_then(|level| Level::parse(level)) > found;
+        for key in LABELS.iter().flat_map(|(level, version)| [*level, *version]) {
+            let is_enforced = key == ENFORCE || key == ENFORCE_VERSION;
+            if !is_ours(key) && !(is_enforced && is_raised) {
+                continue;
+            }
+            // A version belongs to the level that it was written for.
+            if key == ENFORCE_VERSION && !is_ours(ENFORCE) && !is_raised {
+                continue;
+            }
+            if object::label(namespace, key) != wanted.get(key).map(String::as_str) {
+                changes.insert(key.to_string(), wanted.get(key).map_or(Value::Null, |value| json!(value)));
+            }
+        }
+        let note = (!wanted.is_empty() || written.is_some()).then(|| text(wanted));
+        if changes.is_empty() && note.as_deref() == written {
+            return None;
+        }
+        Some(json!({ "metadata": {
+            "resourceVersion": object::resource_version(namespace),
+            "labels": changes,
+            "annotations": { (marks::POD_SECURITY): note },
+        } }))
+    }
+}
+
+fn labels(level: Level, namespace: &Value) -> BTreeMap<String, String> {
+    let of = |key: &str| object::label(namespace, key);
+    let mut labels: BTreeMap<String, String> = LABELS
+        .iter()
+        .flat_map(|(level, version)| [*level, *version])
+        .filter_map(|key| Some((key.to_string(), of(key)?.to_string())))
+        .collect();
+    let enforced = Policy::of(of).0.enforce;
+    let rule = stricter(level, enforced);
+    if rule != enforced {
+        labels.insert(ENFORCE.into(), rule.level.name().into());
+        labels.remove(ENFORCE_VERSION);
+    }
+    labels
+}
+
+fn text(labels: &BTreeMap<String, String>) -> String {
+    serde_json::to_string(labels).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

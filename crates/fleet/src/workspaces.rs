@@ -1,0 +1,40 @@
+//! Which workspaces may place objects on a cluster.
+
+use serde_json::Value;
+
+/// Whether a Cluster lets a workspace place anything new on it. `path` leads there from the workspace in which the Cluster is
+/// registered, such as `org:team`; that one itself, which the empty path means, may always use it.
+pub fn may_use(cluster: &Value, path: &str) -> bool {
+    let Some(workspaces) = cluster["spec"]["workspaces"].as_array() else { return true };
+    let covers = |allowed: &str| {
+        path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    path.is_empty() || workspaces.iter().filter_map(Value::as_str).any(covers)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_allowed_with_all_below_it() {
+        for (workspaces, path, expected) in [
+            (json!(null), "", true),
+            (json!(null), "team:a", true),
+            (json!([]), "", true),
+            (json!([]), "team", false),
+            (json!(["team"]), "team", true),
+            (json!(["team"]), "team:a:b", true),
+            (json!(["team"]), "teams", false),
+            (json!(["team"]), "other", false),
+            (json!(["team:a"]), "team", false),
+            (json!(["team:a"]), "team:a", true),
+            (json!(["team:a", "other"]), "other:b", true),
+        ] {
+            let cluster = json!({ "spec": { "workspaces": workspaces } });
+            assert_eq!(may_use(&cluster, path), expected, "{workspaces} {path}");
+        }
+    }
+}

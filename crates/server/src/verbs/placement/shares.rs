@@ -1,0 +1,117 @@
+//! The clusters that a Placement names: which ones they are, and whether they may be used.
+
+use atoll_fleet::Placement;
+use atoll_fleet::placement::Share;
+use atoll_meta::{FieldError, FieldPath, names, object};
+use atoll_registry::Row;
+use atoll_registry::placement::Registered;
+use serde_json::Value;
+
+use crate::Server;
+use crate::chain::Call;
+
+pub struct Shares {
+    pub all: Vec<Share>,
+    /// Clusters that the object was not on before.
+    pub new: Vec<Registered>,
+}
+
+/// The clusters that a Placement names, or all that is wrong with it.
+pub fn read(
+    server: &Server,
+    row: &Row,
+    call: &Call,
+    wanted: &Value,
+    current: &Placement,
+) -> Result<Shares, Vec<FieldError>> {
+    let path = FieldPath::new("spec").child("clusters");
+    let mut errors = Vec::new();
+    let mut shares = Shares { all: Vec::new(), new: Vec::new() };
+    let given = match &wanted["spec"]["clusters"] {
+        Value::Null => &[][..],
+        Value::Array(given) => given,
+        other => return Err(vec![FieldError::invalid(&path, other.clone(), "must be a list")]),
+    };
+    let workspace = call.workspace.id().unwrap_or_default();
+    for (index, share) in given.iter().enumerate() {
+        let path = path.index(index);
+        let name = share["name"].as_str().unwrap_or_default();
+        let mut uid = share["uid"].as_str().unwrap_or_default().to_string();
+        if name.is_empty() {
+            errors.push(FieldError::required(&path.child("name"), ""));
+        } else if let Some(wrong) = names::name_is_dns_label(name, false).first() {
+            errors.push(FieldError::invalid(&path.child("name"), name, wrong.clone()));
+        } else if shares.all.iter().any(|other| other.name == name) {
+            errors.push(FieldError::duplicate(&path.child("name"), name));
+        } else {
+            match resolve(server, row, workspace, name, &uid, current) {
+                Cluster::Kept(known) => uid = known,
+                Cluster::New(registered) => match server.registry.closed(workspace, &registered) {
+                    Some(reason) => errors.push(FieldError::forbidden(&path.child("name"), reason)),
+                    None => {
+                        uid = object::uid(&registered.cluster).to_string();
+                        shares.new.push(registered);
+                    }
+                },
+                Cluster::Unknown if uid.is_empty() => {
+                    errors.push(FieldError::not_found(&path.child("name"), name));
+                }
+                Cluster::Unknown => errors.push(FieldError::not_found(&path.child("uid"), uid.as_str())),
+            }
+        }
+        let replicas = match &share["replicas"] {
+            Value::Null => None,
+            count => match count.as_i64().filter(|count| (0..=i64::from(i32::MAX)).contains(count)) {
+                Some(count) => Some(count),
+                None => {
+                    let message = "must be greater than or equal to 0";
+                    errors.push(FieldError::invalid(&path.child("replicas"), count.clone(), message));
+                    None
+                }
+            },
+        };
+        shares.all.push(Share { name: name.to_string(), uid, replicas });
+    }
+    let duplicate = &wanted["spec"]["duplicate"];
+    if !duplicate.is_null() && !duplicate.is_boolean() {
+        let path = FieldPath::new("spec").child("duplicate");
+        errors.push(FieldError::invalid(&path, duplicate.clone(), "must be true or false"));
+    }
+    if errors.is_empty() { Ok(shares) } else { Err(errors) }
+}
+
+/// What a name in a Placement means.
+enum Cluster {
+    /// A cluster that the object is on already, with its uid if that is known. Whether it is still there, and on what terms
+    /// it takes something new, does not matter.
+    Kept(String),
+    New(Registered),
+    Unknown,
+}
+
+/// A cluster serves the workspace that it is registered in and those below it. What is in no namespace goes down only from
+/// where the cluster is registered.
+fn resolve(
+    server: &Server,
+    row: &Row,
+    workspace: &str,
+    name: &str,
+    uid: &str,
+    current: &Placement,
+) -> Cluster {
+    let in_reach = |uid: &str| {
+        let found = server.registry.cluster(workspace, name, uid);
+        found.filter(|found| row.namespaced || found.workspace == workspace)
+    };
+    if let Some(share) = current.share_of(name, uid) {
+        // Without a uid in the placement, the nearest cluster of that name is meant.
+        let meant = in_reach(if share.uid.is_empty() { uid } else { &share.uid });
+        match (meant, in_reach("")) {
+            (Some(registered), _) => return Cluster::Kept(object::uid(&registered.cluster).to_string()),
+            // The one that it was on is gone, and another has taken its name since.
+            (None, Some(nearest)) if uid.is_empty() && !share.uid.is_empty() => return Cluster::New(nearest),
+            (None, _) => return Cluster::Kept(share.uid.clone()),
+        }
+    }
+    in_reach(uid).map_or(Cluster::Unknown, Cluster::New)
+}

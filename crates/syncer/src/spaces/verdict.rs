@@ -1,0 +1,128 @@
+//! Whether a namespace that exists in the cluster may be used for one above.
+
+use atoll_fleet::namespaces::is_consented;
+use atoll_fleet::{Locator, marks};
+use atoll_meta::{Status, object};
+use serde_json::Value;
+
+use super::NAMESPACES;
+use crate::below::Below;
+
+/// Every cluster has it, and nobody can make it.
+const DEFAULT: &str = "default";
+
+/// The namespace that is there for one above of which nothing is known yet: names are fixed at the first sync, so one that
+/// says it stands for it comes first. `None` if one has to be made.
+pub async fn choose(
+    below: &Below,
+    locator: &Locator,
+    is_home: bool,
+) -> Result<Option<(String, Value)>, Status> {
+    let (plain, mapped) = (locator.below(true), locator.below(false));
+    let is_ours = |found: &Option<Value>| {
+        found.as_ref().is_some_and(|found| verify(found, locator, is_home) == Verdict::Ours)
+    };
+    let there = below.get(&format!("{NAMESPACES}/{plain}")).await?;
+    if is_ours(&there) || plain == mapped {
+        return Ok(there.map(|found| (plain, found)));
+    }
+    let stands_for_it = below.get(&format!("{NAMESPACES}/{mapped}")).await?;
+    if is_ours(&stands_for_it) {
+        return Ok(stands_for_it.map(|found| (mapped, found)));
+    }
+    // Another workspace has used the plain name since before names were mapped: it keeps it.
+    let is_given_away = there.as_ref().and_then(Locator::of).is_some_and(|said| {
+        said.is_ok_and(|said| {
+            said.control_plane == locator.control_plane && said.workspace != locator.workspace
+        })
+    });
+    let is_usable = match &there {
+        Some(found) if is_home => !is_given_away || object::is_being_deleted(found),
+        Some(found) => verify(found, locator, is_home) == Verdict::Free,
+        None => is_home,
+    };
+    match is_usable {
+        true => Ok(there.map(|found| (plain, found))),
+        false => Ok(stands_for_it.map(|found| (mapped, found))),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Ours,
+    /// Nobody's, and this one may use it.
+    Free,
+    Taken(String),
+}
+
+/// Whether a namespace that exists may be used for one above. `is_home` is whether that is in the workspace of the Cluster.
+pub fn verify(found: &Value, locator: &Locator, is_home: bool) -> Verdict {
+    let (name, workspace) = (object::name(found), &locator.workspace);
+    match Locator::of(found) {
+        Some(Ok(said)) if said == *locator => Verdict::Ours,
+        Some(_) => Verdict::Taken(format!("namespace {name:?} in the cluster stands for another one")),
+        None if is_consented(found, workspace) => Verdict::Free,
+        None if is_home && name == DEFAULT => Verdict::Free,
+        None if is_home => Verdict::Taken(format!(
+            "namespace {name:?} exists in the cluster and was not made by Atoll; adopt it or rename one of the two"
+        )),
+        None => Verdict::Taken(format!(
+            "namespace {name:?} exists in the cluster and is not for this workspace; an administrator of the cluster allows it \
+             with: kubectl label namespace {name} {}={workspace}",
+            marks::WORKSPACE
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_used_by_whom_it_names() {
+        let namespace = |name: &str, said: Option<&str>| {
+            let mut found = json!({"metadata": {"name": name}});
+            if let Some(said) = said {
+                object::set_annotation(&mut found, marks::NAMESPACE, said);
+            }
+            found
+        };
+        let of = |control_plane: &str, workspace: &str, namespace: &str| Locator {
+            control_plane: control_plane.into(),
+            workspace: workspace.into(),
+            namespace: namespace.into(),
+        };
+        let consented = |mut found: Value, workspace: &str| {
+            found["metadata"]["labels"] = json!({ "atoll.dev/workspace": workspace });
+            found
+        };
+        let ours = of("cp", "w", "shop").text();
+        let plain = |name: &str| namespace(name, None);
+        for (found, locator, of_home, of_others) in [
+            (namespace("shop", Some(&ours)), of("cp", "w", "shop"), "ours", "ours"),
+            (plain(DEFAULT), of("cp", "w", DEFAULT), "free", "taken"),
+            (plain("shop"), of("cp", "w", "shop"), "taken", "taken"),
+            (namespace("shop", Some(&ours)), of("cp", "v", "shop"), "taken", "taken"),
+            (namespace("shop", Some(&ours)), of("other", "w", "shop"), "taken", "taken"),
+            (namespace("shop", Some("nonsense")), of("cp", "w", "shop"), "taken", "taken"),
+            (namespace(DEFAULT, Some("nonsense")), of("cp", "w", DEFAULT), "taken", "taken"),
+            // An administrator of the cluster lets one workspace use it, and nobody else.
+            (consented(plain("shop"), "w"), of("cp", "w", "shop"), "free", "free"),
+            (consented(plain(DEFAULT), "w"), of("cp", "w", DEFAULT), "free", "free"),
+            (consented(plain("shop"), "v"), of("cp", "w", "shop"), "taken", "taken"),
+            (consented(plain(DEFAULT), "v"), of("cp", "w", DEFAULT), "free", "taken"),
+            (consented(namespace("shop", Some(&ours)), "v"), of("cp", "v", "shop"), "taken", "taken"),
+        ] {
+            for (is_home, expected) in [(true, of_home), (false, of_others)] {
+                let verdict = match verify(&found, &locator, is_home) {
+                    Verdict::Ours => "ours",
+                    Verdict::Free => "free",
+                    Verdict::Taken(_) => "taken",
+                };
+                assert_eq!(verdict, expected, "{found} {locator:?} {is_home}");
+            }
+        }
+    }
+}
