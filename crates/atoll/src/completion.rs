@@ -113,7 +113,7 @@ mod tests {
     fn commands_options_and_values_are_completed() {
         for (line, expected) in [
             ("work", "workspace :4"),
-            ("workspace ", "create use list tree delete :4"),
+            ("workspace ", "create use current list tree delete :4"),
             ("workspace t", "tree :4"),
             ("workspace use ", "workspaces :4"),
             ("workspace use w", "workspaces :4"),

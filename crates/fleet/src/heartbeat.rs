@@ -17,6 +17,8 @@ const RESOURCE: usize = 317;
 const ZONES: usize = 64;
 /// Rows of what is free; syncers say at most sixteen.
 const ROWS: usize = 64;
+/// Namespaces of other workspaces whose names are not mapped; syncers say at most fifty.
+const NAMESPACES: usize = 100;
 
 /// The form of a field.
 #[derive(Clone, Copy)]
@@ -28,9 +30,8 @@ enum Form {
     Integer,
     /// Amounts by resource.
     Quantities,
-    Texts,
-    /// Amounts by resource, each with a number of nodes.
-    Rows,
+    /// Of which only so many items are kept.
+    List(usize, &'static Form),
     Fields(&'static [(&'static str, Form)]),
 }
 
@@ -41,16 +42,20 @@ const FIELDS: &[(&str, Form)] = &[
     ("capacity", Form::Quantities),
     ("allocatable", Form::Quantities),
     ("requested", Form::Quantities),
-    ("free", Form::Rows),
+    // Amounts by resource, each with a number of nodes.
+    ("free", Form::List(ROWS, &Form::Quantities)),
     ("region", Form::Text(TEXT)),
-    ("zones", Form::Texts),
+    ("zones", Form::List(ZONES, &Form::Text(TEXT))),
     ("latency", Form::Text(TEXT)),
     ("paused", Form::Text(MESSAGE)),
     ("reason", Form::Reason),
     ("message", Form::Text(MESSAGE)),
     ("syncer", Form::Fields(&[("version", Form::Text(TEXT)), ("instance", Form::Text(TEXT))])),
     ("leaseDurationSeconds", Form::Integer),
+    ("unmappedNamespaces", Form::List(NAMESPACES, &Form::Fields(NAMESPACE))),
 ];
+
+const NAMESPACE: &[(&str, Form)] = &[("name", Form::Text(TEXT)), ("workspace", Form::Text(TEXT))];
 
 /// A heartbeat without what is not known, which a newer syncer may say; or what is wrong with it.
 pub fn checked(heartbeat: &Value) -> Result<Value, Vec<FieldError>> {
@@ -77,20 +82,9 @@ impl Form {
                 });
                 Some(read.collect())
             }
-            (Form::Texts, Value::Array(texts)) => {
-                let texts = texts.iter().take(ZONES).enumerate();
-                Some(
-                    texts
-                        .filter_map(|(at, text)| Form::Text(TEXT).read(&path.index(at), text, errors))
-                        .collect(),
-                )
-            }
-            (Form::Rows, Value::Array(rows)) => {
-                let rows = rows.iter().take(ROWS).enumerate();
-                Some(
-                    rows.filter_map(|(at, row)| Form::Quantities.read(&path.index(at), row, errors))
-                        .collect(),
-                )
+            (Form::List(most, form), Value::Array(items)) => {
+                let items = items.iter().take(most).enumerate();
+                Some(items.filter_map(|(at, item)| form.read(&path.index(at), item, errors)).collect())
             }
             (Form::Fields(fields), Value::Object(found)) => {
                 let known = fields.iter().filter_map(|(name, form)| {
@@ -115,8 +109,7 @@ impl Form {
             }
             Form::Integer => "must be an integer that is not negative",
             Form::Quantities => "must be an object of quantities",
-            Form::Texts => "must be an array of strings",
-            Form::Rows => "must be an array of objects of quantities",
+            Form::List(..) => "must be an array",
             Form::Fields(_) => "must be an object",
         }
     }
@@ -170,6 +163,7 @@ mod tests {
             "free": [{ "cpu": "2", "memory": "4Gi", "pods": 10, "nodes": 3 }], "region": "north", "zones": ["a", "b"],
             "latency": "12ms", "paused": "storm", "reason": "Unreachable", "message": "it is far",
             "syncer": { "version": "1", "instance": "one" }, "leaseDurationSeconds": 30,
+            "unmappedNamespaces": [{ "name": "shop", "workspace": "w" }],
         });
         assert_eq!(checked(&said), Ok(said));
         assert_eq!(checked(&json!({})), Ok(json!({})));
@@ -210,6 +204,7 @@ mod tests {
             (json!({ "free": [{ "cpu": true }] }), "heartbeat.free[0][cpu]"),
             (json!({ "free": ["x"] }), "heartbeat.free[0]"),
             (json!({ "zones": [1] }), "heartbeat.zones[0]"),
+            (json!({ "unmappedNamespaces": ["shop"] }), "heartbeat.unmappedNamespaces[0]"),
             (json!({ "reason": "not a word" }), "heartbeat.reason"),
             (json!({ "reason": 7 }), "heartbeat.reason"),
             (json!({ "message": { "a": 1 } }), "heartbeat.message"),

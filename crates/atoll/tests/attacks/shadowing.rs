@@ -196,7 +196,7 @@ async fn doors_in_an_older_store_are_closed() {
 async fn doors_in_an_older_snapshot_are_closed() {
     let mut server = Atoll::start();
     let file = written_by_an_older_version("store.snapshot");
-    let mut restore = atoll(&["snapshot", "restore"]);
+    let mut restore = atoll(&["snapshot", "restore", "--yes"]);
     succeed(restore.arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()));
     holds_what_is_there_and_opens_no_door(&server.admin()).await;
     server.kill();

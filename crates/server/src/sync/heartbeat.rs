@@ -29,7 +29,6 @@ const HEARD: [&str; 9] = [
 ];
 /// Namespaces of the cluster that other workspaces use without a label that allows it, and how many are kept.
 const UNMAPPED: &str = "unmappedNamespaces";
-const MOST_NAMESPACES: usize = 100;
 /// How old the time of the last heartbeat may be in a status in which nothing else changes, in seconds.
 const STALE: i64 = 60;
 /// How long a lease holds if nobody says so, in seconds.
@@ -117,7 +116,7 @@ impl Heard<'_> {
             let path = self.server.registry.path_of(workspace);
             Some(json!({ "name": name, "workspace": workspace, "path": path }))
         });
-        *namespaces = known.take(MOST_NAMESPACES).collect();
+        *namespaces = known.collect();
         heartbeat
     }
 
