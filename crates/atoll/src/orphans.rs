@@ -274,7 +274,7 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
                 released += 1;
                 if orphan.is_definition() {
                     let name = object::name(&orphan.marked.found);
-                    eprintln!("{}", definitions::stays(&reached.name, name));
+                    complain!("{}", definitions::stays(&reached.name, name));
                 }
                 continue;
             }

@@ -143,16 +143,16 @@ impl Controller {
         self.world.patch(&self.workspaces, key, "", &patch).await.map(|_| Next::Done)
     }
 
-    /// First what lies in namespaces, then the namespaces and all else. What the workspace's own clusters are reached with comes
-    /// last: until then they have to let go of what was placed on them.
+    /// First what lies in namespaces, then the namespaces and all else. The workspace's own Clusters, with the rights of their
+    /// syncers and what is in `atoll-system`, come last: until then clusters have to let go of what was placed on them.
     async fn empty(&self, id: &str) -> Result<Remaining, Status> {
         let served = self.served.of(&self.world, id).await?;
         let others =
             |resource: &&Resource| resource.plural != "workspaces" && resource.plural != "namespaces";
         let (inside, outside): (Vec<&Resource>, Vec<&Resource>) =
             served.resources.iter().filter(others).partition(|resource| resource.namespaced);
-        let (clusters, outside): (Vec<&Resource>, Vec<&Resource>) =
-            outside.into_iter().partition(|resource| is_clusters(resource));
+        let (last, outside): (Vec<&Resource>, Vec<&Resource>) =
+            outside.into_iter().partition(|resource| is_needed_by_syncers(resource));
         let namespaces = || served.resources.iter().filter(|resource| resource.plural == "namespaces");
         let mut remaining = Remaining::default();
         for resource in &inside {
@@ -171,7 +171,7 @@ impl Controller {
         if !remaining.is_empty() {
             return Ok(remaining);
         }
-        for resource in inside.into_iter().chain(clusters) {
+        for resource in inside.into_iter().chain(last) {
             remaining.count(resource, &empty(&self.world, resource, id, "").await?);
         }
         for resource in namespaces() {
@@ -235,8 +235,11 @@ impl Controller {
     }
 }
 
-fn is_clusters(resource: &Resource) -> bool {
-    resource.group == "atoll.dev" && resource.plural == "clusters"
+/// Whether a syncer of one of the workspace's own Clusters needs objects of this resource: the Cluster itself, and the roles
+/// by which an agent may report that the cluster has let go of something.
+fn is_needed_by_syncers(resource: &Resource) -> bool {
+    let is_cluster = resource.group == "atoll.dev" && resource.plural == "clusters";
+    is_cluster || resource.group == "rbac.authorization.k8s.io"
 }
 
 fn ignore_missing(outcome: Result<Value, Status>) -> Result<(), Status> {

@@ -75,6 +75,11 @@ pub fn duplicates(
     ))
 }
 
+/// Whether objects of a resource must not run in two clusters at once, not even while they move.
+pub fn runs_once(group: &str, resource: &str) -> bool {
+    RUN_ONCE.iter().any(|row| (row.0, row.1) == (group, resource))
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
 pub struct Placement {

@@ -23,10 +23,13 @@ pub fn level(cluster: &Value, is_registered_there: bool) -> Level {
     set(cluster).unwrap_or(if is_registered_there { Level::Privileged } else { DEFAULT })
 }
 
-/// The stricter of what the cluster requires and what the namespace above enforces.
+/// The stricter of what the cluster requires and what the namespace above enforces. What the cluster requires holds in its
+/// latest version: a namespace above that enforces a higher level of an older version may not allow less by that.
 fn stricter(level: Level, namespace: Rule) -> Rule {
-    let is_namespaces = namespace.level > level || level == Level::Privileged;
-    if is_namespaces { namespace } else { Rule { level, version: Version::Latest } }
+    match level {
+        Level::Privileged => namespace,
+        level => Rule { level: level.max(namespace.level), version: Version::Latest },
+    }
 }
 
 /// What pods of a namespace must meet on a cluster. `label` looks up a label of the namespace above.

@@ -40,6 +40,21 @@ pub trait Admission: Sync {
     fn ended(&self, written: Written) -> impl Future<Output = ()> + Send;
 }
 
+/// Only the limits of the workspace have a say: what the server writes on behalf of an agent.
+pub struct Limited;
+
+impl Admission for Limited {
+    async fn mutate(&self, _: &mut Value, _: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    async fn validate(&self, _: Option<&Value>, _: Option<&Value>) -> Result<(), Status> {
+        Ok(())
+    }
+
+    async fn ended(&self, _: Written) {}
+}
+
 /// Nobody has: what the server itself decides on.
 pub struct Unasked;
 

@@ -48,7 +48,7 @@ use atoll_watch::{Cache, Facts, Snapshot};
 use bytes::Bytes;
 use serde_json::Value;
 
-pub use admission::{Admission, Unasked, Written};
+pub use admission::{Admission, Limited, Unasked, Written};
 /// Who manages the fields of a kind.
 pub use atoll_merge::apply::Kind as Managed;
 pub use catalog::{Catalog, Profile};

@@ -15,6 +15,7 @@ mod family;
 mod happenings;
 mod heartbeat;
 mod namespaces;
+mod records;
 pub mod renewals;
 mod report;
 mod stay;

@@ -97,6 +97,22 @@ enum Went {
     Wait(Next),
 }
 
+/// Reports, once for each reason, why the namespace above still waits for this cluster.
+fn tell_unseen(core: &Core, locator: &Locator, name: &str, unseen: &[String]) {
+    let cluster = &core.settings.cluster;
+    let message = format!(
+        "namespace {name} in cluster {cluster} is not deleted while the syncer cannot see whether it is empty: {}; let the          syncer list custom resources with: atoll cluster join {cluster} --groups GROUP,... --kubeconfig FILE, or delete          it in the cluster: kubectl delete namespace {name}",
+        unseen.join(", ")
+    );
+    if let Some(held) = core.spaces.is_news(locator, &message) {
+        tracing::warn!(%cluster, namespace = name, "{message}");
+        let target = Target::namespace(&locator.workspace, &locator.namespace, &held.uid);
+        let record =
+            Record { target, state: State::Refused, message, since: held.since, ..Record::default() };
+        core.reports.tell(key(&locator.workspace, &locator.namespace), record);
+    }
+}
+
 async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Went, Status> {
     let (workspace, namespace) = (&locator.workspace, &locator.namespace);
     let is_still = || {
@@ -115,7 +131,13 @@ async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Went, Status> 
         }
         Ok(Retired::NotNow) => Ok(Went::Wait(Next::Again)),
         Ok(Retired::Passing(_)) if core.spaces.is_patient(locator) => Ok(Went::Wait(Next::After(SOON))),
-        Ok(Retired::Kept(contents) | Retired::Passing(contents)) => {
+        // What cannot be listed may be there. The namespace above waits until that is known.
+        Ok(Retired::Unseen(unseen)) if core.spaces.is_held(locator) => {
+            tell_unseen(core, locator, name, &unseen);
+            let pause = if core.spaces.is_patient(locator) { SOON } else { LATER };
+            Ok(Went::Wait(Next::After(core.settings.about(pause))))
+        }
+        Ok(Retired::Kept(contents) | Retired::Passing(contents) | Retired::Unseen(contents)) => {
             core.tell_kept(name, &contents);
             Ok(Went::Stays(core.why_kept(name, &contents)))
         }

@@ -29,8 +29,10 @@ pub enum Retired {
     NotOurs,
     /// Something else is wanted by now.
     NotNow,
-    /// Something is in it, or may be.
+    /// Something is in it.
     Kept(Vec<String>),
+    /// Whether something is in it is not known: these resources cannot be listed.
+    Unseen(Vec<String>),
     /// What is in it was made for others and goes by itself, if those are gone.
     Passing(Vec<String>),
 }
@@ -57,9 +59,12 @@ pub async fn retire(
         }
         return Ok(Retired::NotOurs);
     }
-    let Contents { kept, passing } = contents(below, name).await?;
+    let Contents { kept, unseen, passing } = contents(below, name).await?;
     if !kept.is_empty() {
         return Ok(Retired::Kept(kept));
+    }
+    if !unseen.is_empty() {
+        return Ok(Retired::Unseen(unseen));
     }
     if !passing.is_empty() {
         return Ok(Retired::Passing(passing));
@@ -105,9 +110,11 @@ const BUILT_IN: [&str; 18] = [
 /// What is in a namespace.
 #[derive(Default)]
 struct Contents {
-    /// By itself, or perhaps: what may not be seen may be there.
+    /// By itself.
     kept: Vec<String>,
-    /// For others, or perhaps: who does not answer may do so later.
+    /// Resources that the syncer may not list, or that do not answer.
+    unseen: Vec<String>,
+    /// For others, with which it goes.
     passing: Vec<String>,
 }
 
@@ -123,7 +130,7 @@ impl Contents {
     }
 
     fn shortened(mut self) -> Contents {
-        for list in [&mut self.kept, &mut self.passing] {
+        for list in [&mut self.kept, &mut self.unseen, &mut self.passing] {
             if list.len() > MOST {
                 list.truncate(MOST);
                 list.push("and more".into());
@@ -136,9 +143,7 @@ impl Contents {
 async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
     let mut found = Contents::default();
     let (resources, silent) = served(below).await?;
-    found
-        .passing
-        .extend(silent.iter().map(|group| format!("perhaps something of {group}, which does not answer")));
+    found.unseen.extend(silent.iter().map(|group| format!("{group} (does not answer)")));
     for resource in resources {
         let name = match resource.group.as_str() {
             "" => resource.resource.clone(),
@@ -160,12 +165,12 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
                     }
                 }
                 Err(status) if status.code() == 403 => {
-                    found.kept.push(format!("perhaps {name}, which cannot be seen"));
+                    found.unseen.push(format!("{name} (forbidden)"));
                     break;
                 }
                 Err(status) if matches!(status.code(), 404 | 405) => break,
                 Err(status) if is_silence(&status, &resource.group) => {
-                    found.passing.push(format!("perhaps {name}, which cannot be asked for"));
+                    found.unseen.push(format!("{name} (does not answer)"));
                     break;
                 }
                 Err(status) => return Err(status),

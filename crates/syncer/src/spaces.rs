@@ -53,6 +53,8 @@ struct Ending {
     since: Option<Instant>,
     /// Where the one above waits for that.
     held: Option<Held>,
+    /// Why the one below is still there, as it was last reported.
+    reported: String,
 }
 
 /// A namespace above that is held until the cluster has none for it: its uid, and the revision since which it is to go.
@@ -179,6 +181,14 @@ impl Spaces {
         let ending = self.ending();
         let ending = ending.get(&(locator.workspace.clone(), locator.namespace.clone()));
         ending.is_some_and(|ending| ending.held.is_some())
+    }
+
+    /// Notes why a namespace is still there. Returns the one above that waits for it, unless that was reported before.
+    pub fn is_news(&self, locator: &Locator, why: &str) -> Option<Held> {
+        let mut ending = self.ending();
+        let ending = ending.get_mut(&place_of(locator)).filter(|ending| ending.reported != why)?;
+        ending.reported = why.to_string();
+        ending.held.clone()
     }
 
     pub fn is_ending(&self, locator: &Locator) -> bool {

@@ -46,9 +46,9 @@ impl Api {
         Ok(Api { base: client.base.clone(), client, side: Side::Below(look) })
     }
 
-    /// The same for a tenant, who has named its address.
-    pub fn for_tenant(mut self, addresses: Arc<TenantAddresses>) -> Api {
-        self.client.tenants = Some(addresses);
+    /// The same, connecting only to addresses that tenants may name. With `None` the address is not a tenant's choice.
+    pub fn restricted(mut self, addresses: &Option<Arc<TenantAddresses>>) -> Api {
+        self.client.tenants.clone_from(addresses);
         self
     }
 

@@ -95,7 +95,7 @@ impl Holdings {
 
     /// Whether more goes than somebody may have in mind who names one workspace.
     pub fn needs_consent(&self) -> bool {
-        self.workspaces > 0 || !self.placed.is_empty()
+        self.workspaces > 0 || !self.placed.is_empty() || self.is_partial
     }
 
     pub fn announcement(&self, path: &str) -> String {

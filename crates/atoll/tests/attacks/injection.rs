@@ -191,7 +191,7 @@ async fn reports_of_agents_are_kept_only_as_far_as_they_make_sense() {
     // An object that is placed there has a status of a sensible size.
     let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "placed" } });
     let map = above.post("/api/v1/namespaces/default/configmaps", map).await.expect(201);
-    let place = json!({ "clusters": { "east": {} } });
+    let place = json!({ "spec": { "clusters": [{ "name": "east" }], "force": true } });
     let placement = "/api/v1/namespaces/default/configmaps/placed/placement";
     let placed = above.put(placement, place).await;
     assert!(placed.status < 300, "{placed:?}");
@@ -206,6 +206,7 @@ async fn reports_of_agents_are_kept_only_as_far_as_they_make_sense() {
     {
         above.post(report, record(status)).await.expect(200);
         let kept = above.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
+        assert_eq!(kept["items"].as_array().map(Vec::len), Some(1), "{kept}");
         let kept = kept["items"][0].to_string();
         assert!(kept.len() < 16 << 10 && !kept.contains("u001b"), "{} bytes", kept.len());
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::access::Access;
 use crate::support::process::Setup;
-use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually, without_uids};
 use crate::world::{World, becomes, create, goes, object};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -42,7 +42,7 @@ async fn a_namespace_waits_for_a_cluster_that_was_away_while_the_server_forgot()
             !placement(namespace).is_empty()
         })
         .await;
-        assert_eq!(placement(&record), r#"{"clusters":[{"name":"east"}],"by":"contents"}"#);
+        assert_eq!(without_uids(placement(&record)), r#"{"clusters":[{"name":"east"}],"by":"contents"}"#);
         // Nothing of it is placed any more; the namespace in the cluster stays for what may come.
         world.says(&format!("place cm/a -n {name} --on none"));
         goes(&below, &format!("{maps}/a")).await;
@@ -122,7 +122,7 @@ async fn a_workspace_takes_its_namespaces_along() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_with_a_cluster_of_its_own_empties_that_first() {
-    let world = World::apart();
+    let world = World::apart_with(Setup::new().variable("ATOLL_ALLOW_TENANT_ADDRESSES", "true"));
     let (above, below) = (world.admin(), world.east.admin());
     world.says("workspace create team --use");
     world.says(&format!("cluster join east --kubeconfig {}", world.east.kubeconfig().display()));
@@ -135,6 +135,69 @@ async fn a_workspace_with_a_cluster_of_its_own_empties_that_first() {
     world.says("workspace use root");
     let said = world.says("workspace delete team --yes");
     assert!(said.contains("Placed on clusters, and deleted there: 1 on east."), "{said}");
+    assert!(said.ends_with("Workspace root:team is gone.\n"), "{said}");
+    nothing_is_left(&below).await;
+}
+
+/// A cluster has custom resources that its syncer may not list: whether its namespace is empty is not known.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_waits_while_its_contents_cannot_be_seen() {
+    let world = World::start();
+    let (above, below) = (world.admin(), world.east.admin());
+    let widgets = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    below.post(definitions, widgets).await.expect(201);
+    eventually("widgets are served", async || below.get("/apis/example.com/v1").await.status == 200).await;
+    create(&above, NAMESPACES, object("v1", "Namespace", "shop", json!({}))).await;
+    let maps = format!("{NAMESPACES}/shop/configmaps");
+    create(&above, &maps, config_map_with("a", "1")).await;
+    world.says("place cm/a -n shop --on east");
+    becomes("it arrives", &below, &format!("{maps}/a"), |_| true).await;
+    above.delete(&format!("{NAMESPACES}/shop")).await.expect(200);
+    let mut told = String::new();
+    eventually("it is told why the namespace stays", async || {
+        let events = above.get(&format!("{NAMESPACES}/default/events")).await.expect(200);
+        let is_it = |event: &&Value| event["reason"] == "WaitingForCluster";
+        let found = events["items"].as_array().unwrap().iter().find(is_it);
+        told = found.map(|event| event["message"].as_str().unwrap().to_string()).unwrap_or_default();
+        !told.is_empty()
+    })
+    .await;
+    assert!(told.contains("widgets.example.com (forbidden)"), "{told}");
+    assert!(told.contains("kubectl delete namespace shop"), "{told}");
+    above.get(&format!("{NAMESPACES}/shop")).await.expect(200);
+    below.get(&format!("{NAMESPACES}/shop")).await.expect(200);
+    // An administrator of the cluster looks, and deletes it.
+    below.delete(&format!("{NAMESPACES}/shop")).await.expect(200);
+    goes(&above, &format!("{NAMESPACES}/shop")).await;
+}
+
+/// An agent needs its rights for as long as its cluster has something to let go of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_with_an_agent_of_its_own_empties_that_first() {
+    let mut world = World::apart();
+    world.says("workspace create team --use");
+    world.join_by_hand();
+    let (above, below) = (world.admin(), world.east.admin());
+    let team = above.workspace("root:team");
+    create(&team, NAMESPACES, object("v1", "Namespace", "shop", json!({}))).await;
+    let maps = format!("{NAMESPACES}/shop/configmaps");
+    create(&team, &maps, config_map_with("a", "1")).await;
+    world.says("place cm/a -n shop --on east");
+    eventually("it arrives", async || made(&below).await.len() == 1).await;
+    world.says("workspace use root");
+    let said = world.says("workspace delete team --yes");
     assert!(said.ends_with("Workspace root:team is gone.\n"), "{said}");
     nothing_is_left(&below).await;
 }

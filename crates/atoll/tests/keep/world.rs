@@ -32,17 +32,22 @@ impl World {
     /// The same with flags of the server.
     pub fn by_hand_with(setup: Setup) -> World {
         let mut world = World::apart_with(setup);
-        let papers = world.above.directory.join("papers");
+        world.join_by_hand();
+        world
+    }
+
+    /// Joins the cluster to the current workspace and runs `atoll syncer` for it.
+    pub fn join_by_hand(&mut self) {
+        let papers = self.above.directory.join("papers");
         std::fs::create_dir(&papers).unwrap();
-        let said = world.says(&format!(
+        let said = self.says(&format!(
             "cluster join east --mode none --write-to {} --kubeconfig {}",
             papers.display(),
-            world.east.kubeconfig().display()
+            self.east.kubeconfig().display()
         ));
         let line = said.lines().map(str::trim).find(|line| line.contains("--from-kubeconfig")).unwrap();
-        world.words = line.split_whitespace().skip(1).map(str::to_string).collect();
-        world.sync_again();
-        world
+        self.words = line.split_whitespace().skip(1).map(str::to_string).collect();
+        self.sync_again();
     }
 
     pub fn stop_syncing(&mut self) {
@@ -59,7 +64,7 @@ impl World {
         World::apart_with(Setup::new())
     }
 
-    fn apart_with(setup: Setup) -> World {
+    pub fn apart_with(setup: Setup) -> World {
         World {
             above: setup.start(),
             east: Cluster::start(&["--nodes", "2"]),

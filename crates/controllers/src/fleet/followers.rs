@@ -19,6 +19,9 @@ const AT_ONCE: usize = 16;
 const LATER: Duration = Duration::from_secs(5);
 /// How soon what is paused is tried again: nobody tells when it goes on.
 const PAUSED: Duration = Duration::from_secs(2);
+const PLACEMENT: &str = "placement";
+/// The same without writing anything.
+const DRY_RUN: &str = "placement?dryRun=All";
 /// Who decided where a follower is.
 const BY: &str = "reference";
 
@@ -179,18 +182,59 @@ impl Controller {
                 return Ok(Next::Done);
             }
         }
-        let patch = json!({
-            "metadata": { "uid": object::uid(&found), "resourceVersion": object::resource_version(&found) },
-            "spec": { "clusters": clusters.values().collect::<Vec<_>>(), "by": BY },
-        });
-        match self.context.world().patch(resource, &target, "placement", &patch).await {
+        match self.place(resource, &target, &found, clusters.values(), PLACEMENT).await {
             // It has changed meanwhile.
             Err(status) if matches!(status.code(), 404 | 409) => Ok(Next::Again),
-            // A cluster is not there any more, or it is nothing for clusters.
-            Err(status) if status.code() == 422 => Ok(Next::After(LATER)),
+            // A cluster takes nothing new, or is not there any more. That keeps it from no other cluster.
+            Err(status) if status.code() == 422 => {
+                let one_by_one = clusters.values().filter(|share| !before.contains(share));
+                let accepted = self.accepted(resource, &target, &found, &before, one_by_one).await;
+                if accepted.len() == before.len() {
+                    return Ok(Next::After(LATER));
+                }
+                match self.place(resource, &target, &found, accepted.iter(), PLACEMENT).await {
+                    Err(status) if !matches!(status.code(), 404 | 409 | 422) => Err(status),
+                    _ => Ok(Next::After(LATER)),
+                }
+            }
             Err(status) if status.has_cause(atoll_fleet::brake::CAUSE) => Ok(Next::After(PAUSED)),
             placed => placed.map(|_| Next::Done),
         }
+    }
+
+    /// Places a dependent on clusters; `subresource` is [`PLACEMENT`] or [`DRY_RUN`].
+    async fn place<'a>(
+        &self,
+        resource: &Resource,
+        target: &Key,
+        found: &Value,
+        clusters: impl Iterator<Item = &'a Share>,
+        subresource: &str,
+    ) -> Result<Value, Status> {
+        let patch = json!({
+            "metadata": { "uid": object::uid(found), "resourceVersion": object::resource_version(found) },
+            "spec": { "clusters": clusters.collect::<Vec<_>>(), "by": BY },
+        });
+        self.context.world().patch(resource, target, subresource, &patch).await
+    }
+
+    /// The clusters that a dependent is on, and those of `new` that would take it.
+    async fn accepted<'a>(
+        &self,
+        resource: &Resource,
+        target: &Key,
+        found: &Value,
+        before: &[Share],
+        new: impl Iterator<Item = &'a Share>,
+    ) -> Vec<Share> {
+        let mut accepted = before.to_vec();
+        for share in new {
+            let tried = accepted.iter().chain([share]);
+            if self.place(resource, target, found, tried, DRY_RUN).await.is_ok() {
+                accepted.push(share.clone());
+            }
+        }
+        accepted
     }
 }
 

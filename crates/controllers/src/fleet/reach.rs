@@ -28,10 +28,11 @@ impl Reach {
         found.iter().map(|cluster| object::name(cluster).to_string()).collect()
     }
 
-    /// How the nearest cluster of a name is.
-    pub fn health(&self, workspace: &str, name: &str) -> Health {
+    /// How the cluster of this name and uid is; without a uid, the nearest of that name.
+    pub fn health(&self, workspace: &str, name: &str, uid: &str) -> Health {
         let line = self.world.ancestry(workspace);
-        let found = line.iter().find_map(|id| self.clusters.get(&Key::new(id, "", name)));
+        let is_meant = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
+        let found = line.iter().find_map(|id| self.clusters.get(&Key::new(id, "", name)).filter(is_meant));
         found.map_or(Health::Missing, |cluster| health(&cluster))
     }
 }

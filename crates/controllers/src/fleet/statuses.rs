@@ -188,9 +188,9 @@ impl Controller {
     /// Looks at the object with the uid that is the name of `key`; of those that have `departed`, a record has gone.
     async fn look(&self, key: &Key, departed: Option<&(Resource, Key)>) -> Result<Next, Status> {
         let records = self.records.found(self.index, &key.name);
-        let told: Vec<(String, Record)> = records.iter().filter_map(|record| told(record)).collect();
         let workload = self.workload(&key.name);
         if let Some((resource, known)) = &workload {
+            let told = told(known, &records);
             self.tell(resource, known, &told);
             self.tell_new(resource, known, &told);
             // What is as it should be is not read again.
@@ -211,6 +211,7 @@ impl Controller {
             // What they are about is gone, or another one of that name is there.
             _ => return self.forget(&key.name, &records).await,
         };
+        let told = told(&found, &records);
         // Records do not say it, and servers insist on it for custom resources.
         resource.kind = object::kind(&found).to_string().into();
         self.tell(&resource, &found, &told);
@@ -264,7 +265,11 @@ impl Controller {
                 return None;
             }
         }
-        let health = |name: &str| self.reach.health(&workspace, name);
+        let placement = Placement::of(found);
+        let health = |name: &str| {
+            let uid = placement.share(name).map(|share| share.uid.as_str()).unwrap_or_default();
+            self.reach.health(&workspace, name, uid)
+        };
         let advice = advice(resource, found, &names);
         let known = Known { resource: kind, object: found, records: told, health: &health, advice: &advice };
         let wanted = known.status(&self.context.clock.now().to_time())?;
@@ -368,8 +373,19 @@ fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
     Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))
 }
 
-/// What a record says, and of which cluster.
-fn told(record: &Value) -> Option<(String, Record)> {
+/// What records say of an object, and of which clusters. A record of a cluster whose name another one has taken in the
+/// placement says nothing of that one.
+fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
+    let placement = Placement::of(object);
+    let is_of_another = |record: &Value| {
+        let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
+        let share = placement.share(text("cluster"));
+        share.is_some_and(|share| !share.is_of(text("cluster"), text("clusterUID")))
+    };
+    records.iter().filter(|record| !is_of_another(record)).filter_map(|record| read(record)).collect()
+}
+
+fn read(record: &Value) -> Option<(String, Record)> {
     let cluster = record["spec"]["cluster"].as_str()?.to_string();
     let status = &record["status"];
     let said = Record {

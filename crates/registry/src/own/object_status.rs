@@ -14,6 +14,7 @@ pub fn schema() -> Value {
                 "type": "object",
                 "properties": {
                     "cluster": text("The name of the Cluster."),
+                    "clusterUID": text("The uid of the Cluster: another one may have the same name later."),
                     "namespace": text("The namespace of the object, here."),
                     "name": text("The name of the object."),
                     "uid": text("The uid of the object, here."),

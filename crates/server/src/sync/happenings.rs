@@ -66,15 +66,41 @@ pub async fn retained(
     server: &Arc<Server>,
     family: Family<'_>,
     target: &Target,
+    kind: &str,
     why: &str,
 ) -> Result<(), Status> {
+    let event = json!({ "type": "Normal", "reason": "Retained", "message": why });
+    write_own(server, family, target, kind, "retained", event).await
+}
+
+/// Shows why a cluster does not let go of an object that is being deleted.
+pub async fn waiting(
+    server: &Arc<Server>,
+    family: Family<'_>,
+    target: &Target,
+    kind: &str,
+    why: &str,
+) -> Result<(), Status> {
+    let event = json!({ "type": "Warning", "reason": "WaitingForCluster", "message": why });
+    write_own(server, family, target, kind, "waiting", event).await
+}
+
+/// Writes an event that the cluster does not have itself, as having happened now.
+async fn write_own(
+    server: &Arc<Server>,
+    family: Family<'_>,
+    target: &Target,
+    kind: &str,
+    id: &str,
+    mut event: Value,
+) -> Result<(), Status> {
     let now = time::format(server.registry.clock.now());
-    let event = json!({
-        "type": "Normal", "reason": "Retained", "message": why, "count": 1,
-        "firstTimestamp": now, "lastTimestamp": now, "source": { "component": MANAGER },
-    });
-    let happening = Happening { target: target.clone(), id: "retained".into(), about: Value::Null, event };
-    write(server, family, &happening, &target.resource.kind).await
+    event["count"] = 1.into();
+    event["firstTimestamp"] = now.as_str().into();
+    event["lastTimestamp"] = now.into();
+    event["source"] = json!({ "component": MANAGER });
+    let happening = Happening { target: target.clone(), id: id.into(), about: Value::Null, event };
+    write(server, family, &happening, kind).await
 }
 
 /// Writes an event, unless it says nothing new or there are too many. `kind` is that of the object above.

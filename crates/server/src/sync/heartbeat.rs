@@ -12,7 +12,8 @@ use atoll_meta::{Status, names, object, time};
 use atoll_registry::{Place, Row, Unasked, Update};
 use serde_json::{Value, json};
 
-use super::report::{MANAGER, row, write_status};
+use super::records::write_status;
+use super::report::{MANAGER, row};
 use crate::Server;
 
 /// Fields of a Cluster's status that whoever syncs it knows.
@@ -98,7 +99,7 @@ impl Heard<'_> {
         if told(&known, heartbeat, now) == known {
             return Ok(());
         }
-        write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now)).await
+        write_status(self.server, &row, &place, &|existing| told(existing, heartbeat, now), &Unasked).await
     }
 
     /// A heartbeat whose workspaces have paths, for people: syncers know ids. Only workspaces that the cluster serves are

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use atoll_fleet::Placement;
 use atoll_fleet::heartbeat;
 use atoll_fleet::order::Order;
-use atoll_fleet::view::{Record, Report, State, Target};
+use atoll_fleet::view::{Record, Report, State};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::{Place, Row, Unasked, Update};
-use serde_json::{Value, json};
+use atoll_registry::{Place, Row};
+use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 
 use super::family::Family;
-use super::happenings;
 use super::heartbeat::Heard;
+use super::{happenings, records};
 use crate::Server;
 
 /// Clusters whose reports are put in order. What is forgotten is heard as if it were the first.
@@ -118,19 +118,23 @@ async fn take(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Resu
     let is_anothers = placement.share(family.cluster).is_some()
         && family.share(&server.registry, &target.workspace, &placement).is_none();
     let outcome = match record.state {
-        // Of namespaces it is only known where they are.
+        State::Refused if target.is_namespace() && object::is_being_deleted(&found) => {
+            happenings::waiting(server, family, target, &row.kind, &record.message).await
+        }
+        // Namespaces have no status from clusters.
         _ if target.is_namespace() && record.state != State::Gone => Ok(()),
         State::Gone => {
             let outcome = let_go(server, family, record, &row, &place).await;
-            if let (Ok(()), Some(why)) = (&outcome, record.retained())
-                && let Err(status) = happenings::retained(server, family, &record.target, why).await
+            if let (Ok(true), Some(why)) = (&outcome, record.retained())
+                && let Err(status) =
+                    happenings::retained(server, family, &record.target, &row.kind, why).await
             {
                 tracing::warn!(%status, cluster = family.cluster, object = record.target.name, "{why}");
             }
-            outcome
+            outcome.map(drop)
         }
         _ if is_anothers => Ok(()),
-        _ => keep(server, family.cluster, record).await,
+        _ => records::keep(server, family, record).await,
     };
     match outcome {
         // It was deleted meanwhile, or made anew.
@@ -139,15 +143,16 @@ async fn take(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Resu
     }
 }
 
-/// A cluster has nothing of an object any longer.
+/// A cluster has nothing of an object any longer. Returns whether that ends a share of it.
 async fn let_go(
     server: &Arc<Server>,
     family: Family<'_>,
     record: &Record,
     row: &Row,
     place: &Place<'_>,
-) -> Result<(), Status> {
+) -> Result<bool, Status> {
     let key = row.key(place);
+    let held = server.registry.placements.leaving_since(family.cluster, family.uid, &key).is_some();
     let change = |existing: &Value, current: &Placement| {
         let since = server.registry.placements.leaving_since(family.cluster, family.uid, &key);
         if record.since != 0 && since != Some(record.since) {
@@ -166,117 +171,15 @@ async fn let_go(
     };
     let placed = server.registry.place(row, place, Some(&record.target.uid), false, &change).await?;
     if Placement::of(&super::parse(&placed.json)?).share(family.cluster).is_some() {
-        return Ok(());
+        return Ok(false);
     }
-    forget(server, family.cluster, record).await
-}
-
-fn name(cluster: &str, record: &Record) -> String {
-    format!("{}.{cluster}", record.target.uid)
-}
-
-/// Where records of objects without a namespace are.
-fn namespace(record: &Record) -> &str {
-    match record.target.namespace.as_str() {
-        "" => "default",
-        namespace => namespace,
+    match records::forget(server, family.cluster, record).await {
+        Err(status) if status.code() != 404 => Err(status),
+        _ => Ok(held),
     }
 }
 
 pub(super) fn row(server: &Server, resource: &str) -> Result<Arc<Row>, Status> {
     let row = server.registry.catalog.find(ATOLL, "v1alpha1", resource);
     row.cloned().ok_or_else(Status::not_found_generic)
-}
-
-async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
-    let row = row(server, "objectstatuses")?;
-    let name = name(cluster, record);
-    let place = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
-    let options = atoll_registry::DeleteOptions::default();
-    server.registry.delete(&row, &place, &options, &Unasked).await.map(|_| ())
-}
-
-/// Notes that a cluster does not get an object as it is now, and why. What it had before goes on, and so does what is known
-/// of that. It is said once more when the object changes, so nothing is lost if it cannot be noted.
-pub async fn refuse(server: &Arc<Server>, cluster: &str, target: Target, message: String) {
-    let mut record = Record { target, state: State::Refused, message, ..Record::default() };
-    let known = row(server, "objectstatuses").and_then(|row| {
-        let name = name(cluster, &record);
-        let place = Place { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
-        super::parse(&server.registry.get(&row, &place)?.json())
-    });
-    if let Ok(mut known) = known {
-        record.generation = known["status"]["generation"].as_i64().unwrap_or(0);
-        record.observed = known["status"]["observed"] == true;
-        record.status = known["status"]["status"].take();
-    }
-    if let Err(status) = keep(server, cluster, &record).await {
-        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot note that an override does not apply");
-    }
-}
-
-/// One record for each object and cluster.
-async fn keep(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
-    let row = row(server, "objectstatuses")?;
-    let target = &record.target;
-    let name = name(cluster, record);
-    let place = Place { workspace: &target.workspace, namespace: namespace(record), name: &name };
-    let resource = &target.resource;
-    let wanted = json!({
-        "apiVersion": row.api_version(),
-        "kind": row.kind,
-        "metadata": { "name": name, "namespace": place.namespace },
-        "spec": {
-            "cluster": cluster,
-            "resource": { "group": resource.group, "version": resource.version, "resource": resource.resource },
-            "namespace": target.namespace,
-            "name": target.name,
-            "uid": target.uid,
-        },
-        "status": {
-            "generation": record.generation,
-            "state": record.state,
-            "message": record.message,
-            "observed": record.observed,
-            "status": record.status,
-        },
-    });
-    let transform = |existing: &Value| {
-        let mut next = existing.clone();
-        next["status"] = wanted["status"].clone();
-        next
-    };
-    let is_there = server.registry.get(&row, &place).is_ok();
-    if !is_there {
-        let created =
-            server.registry.create(&row, &place, wanted.clone(), Some(MANAGER), false, &Unasked).await;
-        match created {
-            Err(status) if status.reason() == "AlreadyExists" => {}
-            other => return other.map(|_| ()),
-        }
-    }
-    write_status(server, &row, &place, &transform).await
-}
-
-/// Writes the status of something that is there.
-pub(super) async fn write_status(
-    server: &Arc<Server>,
-    row: &Row,
-    place: &Place<'_>,
-    change: &(dyn Fn(&Value) -> Value + Sync),
-) -> Result<(), Status> {
-    let transform = |existing: Option<&Value>| match existing {
-        Some(existing) => Ok(change(existing)),
-        None => Err(Status::not_found(&row.group, &row.resource, place.name)),
-    };
-    let update = Update {
-        subresource: "status",
-        manager: Some(MANAGER),
-        transform: &transform,
-        admission: &Unasked,
-        uid: None,
-        create_missing: false,
-        dry_run: false,
-    };
-    server.registry.update(row, place, &update).await.map(|_| ())
 }

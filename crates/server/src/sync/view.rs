@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use atoll_fleet::pod_security::Labels;
 use atoll_fleet::view::{Drift, Line, Resource, Target};
-use atoll_fleet::{Overrides, Placement, shape};
+use atoll_fleet::{Overrides, Placement, placement, shape};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::Follower;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::family::Family;
 use super::heartbeat::Heard;
 use super::namespaces::Namespaces;
-use super::{brakes, parse, report, stay};
+use super::{brakes, parse, records, stay};
 use crate::Server;
 use crate::body::Body;
 use crate::respond;
@@ -360,8 +360,14 @@ impl View {
             self.told.entry(key.clone()).or_insert_with(|| Told { target, hash: None }).hash = None;
             return None;
         }
+        let waits = shall.and_then(|_| self.waits(&target, &placement));
         let told = self.told.entry(key.clone()).or_default();
         told.target.clone_from(&target);
+        if let Some(message) = waits {
+            told.hash = None;
+            records::refuse(&self.server, self.family(), target, message).await;
+            return None;
+        }
         Some(match shall {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
@@ -373,7 +379,7 @@ impl View {
                 });
                 if let Err(message) = taken {
                     told.hash = None;
-                    report::refuse(&self.server, &self.cluster, target, message).await;
+                    records::refuse(&self.server, self.family(), target, message).await;
                     return None;
                 }
                 let drift = Drift::of(&self.registered, &object);
@@ -385,6 +391,24 @@ impl View {
                 Line::Remove { target, since: since? }
             }
         })
+    }
+
+    /// Why a cluster does not get an object yet: another cluster has still to let go of it, and it must not run twice.
+    fn waits(&self, target: &Target, placement: &Placement) -> Option<String> {
+        let resource = &target.resource;
+        if placement.duplicate
+            || placement.leaving.is_empty()
+            || !placement::runs_once(&resource.group, &resource.resource)
+            || records::has(&self.server, self.family(), target)
+        {
+            return None;
+        }
+        let names: Vec<&str> = placement.leaving.iter().map(|one| one.name.as_str()).collect();
+        let names = names.join(", ");
+        Some(format!(
+            "it must not run twice, and {names} has not let go of it yet; if that cluster is gone for good: atoll cluster remove \
+             {names} --lost"
+        ))
     }
 
     /// Notes on the namespace of an object that the cluster may have a namespace for it.

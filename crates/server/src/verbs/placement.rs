@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use atoll_fleet::Placement;
 use atoll_fleet::placement;
-use atoll_meta::{FieldError, FieldPath, Status, json, object};
+use atoll_meta::text::clean;
+use atoll_meta::{FieldError, FieldPath, Status, json, names, object};
 use atoll_registry::Row;
 use atoll_registry::catalog::ATOLL;
 use atoll_registry::placement::{Registered, SUBRESOURCE, VERBS, is_kept, is_placeable};
@@ -95,6 +96,11 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
         }
         let by = wanted["spec"]["by"].as_str().filter(|by| !by.is_empty()).unwrap_or(BY_HAND);
+        if let Some(wrong) = names::label_value(by).first() {
+            let error =
+                FieldError::invalid(&FieldPath::new("spec").child("by"), clean(by, 64), wrong.clone());
+            return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
+        }
         let mut decided = current.decided(clusters, by);
         decided.duplicate = duplicate && !decided.clusters.is_empty();
         brakes::check(server, row, &call.workspace, place.name, current, &decided)?;

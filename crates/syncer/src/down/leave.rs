@@ -108,6 +108,8 @@ impl Work<'_> {
                 let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
                 return Ok(Some((why, Next::After(SOON))));
             }
+            // The namespace has its own turn, which waits for as long as that takes.
+            Retired::Unseen(_) => {}
             Retired::Kept(contents) | Retired::Passing(contents) => self.core.tell_kept(&name, &contents),
         }
         Ok(None)

@@ -33,6 +33,8 @@ pub struct Below {
     context: Context,
     /// How one reaches it by hand.
     pub kubectl: String,
+    /// The addresses that a tenant may name, if a tenant has named this one.
+    tenants: Option<Arc<TenantAddresses>>,
 }
 
 impl Below {
@@ -49,16 +51,13 @@ impl Below {
         }
         let context = config.asked_context()?;
         let api = Api::below(&context, format!("{kubectl} get nodes"))?;
-        Ok(Below { api, context, kubectl })
+        Ok(Below { api, context, kubectl, tenants: None })
     }
 
     /// The same from a kubeconfig that was read already, and that may be a tenant's.
     pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<Below, Failure> {
-        let mut api = Api::below(&context, "kubectl get nodes".into())?;
-        if let Some(tenants) = tenants {
-            api = api.for_tenant(tenants);
-        }
-        Ok(Below { api, context, kubectl: "kubectl".into() })
+        let api = Api::below(&context, "kubectl get nodes".into())?.restricted(&tenants);
+        Ok(Below { api, context, kubectl: "kubectl".into(), tenants })
     }
 
     pub async fn version(&self) -> Result<(String, String), Failure> {
@@ -158,7 +157,7 @@ impl Below {
     /// A kubeconfig with the token, once the cluster takes it.
     pub async fn tried(&self, name: &str, token: &Token, id: &str) -> Result<(String, String), Failure> {
         let context = credential::context(&self.context, &self.context.server, &token.token);
-        let api = Api::below(&context, format!("{} get nodes", self.kubectl))?;
+        let api = Api::below(&context, format!("{} get nodes", self.kubectl))?.restricted(&self.tenants);
         let deadline = Instant::now() + SETTLING;
         let namespace = loop {
             match api.get(IDENTITY).await {

@@ -1,0 +1,162 @@
+//! ObjectStatus records: how one object fares in one cluster.
+
+use std::sync::Arc;
+
+use atoll_fleet::view::{Record, State, Target};
+use atoll_meta::{Status, object};
+use atoll_registry::{Admission, DeleteOptions, Limited, Place, Row, Unasked, Update};
+use serde_json::{Value, json};
+
+use super::family::Family;
+use super::report::{MANAGER, row};
+use crate::Server;
+
+/// What a record says instead of a status for which the workspace has no room.
+const OMITTED: &str = "the status is not shown: the workspace has reached its limit";
+
+fn name(cluster: &str, record: &Record) -> String {
+    format!("{}.{cluster}", record.target.uid)
+}
+
+/// The namespace of a record. Records of objects without a namespace are in `default`.
+fn namespace(record: &Record) -> &str {
+    match record.target.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+/// Whether a cluster has reported that it has an object.
+pub fn has(server: &Server, family: Family<'_>, target: &Target) -> bool {
+    let record = Record { target: target.clone(), ..Record::default() };
+    let name = name(family.cluster, &record);
+    let place = Place { workspace: &target.workspace, namespace: namespace(&record), name: &name };
+    let found = row(server, "objectstatuses").and_then(|row| server.registry.get(&row, &place));
+    let found = found.and_then(|found| super::parse(&found.json()));
+    found.is_ok_and(|found| {
+        found["spec"]["clusterUID"] == family.uid && found["status"]["generation"].as_i64() > Some(0)
+    })
+}
+
+pub async fn forget(server: &Arc<Server>, cluster: &str, record: &Record) -> Result<(), Status> {
+    let row = row(server, "objectstatuses")?;
+    let name = name(cluster, record);
+    let place = Place { workspace: &record.target.workspace, namespace: namespace(record), name: &name };
+    server.registry.delete(&row, &place, &DeleteOptions::default(), &Unasked).await.map(drop)
+}
+
+/// Records that a cluster does not get an object as it is now, and why. What the cluster had before stays, and so does the
+/// status of that. If the write fails, the refusal is recorded again when the object changes.
+pub async fn refuse(server: &Arc<Server>, family: Family<'_>, target: Target, message: String) {
+    let cluster = family.cluster;
+    let mut record = Record { target, state: State::Refused, message, ..Record::default() };
+    let known = row(server, "objectstatuses").and_then(|row| {
+        let name = name(cluster, &record);
+        let place = Place { workspace: &record.target.workspace, namespace: namespace(&record), name: &name };
+        super::parse(&server.registry.get(&row, &place)?.json())
+    });
+    if let Ok(mut known) = known {
+        record.generation = known["status"]["generation"].as_i64().unwrap_or(0);
+        record.observed = known["status"]["observed"] == true;
+        record.status = known["status"]["status"].take();
+    }
+    if let Err(status) = keep(server, family, &record).await {
+        tracing::warn!(cluster, object = record.target.name, error = %status, "cannot record that the object is refused");
+    }
+}
+
+/// Writes the one record of an object and a cluster. It counts for the limits of the workspace: an agent must not fill the
+/// memory of the control plane with statuses. Beyond the limit, the record is written without the status.
+pub async fn keep(server: &Arc<Server>, family: Family<'_>, record: &Record) -> Result<(), Status> {
+    match write(server, family, record, &Limited).await {
+        Err(status) if status.code() == 403 => {
+            let message = match record.message.as_str() {
+                "" => OMITTED.to_string(),
+                message => format!("{message}; {OMITTED}"),
+            };
+            let without = Record { status: Value::Null, message, ..record.clone() };
+            write(server, family, &without, &Unasked).await
+        }
+        outcome => outcome,
+    }
+}
+
+async fn write<A: Admission>(
+    server: &Arc<Server>,
+    family: Family<'_>,
+    record: &Record,
+    admission: &A,
+) -> Result<(), Status> {
+    let row = row(server, "objectstatuses")?;
+    let (target, resource) = (&record.target, &record.target.resource);
+    let name = name(family.cluster, record);
+    let place = Place { workspace: &target.workspace, namespace: namespace(record), name: &name };
+    let wanted = json!({
+        "apiVersion": row.api_version(),
+        "kind": row.kind,
+        "metadata": { "name": name, "namespace": place.namespace },
+        "spec": {
+            "cluster": family.cluster,
+            "clusterUID": family.uid,
+            "resource": { "group": resource.group, "version": resource.version, "resource": resource.resource },
+            "namespace": target.namespace,
+            "name": target.name,
+            "uid": target.uid,
+        },
+        "status": {
+            "generation": record.generation,
+            "state": record.state,
+            "message": record.message,
+            "observed": record.observed,
+            "status": record.status,
+        },
+    });
+    let change = |existing: &Value| {
+        let mut next = existing.clone();
+        next["status"] = wanted["status"].clone();
+        next
+    };
+    match server.registry.get(&row, &place).and_then(|found| super::parse(&found.json())) {
+        // A record of another cluster that had the name before says nothing of this one.
+        Ok(found) if found["spec"]["clusterUID"] != wanted["spec"]["clusterUID"] => {
+            let options =
+                DeleteOptions { uid: Some(object::uid(&found).to_string()), ..DeleteOptions::default() };
+            match server.registry.delete(&row, &place, &options, &Unasked).await {
+                Err(status) if !matches!(status.code(), 404 | 409) => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(_) => return write_status(server, &row, &place, &change, admission).await,
+        Err(_) => {}
+    }
+    match server.registry.create(&row, &place, wanted.clone(), Some(MANAGER), false, admission).await {
+        Err(status) if status.reason() == "AlreadyExists" => {
+            write_status(server, &row, &place, &change, admission).await
+        }
+        outcome => outcome.map(drop),
+    }
+}
+
+/// Writes the status of an object that exists.
+pub(super) async fn write_status<A: Admission>(
+    server: &Arc<Server>,
+    row: &Row,
+    place: &Place<'_>,
+    change: &(dyn Fn(&Value) -> Value + Sync),
+    admission: &A,
+) -> Result<(), Status> {
+    let transform = |existing: Option<&Value>| match existing {
+        Some(existing) => Ok(change(existing)),
+        None => Err(Status::not_found(&row.group, &row.resource, place.name)),
+    };
+    let update = Update {
+        subresource: "status",
+        manager: Some(MANAGER),
+        transform: &transform,
+        admission,
+        uid: None,
+        create_missing: false,
+        dry_run: false,
+    };
+    server.registry.update(row, place, &update).await.map(drop)
+}
