@@ -18,6 +18,7 @@ mod pausing;
 mod placed;
 mod real;
 mod releasing;
+mod rollouts;
 #[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../sim/running.rs"]
 mod running;

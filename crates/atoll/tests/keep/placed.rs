@@ -203,3 +203,50 @@ async fn a_label_that_names_no_cluster_is_told() {
     };
     becomes("it is nowhere", &above, WEB, is_told).await;
 }
+
+/// A cluster that takes the name of one that is gone lends nothing to what was placed on the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_of_the_same_name_has_not_got_it() {
+    const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+    let world = World::start();
+    let above = world.admin();
+    create(&above, DEPLOYMENTS, web(2, plain_pods())).await;
+    world.says("place deployment/web --on east");
+    becomes("it runs", &above, WEB, is_running).await;
+    above.delete(&format!("{CLUSTERS}/east")).await.expect(200);
+    eventually("the Cluster is gone", async || above.get(&format!("{CLUSTERS}/east")).await.status == 404)
+        .await;
+    let unknown = json!({ "metadata": { "name": "east" }, "spec": { "mode": "none" } });
+    above.post(CLUSTERS, unknown).await.expect(201);
+    becomes("it is not said to be there", &above, WEB, |web| {
+        let (status, reason, _) = condition(web, "Placed");
+        (status.as_str(), reason.as_str()) == ("False", "ClusterNotFound")
+            && web["status"].get("availableReplicas").is_none()
+    })
+    .await;
+}
+
+/// A cluster that takes nothing new keeps nothing from the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn dependents_go_where_they_can() {
+    let world = World::start();
+    let above = world.admin();
+    let other = json!({ "metadata": { "name": "west" }, "spec": { "mode": "none" } });
+    above.post("/apis/atoll.dev/v1alpha1/clusters", other).await.expect(201);
+    create(&above, DEPLOYMENTS, web(2, plain_pods())).await;
+    world.says("place deployment/web --on east,west");
+    world.says("cluster fence west --yes");
+    let maps = "/api/v1/namespaces/default/configmaps";
+    create(&above, maps, object("v1", "ConfigMap", "late", json!({ "data": { "a": "1" } }))).await;
+    let environment = json!([{ "configMapRef": { "name": "late" } }]);
+    let container = json!({ "name": "main", "image": "example/web:1", "envFrom": environment });
+    let patch = json!({ "spec": { "template": { "spec": { "containers": [container] } } } });
+    above.merge(WEB, patch).await.expect(200);
+    becomes("it arrives in the cluster that takes it", &world.east.admin(), &format!("{maps}/late"), |_| {
+        true
+    })
+    .await;
+    let late = above.get(&format!("{maps}/late")).await.expect(200);
+    let placement = late["metadata"]["annotations"]["atoll.dev/placement"].as_str().unwrap();
+    assert!(placement.contains("east") && !placement.contains("west"), "{placement}");
+}

@@ -297,3 +297,59 @@ async fn no_cluster_takes_the_name_of_one_above() {
         assert!([201, 422].contains(&below.status), "{name}");
     }
 }
+
+/// What must not run twice arrives in another cluster only after the first one has let go of it.
+#[tokio::test]
+async fn what_runs_once_breaks_before_it_is_made_elsewhere() {
+    const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+    const WEST: &str = "/services/sync/west";
+    let (_atoll, admin) = with_clusters(&["east", "west"]).await;
+    let pod =
+        json!({ "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example/app:1" }] });
+    let job = json!({ "metadata": { "name": "once" }, "spec": { "template": { "spec": pod } } });
+    admin.post(JOBS, job).await.expect(201);
+    let placement = format!("{JOBS}/once/placement");
+    admin.put(&placement, on(json!([{ "name": "east" }]))).await.expect(200);
+    let (mut east, mut west) = (Watch::open(&admin, VIEW).await, Watch::open(&admin, WEST).await);
+    let line = said(&mut east).await;
+    assert_eq!((&line["type"], &line["name"]), (&json!("Object"), &json!("once")));
+    admin.post(VIEW, report(record(&line, "Applied"))).await.expect(200);
+    assert_eq!(
+        (said(&mut east).await["type"].clone(), said(&mut west).await["type"].clone()),
+        (json!("Synced"), json!("Synced"))
+    );
+
+    admin.put(&placement, on(json!([{ "name": "west" }]))).await.expect(200);
+    let line = said(&mut east).await;
+    assert_eq!(line["type"], "Remove");
+    let statuses = "/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses";
+    eventually("the record of west says what it waits for", async || {
+        let found = admin.get(statuses).await.expect(200);
+        found["items"].as_array().unwrap().iter().any(|one| {
+            let message = one["status"]["message"].as_str().unwrap_or_default();
+            one["spec"]["cluster"] == "west" && message.contains("east has not let go of it yet")
+        })
+    })
+    .await;
+    admin.post(VIEW, report(record(&line, "Gone"))).await.expect(200);
+    let line = said(&mut west).await;
+    assert_eq!(
+        (&line["type"], &line["name"]),
+        (&json!("Object"), &json!("once")),
+        "the first that west hears of it"
+    );
+}
+
+/// Whatever an agent reports, the name of the decider of a placement stays a short one.
+#[tokio::test]
+async fn the_decider_of_a_placement_has_a_short_name() {
+    let (_atoll, admin) = with_clusters(&["east"]).await;
+    admin.post(DEPLOYMENTS, deployment("web")).await.expect(201);
+    let mut wanted = on(json!([{ "name": "east" }]));
+    wanted["spec"]["by"] = "x".repeat(2 << 20).into();
+    let refused = admin.put(&placement_path("web"), wanted.clone()).await;
+    assert!(refused.expect_status(422, "Invalid").contains("spec.by: Invalid value"));
+    assert!(refused.body.len() < 2048, "{} bytes", refused.body.len());
+    wanted["spec"]["by"] = "policy".into();
+    admin.put(&placement_path("web"), wanted).await.expect(200);
+}
