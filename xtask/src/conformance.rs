@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Running};
+use cluster::{Cluster, Controllers, Running};
 
-const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--own-controllers] [--minutes 30] [--at-once 5] [--focus REGEX]";
+const USAGE: &str = "usage: cargo xtask conformance a|b [--release] [--own-controllers (b only)] [--minutes 30] [--at-once 5] [--focus REGEX]";
 /// Before expressions whose tests may wait until the time is up, and would take others with them.
 const ALONE: &str = "alone ";
 /// How long those get: what they wait for comes in seconds or never.
@@ -30,15 +30,16 @@ const GRACE: Duration = Duration::from_secs(120);
 /// Tests that belong together, by what they need.
 struct Group {
     focus: &'static str,
-    controllers: bool,
+    controllers: Controllers,
 }
 
-const API_SERVER: Group = Group { focus: include_str!("conformance/api-server.txt"), controllers: false };
-const CONTROLLERS: Group = Group { focus: include_str!("conformance/controllers.txt"), controllers: true };
+const API_SERVER: Group =
+    Group { focus: include_str!("conformance/api-server.txt"), controllers: Controllers::Default };
+const CONTROLLERS: Group =
+    Group { focus: include_str!("conformance/controllers.txt"), controllers: Controllers::Upstream };
 
 struct Options {
-    /// Whether kube-controller-manager is to run beside Atoll.
-    controllers: bool,
+    controllers: Controllers,
     release: bool,
     minutes: u64,
     /// How many of e2e.test run at the same time: most of their time is waiting.
@@ -60,8 +61,10 @@ fn options(arguments: &[String]) -> Result<Options, String> {
     while let Some(argument) = arguments.next() {
         match argument {
             "--release" => options.release = true,
-            // In place of kube-controller-manager's.
-            "--own-controllers" => options.controllers = false,
+            // In place of kube-controller-manager's, which only group b has.
+            "--own-controllers" if options.controllers != Controllers::Default => {
+                options.controllers = Controllers::Own;
+            }
             "--minutes" => {
                 let minutes = arguments.next().and_then(|minutes| minutes.parse().ok());
                 options.minutes = minutes.ok_or("--minutes needs a number")?;
@@ -103,10 +106,10 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 /// The directory of the programs, built if need be; `None`, with a line that says so, where Go is absent.
-fn programs(root: &Path, controllers: bool) -> Result<Option<PathBuf>, String> {
+fn programs(root: &Path, controllers: Controllers) -> Result<Option<PathBuf>, String> {
     let mut command = Command::new(root.join("upstream/build"));
     command.args(["e2e.test", "kubectl"]).stderr(Stdio::inherit());
-    if controllers {
+    if controllers == Controllers::Upstream {
         command.args(["keys", "kube-controller-manager"]);
     }
     let output = command.output().map_err(|error| format!("cannot run upstream/build: {error}"))?;

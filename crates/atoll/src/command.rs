@@ -191,8 +191,8 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_HEADER_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
     pub header_timeout: u64,
 
-    /// Reading requests under way at once, beyond which clients are asked to come back. A user has at most a quarter of
-    /// them, and so have all ServiceAccounts and certificates of a workspace together
+    /// Reading requests under way at once, beyond which clients are asked to come back. A user has at most a quarter of them.
+    /// So have a workspace and all below it, for its own ServiceAccounts and certificates, of which each has at most half
     #[arg(long, env = "ATOLL_MAX_REQUESTS_INFLIGHT", default_value_t = 400, value_name = "COUNT")]
     pub max_requests_inflight: usize,
 
@@ -204,7 +204,7 @@ pub struct StartOptions {
     #[arg(long, env = "ATOLL_SHUTDOWN_TIMEOUT", default_value_t = 10, value_name = "SECONDS")]
     pub shutdown_timeout: u64,
 
-    /// Seconds of the past that watches can resume from
+    /// Seconds of the past that watches can resume from, and that a list can be continued for
     #[arg(long, env = "ATOLL_HISTORY", default_value_t = 300, value_name = "SECONDS")]
     pub history: u64,
 
@@ -215,6 +215,11 @@ pub struct StartOptions {
     /// Controllers to run: all (*), some by name, or all but some (*,-name); true and false are all and none
     #[arg(long, env = "ATOLL_CONTROLLERS", default_value = "*", value_name = "NAMES")]
     pub controllers: Choice,
+
+    /// Whether the server keeps a Lease that says that it runs: without it nothing is written while nothing is asked for, as
+    /// some tests need it
+    #[arg(long, hide = true, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub identity_lease: bool,
 
     #[command(flatten)]
     pub fleet: FleetSettings,

@@ -100,6 +100,8 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
+    /// Whether the server keeps a Lease that says that it runs. A simulated one has none, so that nothing happens in it by itself.
+    pub identity_lease: bool,
     /// How patient they are.
     pub patience: atoll_controllers::settings::Settings,
     /// How often clusters are to be heard of; a quarter of the time that they are granted if nobody says so.
@@ -140,6 +142,7 @@ impl Settings {
             history: Duration::from_secs(300),
             history_bytes: 64 << 20,
             controllers: Choice::default(),
+            identity_lease: true,
             patience: atoll_controllers::settings::Settings::default(),
             cluster_heartbeat: None,
             kubelets: KubeletSettings::default(),
@@ -315,7 +318,7 @@ impl Plane {
         if plane.simulation.is_none() {
             plane.tasks.spawn(dialect::labels::run(plane.server.registry.clone()));
         }
-        if plane.simulation.is_none() && settings.controllers.includes_alias("identitylease") {
+        if plane.simulation.is_none() && settings.identity_lease {
             plane.tasks.spawn(identity_lease::run(plane.server.registry.clone()));
         }
         if plane.simulation.is_none() && settings.controllers.includes_alias("kcpcluster") {

@@ -58,6 +58,7 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
         history: Duration::from_secs(options.history),
         history_bytes: options.history_size << 20,
         controllers: options.controllers.clone(),
+        identity_lease: options.identity_lease,
         kubelets: options.kubelets.clone(),
         allow_tenant_addresses: options.allow_tenant_addresses,
         ..Settings::new("atoll", &options.data_dir, Common::new(profile))?

@@ -271,6 +271,9 @@ fn lines(results: &mut [(Kind, Round)]) -> Vec<Line> {
     line("  server busy for each", Unit::Seconds, Goal::None, &|round| round.page_of_many.cost());
     line("pages of 1, server busy: of 1,000", Unit::Seconds, Goal::None, &|round| round.one_of_few.cost());
     line("  of 100,000", Unit::Seconds, Goal::None, &|round| round.one_of_many.cost());
+    line("  of 100,000 for 1 of 1,000", Unit::Ratio, Goal::AtMostValue(1.10), &|round| {
+        round.one_of_many.cost() / round.one_of_few.cost()
+    });
     line("memory, idle", Unit::Bytes, Goal::Most(6.0), &|round| round.idle as f64);
     line("memory, after 27,000 creates", Unit::Bytes, Goal::Most(6.0), &|round| round.loaded as f64);
     line("  per object", Unit::Bytes, Goal::None, &|round| {

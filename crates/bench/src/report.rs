@@ -15,6 +15,8 @@ pub enum Unit {
     Bytes,
     Seconds,
     Count,
+    /// Of two values of the same server.
+    Ratio,
 }
 
 /// What the ratio of Atoll to kube-apiserver should be. Reported, never asserted.
@@ -42,7 +44,7 @@ pub struct Line {
 impl Line {
     fn ratio(&self) -> Option<f64> {
         let (atoll, kubernetes) = (self.atoll?, self.kubernetes?);
-        (atoll > 0.0 && kubernetes > 0.0).then(|| atoll / kubernetes)
+        (self.unit != Unit::Ratio && atoll > 0.0 && kubernetes > 0.0).then(|| atoll / kubernetes)
     }
 
     /// Whether the goal was reached, if there is one and enough was measured.
@@ -121,6 +123,7 @@ fn shown(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => format!("{} /s", grouped(value)),
         Unit::Count => grouped(value.round()),
+        Unit::Ratio => format!("{value:.2}"),
         Unit::BytesPerSecond if value < 1e6 => format!("{} KB/s", significant(value / 1e3)),
         Unit::BytesPerSecond => format!("{} MB/s", grouped(value / 1e6)),
         Unit::Bytes if value < 1e6 => format!("{} KiB", significant(value / 1024.0)),
@@ -186,6 +189,7 @@ mod tests {
             (2.0, Unit::Seconds, "2.00 s"),
             (1_234_567.0, Unit::Count, "1,234,567"),
             (92.0, Unit::Count, "92"),
+            (1.1, Unit::Ratio, "1.10"),
             (65_536.0, Unit::Bytes, "64.0 KiB"),
             (328_204_288.0, Unit::Bytes, "313 MiB"),
         ];

@@ -154,7 +154,7 @@ impl Numbers {
         let [lines_before, lines_after] = self.lines;
         vec![
             line("workspaces created", Unit::PerSecond, Some(self.created.rate()), Goal::AtLeastValue(500.0)),
-            line("memory for each", Unit::Bytes, Some(each), Goal::AtMostValue(65_536.0)),
+            line("memory for each", Unit::Bytes, Some(each), Goal::AtMostValue(4_096.0)),
             line(
                 "all deleted within",
                 Unit::Seconds,

@@ -64,7 +64,6 @@ controllers! {
 pub const OWN: &[(&str, &str)] = &[
     ("cluster-health-controller", "clusterhealth"),
     ("cluster-push-controller", "clusterpush"),
-    ("identity-lease-controller", "identitylease"),
     ("kcp-cluster-controller", "kcpcluster"),
     ("object-status-controller", "objectstatus"),
     ("placement-follower-controller", "placementfollower"),

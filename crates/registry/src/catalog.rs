@@ -52,8 +52,9 @@ const MINIMAL: [(&str, &str); 7] = [
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What is not stored but done or computed on request.
-const COMPUTED: [(&str, &str); 7] = [
+const COMPUTED: [(&str, &str); 8] = [
     ("", "bindings"),
+    ("", "componentstatuses"),
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),
     ("authorization.k8s.io", "localsubjectaccessreviews"),

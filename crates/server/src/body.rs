@@ -1,5 +1,5 @@
 //! What an answer consists of: nothing, bytes that are there, a list that is put together while it is sent,
-//! a stream that goes on, or what somebody else answers.
+//! a stream that goes on, or what another server answers, as it is or with its links rewritten.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,6 +9,7 @@ use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::connect::backend::Relayed;
+use crate::connect::page::Page;
 use crate::respond::list::{ListBody, Piece};
 
 pub enum Body {
@@ -17,6 +18,7 @@ pub enum Body {
     Stream(mpsc::Receiver<Bytes>),
     /// It may break off, and then so does this answer.
     Relayed(Box<Relayed>),
+    Page(Box<Page>),
 }
 
 impl Body {
@@ -59,6 +61,10 @@ impl http_body::Body for Body {
                 let frame = ready!(Pin::new(&mut **relayed).poll_frame(context));
                 return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Piece::from))));
             }
+            Body::Page(page) => {
+                let frame = ready!(Pin::new(&mut **page).poll_frame(context));
+                return Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(Piece::from))));
+            }
         };
         Poll::Ready(next.map(|piece| Ok(Frame::data(piece))))
     }
@@ -68,7 +74,7 @@ impl http_body::Body for Body {
             Body::Full(bytes) => bytes.is_none(),
             Body::List(list) => list.is_done(),
             Body::Relayed(relayed) => relayed.is_end_stream(),
-            Body::Stream(_) => false,
+            Body::Stream(_) | Body::Page(_) => false,
         }
     }
 
@@ -76,7 +82,7 @@ impl http_body::Body for Body {
         match self {
             Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Body::Relayed(relayed) => relayed.size_hint(),
-            Body::List(_) | Body::Stream(_) => SizeHint::default(),
+            Body::List(_) | Body::Stream(_) | Body::Page(_) => SizeHint::default(),
         }
     }
 }

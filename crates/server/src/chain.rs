@@ -73,11 +73,12 @@ where
         (false, "watch") => Ok(server.limits.request_timeout),
         _ => deadline(query.get("timeout").unwrap_or_default(), server.limits.request_timeout),
     };
-    let timeout = match timeout {
-        Ok(timeout) => timeout,
-        Err(status) => return finish(failed(&status), id),
+    let outcome = match timeout {
+        Ok(timeout) => {
+            tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await
+        }
+        Err(status) => Ok(Ok(Err(status))),
     };
-    let outcome = tokio::time::timeout(timeout, caught(route(server, peer, request, &info, query))).await;
     let response = match outcome {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => failed(&status),
@@ -143,8 +144,10 @@ where
     let identified = server.identify(&peer.certificate, authorization, asked_in);
     let Identified { user, .. } = identified.map_err(|_| Status::unauthorized("Unauthorized"))?;
     let asked_of = workspace.as_ref().ok();
-    // Whoever acts as others does so at their own expense, but for administrators, who need none of their own.
-    let caller = (!is_master(&user)).then(|| Sender::of(&user, asked_of));
+    // Members of system:masters, controllers among them, have to set right what keeps a server busy: their requests are not
+    // counted. The group counts only if the caller itself is in it, so a caller that impersonates pays for it itself.
+    let counted = |user: &User| (!is_master(user)).then(|| Sender::of(user, asked_of));
+    let caller = counted(&user);
     let user = match server.admit(user, request.headers(), info, &workspace) {
         Ok(user) => user,
         Err(status) if matches!(status.code(), 400 | 403) => {
@@ -152,7 +155,7 @@ where
         }
         Err(status) => return Err(status),
     };
-    let sender = caller.unwrap_or_else(|| Sender::of(&user, asked_of));
+    let sender = caller.or_else(|| counted(&user));
     let workspace = workspace?;
     let conditions = peer.weather.as_ref().map(Weather::now);
     if conditions.as_ref().is_some_and(|conditions| conditions.is_plain) && info.workspace.is_some() {
@@ -165,7 +168,7 @@ where
                 || server.measured(info).is_some());
         return if known { Err(Status::not_found_generic()) } else { Ok(respond::not_found_page()) };
     }
-    let mut share = server.inflight.begin(info, &user, sender)?;
+    let mut share = server.inflight.begin(info, sender)?;
     let shelves = server.shelves.seen(conditions.as_deref(), server.usage.is_some());
     let is_hidden = conditions.is_some_and(|conditions| conditions.hides(&info.group, &info.version));
     if info.is_resource && is_hidden {
@@ -186,7 +189,11 @@ where
     }
     let (parts, body) = request.into_parts();
     if info.is_resource {
-        let body = share.read(body).await?;
+        // A watch has no use for a body, and as it is not counted, neither would be the memory for it.
+        let body = match info.is_long_running() {
+            true => bytes::Bytes::new(),
+            false => share.read(body).await?,
+        };
         let _place = share.enter()?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();

@@ -12,6 +12,7 @@ mod headers;
 pub mod kubelets;
 pub(crate) mod location;
 mod logs;
+pub(crate) mod page;
 mod proxy;
 pub(crate) mod rewrite;
 mod stream;

@@ -48,7 +48,7 @@ pub fn page(page: &[u8]) -> Vec<u8> {
         backend: "10.0.0.1:80".into(),
         host: "127.0.0.1:6443".into(),
     };
-    rewriter.page(page)
+    crate::connect::page::Links::rewritten(rewriter, page)
 }
 
 /// Reads a snapshot that arrives in pieces of `size`; how many objects are in it.

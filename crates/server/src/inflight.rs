@@ -1,7 +1,7 @@
 //! How many requests may be under way at once: in all, and of one user.
 //!
-//! A request counts for whoever sent it from its first byte on, and takes one of the places that everybody shares once its
-//! body has arrived. Somebody who sends slowly, or much, thus uses up a share that is theirs and keeps nobody else waiting.
+//! A request counts for its sender from its first byte on, and takes one of the places that all senders share once its body
+//! has arrived. A sender that is slow, or sends much, thus uses up its own share and keeps no other sender waiting.
 //!
 //! ```text
 //!   head ─► Share of the sender ─► body, within its time and the memory for all ─► Place ─► verb
@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use atoll_authn::User;
-use atoll_authz::is_master;
+use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_meta::Status;
+use atoll_registry::bootstrap::ROOT;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,7 +26,7 @@ use crate::{MAX_BODY, health, impersonation};
 
 /// The part of all places that one sender may have: a quarter.
 const SHARE: usize = 4;
-/// The part of a workspace's share that one below it, or one user in it, may have: a half.
+/// The part of a circle's share that a circle in it may have, a child workspace or a user: a half.
 const PART: usize = 2;
 /// Bytes a second that a body has to arrive with, after the time that any body may take.
 const SLOWEST: u32 = 32 << 10;
@@ -47,8 +48,9 @@ pub struct InFlight {
 #[derive(Default)]
 struct Senders(Mutex<HashMap<Box<str>, [usize; 2]>>);
 
-/// Whom a request counts for, the widest circle first: a workspace, those on the way to it, then the user. Whoever may make up
-/// names of users or workspaces does so within a circle that was there before.
+/// What a request counts for, the widest circle first: the workspaces on the way, the workspace itself, then the user; in the
+/// root the namespace of a ServiceAccount, then the account. A tenant that makes up names of users, accounts or workspaces
+/// stays within a circle that existed before.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sender(Vec<Box<str>>);
 
@@ -61,11 +63,14 @@ impl Sender {
             let on_the_way = steps.iter().skip(1).map(|step| step.parent.as_str());
             circles.extend(on_the_way.chain([id.as_str()]).map(|id| format!("workspace {id}").into()));
         }
-        circles.push(match (circles.is_empty(), impersonation::account(&user.name)) {
-            // Whoever may make one ServiceAccount in a namespace may make others.
-            (true, Some((namespace, _))) => format!("accounts of {namespace}").into(),
-            _ => format!("user {} of {home}", user.name).into(),
-        });
+        let account = impersonation::account(&user.name).filter(|_| circles.is_empty());
+        // A user who may create one ServiceAccount in a namespace may create more. Only the accounts of agents in the
+        // root's own namespace are made one by one by administrators, and one agent must not silence another.
+        if let Some((namespace, _)) = account.filter(|own| (own.0, home.as_str()) != (SYSTEM_NAMESPACE, ROOT))
+        {
+            circles.push(format!("accounts of {namespace} of {home}").into());
+        }
+        circles.push(format!("user {} of {home}", user.name).into());
         Sender(circles)
     }
 }
@@ -74,7 +79,7 @@ impl Sender {
 pub struct Share<'a> {
     inflight: &'a InFlight,
     kind: Kind,
-    /// Those who are exempt have none.
+    /// A request that is exempt has none.
     sender: Option<Sender>,
     memory: Option<OwnedSemaphorePermit>,
 }
@@ -109,15 +114,14 @@ impl InFlight {
         }
     }
 
-    /// Counts a request for its sender, or advises to come back later. Requests that last for as long as their client wants
-    /// count for nobody; nor do probes, or a busy server would be taken for a dead one; nor do those who may everything
-    /// everywhere, controllers among them, who have to set right what keeps a server busy.
-    pub fn begin(&self, request: &RequestInfo, user: &User, sender: Sender) -> Result<Share<'_>, Status> {
+    /// Counts a request for its sender, if it has one, or advises to come back later. Requests that last for as long as their
+    /// client wants are not counted; nor are probes, or a busy server would be taken for a dead one.
+    pub fn begin(&self, request: &RequestInfo, sender: Option<Sender>) -> Result<Share<'_>, Status> {
         let is_probe = !request.is_resource && health::is_check(&request.path);
-        let is_exempt = request.is_long_running() || is_probe || is_master(user);
+        let is_exempt = request.is_long_running() || is_probe;
         let reads = matches!(request.verb, "get" | "list" | "head");
         let kind = if reads { Kind::Reading } else { Kind::Mutating };
-        let sender = (!is_exempt).then_some(sender);
+        let sender = sender.filter(|_| !is_exempt);
         if let Some(sender) = &sender {
             self.senders.count(sender, kind, self.limits[kind as usize])?;
         }

@@ -264,6 +264,18 @@ impl fmt::Debug for Change {
     }
 }
 
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Compacted { oldest } => write!(f, "the revision is gone; the oldest is {oldest}"),
+            ReadError::Future { current } => {
+                write!(f, "the revision is yet to come; the latest is {current}")
+            }
+            ReadError::Unavailable(unavailable) => unavailable.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

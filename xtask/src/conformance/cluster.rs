@@ -6,7 +6,18 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-// Fields are dropped in this order: first who asks, then who answers.
+/// Which controllers run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Controllers {
+    /// Atoll's, with all of its settings as they are by default.
+    Default,
+    /// kube-controller-manager's, beside Atoll.
+    Upstream,
+    /// Atoll's, where the tests expect kube-controller-manager's.
+    Own,
+}
+
+// Fields are dropped in this order: first the client, then the server.
 pub struct Cluster {
     _controllers: Option<Running>,
     _server: Running,
@@ -19,7 +30,7 @@ impl Cluster {
     pub fn start(
         atoll: &Path,
         programs: &Path,
-        controllers: bool,
+        controllers: Controllers,
         directory: &Path,
     ) -> Result<Cluster, String> {
         let data = directory.join("data");
@@ -27,15 +38,20 @@ impl Cluster {
         command.args(["start", "--listen", "0.0.0.0:0", "--data-dir"]).arg(&data);
         command.arg("--advertise-address").arg(own_address()?.to_string());
         match controllers {
+            Controllers::Default => {}
             // kube-controller-manager's do the same.
-            true => command.arg("--controllers=false"),
-            // Tests want to see pods.
-            false => command.arg("--grain=pod"),
-        };
+            Controllers::Upstream => {
+                command.arg("--controllers=false");
+            }
+            // The tests of controllers want to see Pods, which by default are made in clusters.
+            Controllers::Own => {
+                command.arg("--grain=pod");
+            }
+        }
         let server = Running::start_until_ready(&mut command, &directory.join("atoll.log"))?;
         let kubeconfig = data.join("admin.kubeconfig");
         let beside = || manager(programs, &kubeconfig, &data.join("ca.crt"), directory);
-        let controllers = controllers.then(beside).transpose()?;
+        let controllers = (controllers == Controllers::Upstream).then(beside).transpose()?;
         Ok(Cluster { _controllers: controllers, _server: server, kubeconfig })
     }
 }

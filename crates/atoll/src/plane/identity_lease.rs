@@ -1,21 +1,23 @@
-//! The Lease in `kube-system` by which an API server says that it runs, as kube-apiserver has one.
+//! The Lease in `kube-system` by which an API server says that it runs, as kube-apiserver has one: with upstream's name, which
+//! follows from the name of the host, and labels.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use atoll_meta::{Status, id, object, time};
+use atoll_meta::{Status, id, time};
 use atoll_registry::bootstrap::ROOT;
 use atoll_registry::{DeleteOptions, Place, Registry, Row, Unasked, Update};
-use atoll_store::Key;
+use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 const GROUP: &str = "coordination.k8s.io";
 const RESOURCE: &str = "leases";
 const NAMESPACE: &str = "kube-system";
-/// Who the account of managers says it is.
+/// The owner of its fields.
 const MANAGER: &str = "kube-apiserver";
 const LABEL: &str = "apiserver.kubernetes.io/identity";
 const LABEL_VALUE: &str = "kube-apiserver";
+const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 const DURATION_SECONDS: i64 = 3_600;
 const RENEWED_EVERY: Duration = Duration::from_secs(10);
 /// How many renewals pass between two looks for Leases of servers that are gone.
@@ -23,9 +25,10 @@ const RENEWALS_PER_CLEANING: u32 = 360;
 
 /// Renews the Lease for as long as the server runs.
 pub async fn run(registry: Arc<Registry>) {
-    // A small catalog has no Leases.
     let Some(row) = registry.catalog.stored(GROUP, RESOURCE).cloned() else { return };
-    let name = name(&registry);
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let name = name(&host);
     let mut random = [0; 16];
     if let Err(error) = getrandom::fill(&mut random) {
         tracing::warn!(%error, "no random numbers: the Lease of this server is not kept");
@@ -36,7 +39,7 @@ pub async fn run(registry: Arc<Registry>) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for renewals in (0_u32..).cycle() {
         interval.tick().await;
-        if let Err(status) = renew(&registry, &row, &name, &holder).await {
+        if let Err(status) = renew(&registry, &row, &name, &host, &holder).await {
             tracing::warn!(%status, "the Lease of this server could not be renewed; it is tried again in ten seconds");
         }
         if renewals % RENEWALS_PER_CLEANING == 0 {
@@ -45,15 +48,35 @@ pub async fn run(registry: Arc<Registry>) {
     }
 }
 
-/// The same for as long as the data is: it follows from the uid of `kube-system`, which no other control plane has.
-fn name(registry: &Registry) -> String {
-    let key = Key::object("", "namespaces", ROOT, "", NAMESPACE);
-    let namespace = registry.snapshot().get(&key).map(|object| object.json()).unwrap_or_default();
-    let parsed = atoll_meta::json::parse(&namespace).map(|parsed| parsed.value).unwrap_or_default();
-    format!("apiserver-{}", object::uid(&parsed).replace('-', ""))
+/// As upstream names it: the same for as long as the host has its name.
+fn name(host: &str) -> String {
+    let mut hashed = Vec::new();
+    for part in [host, LABEL_VALUE] {
+        let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
+        hashed.extend_from_slice(&length.to_be_bytes());
+        hashed.extend_from_slice(part.as_bytes());
+    }
+    format!("apiserver-{}", base32(&digest(&SHA256, &hashed).as_ref()[..16]))
 }
 
-async fn renew(registry: &Registry, row: &Row, name: &str, holder: &str) -> Result<(), Status> {
+/// In lowercase and without padding.
+fn base32(bytes: &[u8]) -> String {
+    let bit = |index: usize| bytes.get(index / 8).map_or(0, |byte| byte >> (7 - index % 8) & 1);
+    let digit = |start: usize| (start..start + 5).fold(0, |digit, index| digit << 1 | bit(index));
+    let letter = |digit: u8| char::from(if digit < 26 { b'a' + digit } else { b'2' + digit - 26 });
+    (0..bytes.len() * 8).step_by(5).map(|start| letter(digit(start))).collect()
+}
+
+/// Names of hosts may be what a label cannot be; the Lease is kept without the label then.
+fn is_label_value(text: &str) -> bool {
+    let is_edge = |byte: &u8| byte.is_ascii_alphanumeric();
+    text.len() <= 63
+        && text.bytes().all(|byte| is_edge(&byte) || b"-_.".contains(&byte))
+        && text.as_bytes().first().is_some_and(is_edge)
+        && text.as_bytes().last().is_some_and(is_edge)
+}
+
+async fn renew(registry: &Registry, row: &Row, name: &str, host: &str, holder: &str) -> Result<(), Status> {
     let place = Place { workspace: ROOT, namespace: NAMESPACE, name };
     let now = time::format_micro(registry.clock.now(), 0);
     let transform = |existing: Option<&Value>| {
@@ -65,6 +88,9 @@ async fn renew(registry: &Registry, row: &Row, name: &str, holder: &str) -> Resu
             })
         });
         lease["metadata"]["labels"][LABEL] = LABEL_VALUE.into();
+        if is_label_value(host) {
+            lease["metadata"]["labels"][HOSTNAME_LABEL] = host.into();
+        }
         lease["spec"]["holderIdentity"] = holder.into();
         lease["spec"]["leaseDurationSeconds"] = DURATION_SECONDS.into();
         lease["spec"]["renewTime"] = now.as_str().into();
@@ -110,7 +136,7 @@ fn is_expired(lease: &Value, now: i64) -> bool {
     let renewed = lease["spec"]["renewTime"].as_str().and_then(|text| time::parse(text).ok());
     match (lasts, renewed) {
         (Some(lasts), Some(renewed)) => renewed.seconds.saturating_add(lasts) < now,
-        // Nobody renews one that never says when.
+        // One that never says when is not renewed either.
         _ => true,
     }
 }
@@ -118,6 +144,13 @@ fn is_expired(lease: &Value, now: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_is_upstreams() {
+        // What kube-apiserver 1.36 has on a host of this name.
+        assert_eq!(name("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
+        assert!(is_label_value("a-host.example.com") && !is_label_value("-host") && !is_label_value(""));
+    }
 
     #[test]
     fn leases_end_when_they_were_not_renewed_in_time() {

@@ -72,14 +72,14 @@ async fn role(access: &Access, name: &str, rules: Value) {
 }
 
 /// Creates a ServiceAccount and returns a token for it.
-async fn account(access: &Access, namespace: &str, name: &str) -> String {
+pub async fn account(access: &Access, namespace: &str, name: &str) -> String {
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     access.post(&accounts, json!({ "metadata": { "name": name } })).await.expect(201);
     let issued = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
     issued["status"]["token"].as_str().unwrap().to_string()
 }
 
-async fn namespace(access: &Access, name: &str) {
+pub async fn namespace(access: &Access, name: &str) {
     access.post("/api/v1/namespaces", json!({ "metadata": { "name": name } })).await.expect(201);
 }
 

@@ -1,11 +1,12 @@
-//! Nobody uses up what everybody shares.
+//! No sender uses up what all senders share.
 
 use serde_json::json;
 
-use crate::bindings::{Tenancy, bind, workspace};
+use crate::bindings::{Tenancy, WORKSPACES, account, bind, namespace, workspace};
 use crate::support::access::Access;
+use crate::support::process::Setup;
 use crate::support::raw::Raw;
-use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
@@ -68,15 +69,54 @@ async fn acting_as_masters_of_a_workspace_does_not_skip_limits() {
     workspace(&admin, "root", "team", "owner").await;
     bind(&admin, "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
     let owner = tenancy.person("owner", "root:team");
-    // Whatever they call themselves, one of four is theirs.
+    // What the owner of a workspace makes below it, the owner administers from above.
+    owner.post(WORKSPACES, json!({ "metadata": { "name": "x" } })).await.expect(201);
+    let below = tenancy.person("owner", "root:team:x");
+    eventually("the workspace is there", async || {
+        below.get("/api/v1/namespaces/default").await.status == 200
+    })
+    .await;
+    // Whatever name the owner uses, and wherever: one of four places is the owner's.
     let mut stalled = Vec::new();
-    for name in ["a", "b", "owner"] {
+    for (access, name) in [(&owner, "a"), (&owner, "b"), (&below, "a"), (&below, "b"), (&owner, "owner")] {
         let lines = format!(
             "Authorization: Bearer owner\r\nImpersonate-User: {name}\r\nImpersonate-Group: system:masters\r\n"
         );
-        stalled.extend(stall(&owner, &lines, 8).await);
+        stalled.extend(stall(access, &lines, 8).await);
     }
     assert_eq!(stalled.len(), 1);
     tenancy.person("ann", "root").post(CONFIG_MAPS, config_map_with("mine", "1")).await.expect(201);
     admin.post(CONFIG_MAPS, config_map_with("urgent", "1")).await.expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_service_account_keeps_no_other_waiting() {
+    let atoll = Setup::new()
+        .flag("--max-mutating-requests-inflight", 16)
+        .flag("--header-timeout", 600)
+        .flag("--request-timeout", 600)
+        .start();
+    let admin = atoll.admin();
+    // Agents that are run by hand have accounts in atoll-system, each its own quarter; accounts elsewhere share one.
+    for (place, places) in [("atoll-system", 4), ("apps", 2)] {
+        namespace(&admin, place).await;
+        let hostile = account(&admin, place, "hostile").await;
+        let other = account(&admin, place, "other").await;
+        let stalled = stall(&admin, &format!("Authorization: Bearer {hostile}\r\n"), 16).await;
+        assert_eq!(stalled.len(), places, "{place}");
+        let review = json!({ "spec": { "nonResourceAttributes": { "path": "/", "verb": "get" } } });
+        admin.token(&other).post(REVIEWS, review).await.expect(201);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_watches_are_not_read() {
+    let tenancy = Tenancy::start(&["ann"], &[]);
+    bind(&tenancy.admin(), "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
+    let mut raw = Raw::open(&tenancy.admin().anonymous()).await;
+    let lines = "Authorization: Bearer ann\r\nContent-Length: 3000000\r\nExpect: 100-continue\r\n";
+    let head = raw.head("GET", &format!("{CONFIG_MAPS}?watch=1"), lines);
+    raw.send(head).await.unwrap();
+    let answer = raw.answer().await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text);
 }

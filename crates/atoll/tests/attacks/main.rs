@@ -15,6 +15,7 @@ mod fake_cluster;
 mod injection;
 mod namespaces;
 mod owners;
+mod proxied_pages;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;

@@ -38,6 +38,11 @@ impl Setup {
         self
     }
 
+    /// Without anything that writes by itself.
+    pub fn idle(self) -> Self {
+        self.flag("--controllers", false).flag("--identity-lease", false)
+    }
+
     pub fn variable(mut self, name: &str, value: impl ToString) -> Self {
         self.environment.push((name.into(), value.to_string()));
         self
@@ -106,9 +111,9 @@ impl Atoll {
         Setup::new().start()
     }
 
-    /// One that puts nothing of its own into namespaces.
+    /// One that puts nothing of its own into namespaces and writes nothing unless it is asked to.
     pub fn start_bare() -> Atoll {
-        Setup::new().flag("--controllers", false).start()
+        Setup::new().idle().start()
     }
 
     fn spawn(setup: Setup, directory: PathBuf, temporary: Option<Arc<TempDir>>) -> Result<Atoll, Failed> {

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use atoll_meta::Status;
 use atoll_streams::is_upgrade;
-use http::header::{HOST, HeaderName, HeaderValue, LOCATION};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION};
 use http::{Method, Request, Response, StatusCode};
 use serde_json::Value;
 
 use super::backend::{Destination, Relayed, exchange};
 use super::location::{Target, first_port, pod_address};
+use super::page::Page;
 use super::rewrite::{self, Rewriter};
 use super::{Connection, Open, headers, stream};
 use crate::body::Body;
@@ -71,7 +72,12 @@ pub async fn answer(connection: &Connection<'_>, open: Open) -> Result<Response<
             parts.headers.insert(LOCATION, location);
         }
     } else if rewrite::is_html(&parts.headers) && parts.status != StatusCode::NOT_MODIFIED {
-        return rewriter.response(parts, body).await.map_err(|problem| unreachable(&problem));
+        let coding = parts.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes).unwrap_or_default();
+        if matches!(coding, b"" | b"gzip") {
+            let page = Page::new(Relayed::new(body, driving), rewriter, coding == b"gzip");
+            parts.headers.remove(CONTENT_LENGTH);
+            return Ok(Response::from_parts(parts, Body::Page(Box::new(page))));
+        }
     }
     Ok(Response::from_parts(parts, Body::Relayed(Box::new(Relayed::new(body, driving)))))
 }

@@ -2,7 +2,6 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use atoll_authn::MASTERS;
 use atoll_authz::Step;
 use http_body::Frame;
 use http_body_util::Full;
@@ -28,14 +27,13 @@ fn within(path: &[&str]) -> Workspace {
 }
 
 fn begin<'a>(inflight: &'a InFlight, verb: &'static str, user: &User) -> Result<Share<'a>, Status> {
-    inflight.begin(&request(verb), user, Sender::of(user, None))
+    inflight.begin(&request(verb), Some(Sender::of(user, None)))
 }
 
 #[test]
 fn the_last_place_taken_turns_others_away_until_it_is_free() {
     let inflight = InFlight::new(1, 1, PATIENCE);
     let (ann, bob) = (person("ann"), person("bob"));
-    let master = User::authenticated("root".into(), String::new(), vec![MASTERS.into()]);
     let enter = |verb: &'static str, user: &User| begin(&inflight, verb, user).and_then(Share::enter);
     let place = enter("list", &ann).ok();
     for user in [&ann, &bob] {
@@ -44,13 +42,9 @@ fn the_last_place_taken_turns_others_away_until_it_is_free() {
     }
     assert!(enter("create", &ann).is_ok(), "writes have places of their own");
     assert!(enter("watch", &ann).is_ok());
-    assert!(enter("list", &master).is_ok());
-    assert!(
-        enter("list", &master.of_workspace("w")).is_err(),
-        "who is master of one workspace is no exception"
-    );
+    assert!(inflight.begin(&request("list"), None).and_then(Share::enter).is_ok());
     let probe = RequestInfo { verb: "get", path: "/livez".into(), ..RequestInfo::default() };
-    assert!(inflight.begin(&probe, &ann, Sender::of(&ann, None)).and_then(Share::enter).is_ok());
+    assert!(inflight.begin(&probe, Some(Sender::of(&ann, None))).and_then(Share::enter).is_ok());
     drop(place);
     assert!(enter("list", &ann).is_ok());
     assert!(inflight.senders.0.lock().unwrap().is_empty(), "nothing is left of those who are gone");
@@ -65,8 +59,8 @@ fn nobody_has_more_than_a_share() {
     assert!(begin(&inflight, "list", &ann).is_ok() && begin(&inflight, "create", &bob).is_ok());
     // Identities of a workspace share what their workspace has, and that what the one above has.
     let fill = |user: &User, workspace: &Workspace| -> Vec<Share<'_>> {
-        let sender = || Sender::of(user, Some(workspace));
-        std::iter::from_fn(|| inflight.begin(&request("create"), user, sender()).ok()).collect()
+        let sender = || Some(Sender::of(user, Some(workspace)));
+        std::iter::from_fn(|| inflight.begin(&request("create"), sender()).ok()).collect()
     };
     let (org, team, other) = (within(&["o"]), within(&["o", "t"]), within(&["o", "u"]));
     let one = fill(&person("a").of_workspace("t"), &team);
@@ -83,12 +77,22 @@ fn nobody_has_more_than_a_share() {
 }
 
 #[test]
-fn names_that_anybody_can_make_up_are_counted_together() {
-    let account = |name: &str| person(&format!("system:serviceaccount:n:{name}")).of_workspace("root");
+fn accounts_of_a_namespace_share_and_those_of_agents_do_not() {
+    let inflight = InFlight::new(16, 16, PATIENCE);
     let root = within(&[]);
-    let sender = |user: &User| Sender::of(user, Some(&root));
-    assert_eq!(sender(&account("a")), sender(&account("b")));
-    assert_ne!(sender(&account("a")), sender(&person("ann")));
+    let fill = |namespace: &str, name: &str| -> Vec<Share<'_>> {
+        let user = person(&format!("system:serviceaccount:{namespace}:{name}")).of_workspace(ROOT);
+        let sender = || Some(Sender::of(&user, Some(&root)));
+        std::iter::from_fn(|| inflight.begin(&request("create"), sender()).ok()).collect()
+    };
+    let held = ["a", "b", "c"].map(|name| fill("n", name));
+    assert_eq!(
+        held.each_ref().map(Vec::len),
+        [2, 2, 0],
+        "a quarter for the namespace, half of it for an account"
+    );
+    let agents = ["a", "b"].map(|name| fill(SYSTEM_NAMESPACE, name));
+    assert_eq!(agents.each_ref().map(Vec::len), [4, 4], "a quarter for each agent");
 }
 
 /// A body whose pieces come from elsewhere.

@@ -53,7 +53,7 @@ async fn component(server: &Server, row: &Row, name: &str) -> Arc<Object> {
     let (is_healthy, message, error) = match name {
         "etcd-0" => match tokio::time::timeout(PATIENCE, server.registry.store.revision()).await {
             Ok(Ok(_)) => (true, "ok", String::new()),
-            Ok(Err(error)) => (false, "", format!("{error:?}")),
+            Ok(Err(error)) => (false, "", error.to_string()),
             Err(_elapsed) => (false, "", "context deadline exceeded".to_string()),
         },
         _ if server.runs_controllers => (true, "ok", String::new()),
