@@ -101,7 +101,8 @@ impl Registry {
             };
             before.saturating_sub(limit).max(1)
         });
-        if more {
+        // Only the first page counts: a list cannot make itself last longer than history by being continued.
+        if more && start.is_none() {
             self.cache.pin(snapshot);
         }
         Listing { objects, revision, next: last.filter(|_| more), remaining }

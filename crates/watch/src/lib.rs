@@ -49,7 +49,8 @@ pub struct Cache {
     pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
     advanced: tokio::sync::watch::Sender<Revision>,
     opened: Instant,
-    /// The revision at which nothing has happened for as long as history is kept; 0 while something has.
+    /// The last revision at which nothing happened for as long as history is kept; 0 if there was none. Lists that began
+    /// there or before have taken too long.
     idle: AtomicU64,
     waker: Waker,
     decode: Arc<dyn Decode>,
@@ -158,7 +159,7 @@ impl Cache {
         if revision > current.revision {
             return Err(RevisionError::Future { requested: revision, current: current.revision });
         }
-        if let Some(pinned) = self.pinned(revision) {
+        if let Some(pinned) = self.pinned(revision, scope) {
             return Ok(pinned);
         }
         let tail = self.tail();
@@ -172,6 +173,7 @@ impl Cache {
             past.revert(event);
         }
         past.revision = revision;
+        past.reverted = Some(scope.clone());
         Ok(Arc::new(past))
     }
 
@@ -179,27 +181,41 @@ impl Cache {
     /// kept, even if nothing has happened since.
     pub fn continued(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
         let idle = self.idle.load(Ordering::Relaxed);
-        if revision <= idle && self.pinned(revision).is_none() {
+        if revision <= idle && self.pinned(revision, scope).is_none() {
             return Err(RevisionError::Expired { requested: revision, oldest: idle });
         }
         self.at(revision, scope)
     }
 
-    /// Keeps `snapshot` for a while, so that a list can be continued at its revision at no cost.
+    /// Keeps `snapshot`, so that a list that begins now can be continued at its revision at no cost for as long as history is
+    /// kept. A snapshot that is kept already is kept that long from now on.
     pub fn pin(&self, snapshot: &Arc<Snapshot>) {
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        if pins.iter().any(|(_, pinned)| pinned.revision == snapshot.revision) {
-            return;
-        }
+        let mut pins = self.pins();
+        // A snapshot in which only one scope was taken back does not replace a complete one.
+        let kept = pins.iter().position(|(_, pinned)| {
+            pinned.revision == snapshot.revision
+                && (pinned.reverted.is_none() || pinned.reverted == snapshot.reverted)
+        });
+        let snapshot = match kept {
+            Some(position) => pins.remove(position).1,
+            None => snapshot.clone(),
+        };
         if pins.len() == PINS {
             pins.remove(0);
         }
-        pins.push((Instant::now(), snapshot.clone()));
+        pins.push((Instant::now(), snapshot));
     }
 
-    fn pinned(&self, revision: Revision) -> Option<Arc<Snapshot>> {
-        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.iter().find(|(_, pinned)| pinned.revision == revision).map(|(_, pinned)| pinned.clone())
+    fn pinned(&self, revision: Revision, scope: &Scope) -> Option<Arc<Snapshot>> {
+        let pins = self.pins();
+        let mut fitting =
+            pins.iter().filter(|(_, pinned)| pinned.revision == revision && pinned.is_true_of(scope));
+        fitting.next().map(|(_, pinned)| pinned.clone())
+    }
+
+    fn pins(&self) -> MutexGuard<'_, Vec<(Instant, Arc<Snapshot>)>> {
+        // Every change to the list is complete before anything can panic.
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Follows everything in `scope` that happens after `after`.
@@ -226,13 +242,13 @@ impl Cache {
     /// the store may be compacted.
     pub fn expire(&self, age: Duration) -> Revision {
         let now = Instant::now();
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.retain(|(since, _)| now.duration_since(*since) < age);
-        drop(pins);
+        self.pins().retain(|(since, _)| now.duration_since(*since) < age);
         let mut tail = self.tail();
         tail.history.expire(now, age);
-        let is_idle = tail.history.is_empty() && now.duration_since(self.opened) > age;
-        self.idle.store(if is_idle { self.revision() } else { 0 }, Ordering::Relaxed);
+        if tail.history.is_empty() && now.duration_since(self.opened) > age {
+            // Never lowered: a token that has expired stays so, whatever is written afterwards.
+            self.idle.fetch_max(self.revision(), Ordering::Relaxed);
+        }
         tail.history.floor()
     }
 
