@@ -181,6 +181,13 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
+    /// Adds objects, none of whose keys is in here yet.
+    pub(crate) fn fill(&mut self, objects: Vec<Arc<Object>>) {
+        let shown = objects.iter().filter(|object| !object.is_tombstone());
+        self.counts.add_all(shown.map(|object| &*object.key));
+        self.objects.extend(objects.into_iter().map(|object| (object.key.clone(), object)));
+    }
+
     pub(crate) fn insert(&mut self, object: Arc<Object>) {
         let is_shown = !object.is_tombstone();
         let key = object.key.clone();
