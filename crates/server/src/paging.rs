@@ -26,7 +26,7 @@ pub struct Token {
 impl Token {
     /// Where the next page begins.
     pub fn start(&self) -> Start<'_> {
-        Start { after: &self.after, rest: self.rest }
+        Start { after: &self.after, rest: self.rest, is_anew: self.revision.is_none() }
     }
 
     pub fn encode(revision: Option<u64>, after: &str, rest: Option<usize>) -> String {
@@ -101,7 +101,11 @@ mod tests {
     fn a_token_without_a_revision_does_not_say_how_many_are_left() {
         for (revision, rest) in [(Some(7), Some(3)), (None, None)] {
             let token = Token::decode(&Token::encode(revision, "a", Some(3))).unwrap();
-            assert_eq!(token.start().rest, rest, "{revision:?}");
+            assert_eq!(
+                (token.start().rest, token.start().is_anew),
+                (rest, revision.is_none()),
+                "{revision:?}"
+            );
         }
     }
 
