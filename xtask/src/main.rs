@@ -17,7 +17,7 @@ usage: cargo xtask CHORE [OPTIONS]
   tidy                                   check the rules of the tree: crate edges, file rules, dependencies, format
   ci                                     all checks, as .ci/run does
   fuzz [SECONDS] [TARGET...]             run every fuzz target, or these, for 60 or so many seconds
-  bench api|apply|sim|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
+  bench api|apply|sim|start|watch|workspaces|store measure Atoll, beside the real kube-apiserver where Go is there
   conformance a|b [--release] [--minutes 30]
                                          upstream's conformance tests: a, of an API server alone; b, with controllers
   dist [--out target/dist]               build what is carried away: the program, an image of it, checksums

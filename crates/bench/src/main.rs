@@ -6,7 +6,7 @@
 //!      │    load ─ connection ─ framing          one closed loop per connection, prepared requests
 //!      │      │        └─ secure ─ records       TLS
 //!      ▼      │
-//!   report ◄──┴─ api · apply · sim · sync · watch · workspaces
+//!   report ◄──┴─ api · apply · sim · start · sync · watch · workspaces
 //! ```
 //!
 //! Both servers get the same bytes from the same client, on the same machine, one after the other. Answers are
@@ -27,6 +27,7 @@ mod secure;
 mod server;
 mod session;
 mod sim;
+mod start;
 mod sync;
 mod watch;
 mod workspaces;
@@ -39,7 +40,7 @@ use crate::error::{BenchError, Outcome};
 use crate::session::{Options, Session};
 
 const USAGE: &str = "\
-usage: cargo xtask bench api|apply|sim|sync|watch|workspaces [OPTIONS]
+usage: cargo xtask bench api|apply|sim|start|sync|watch|workspaces [OPTIONS]
 
   --quick           shorter and less exact
   --alone           without kube-apiserver
@@ -77,6 +78,7 @@ fn run() -> Outcome<()> {
             let besides = ["kube-controller-manager", "kube-scheduler", "kwok"];
             sim::run(&Session::open(options, Some(&besides))?)
         }
+        "start" => start::run(&Session::open(options, None)?),
         "sync" => sync::run(&Session::open(options, None)?),
         "watch" => watch::run(&Session::open(options, Some(&[]))?),
         "workspaces" => workspaces::run(&Session::open(options, None)?),

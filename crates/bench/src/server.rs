@@ -99,6 +99,14 @@ impl Programs {
         self.start_atoll(directory, free_address()?, true)
     }
 
+    /// Stops Atoll and starts it again with the data that it has, without controllers.
+    pub fn restart(&self, mut running: Running) -> Outcome<Running> {
+        running.halt();
+        // Without a directory, nothing is deleted when it is dropped.
+        let directory = std::mem::take(&mut running.directory);
+        self.start_atoll(&directory, free_address()?, false)
+    }
+
     /// A simulated cluster whose pods start at once.
     pub fn start_sim(&self, directory: &Path, nodes: usize) -> Outcome<Running> {
         fs::create_dir_all(directory).map_err(|error| BenchError::file(directory, &error))?;
@@ -235,6 +243,11 @@ impl Running {
     }
 
     fn end(&mut self) {
+        self.halt();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+
+    fn halt(&mut self) {
         for mut child in self.beside.drain(..) {
             let _ = child.kill();
             let _ = child.wait();
@@ -250,7 +263,6 @@ impl Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 

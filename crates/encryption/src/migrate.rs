@@ -1,22 +1,28 @@
 //! What is done before anybody reads: is every key there, and is everything written as it should be?
 
-use std::ops::{Bound, ControlFlow};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use atoll_store::{Batch, Condition, Key, Range, ReadError, Revision, Write, WriteError};
+use atoll_store::{Condition, Key, Range, ReadError, Revision, Write, WriteError};
 
 use crate::{EncryptionError, Sealed};
 
 /// How many values are rewritten before progress is told.
 const STEP: usize = 500;
-/// How many values are looked at together: few, because each may be large.
-const PAGE: usize = 64;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Migrated {
     /// Values that were written again.
     pub rewritten: usize,
+}
+
+/// What was found of values that are not as they should be.
+#[derive(Default)]
+struct Seen {
+    unreadable: BTreeMap<(Revision, Key), EncryptionError>,
+    stale: BTreeSet<(Revision, Key)>,
 }
 
 impl Sealed {
@@ -41,46 +47,46 @@ impl Sealed {
 
     /// Opens every value there is, old ones too. Returns those that are not as they would be written now.
     async fn look(&self) -> Result<Vec<(Key, Revision)>, EncryptionError> {
-        let mut stale = Vec::new();
-        let mut range = Range::all();
-        loop {
-            let page = self.inner.range(range, None, PAGE).await.map_err(unreadable)?;
-            for entry in &page.entries {
-                self.rules.open(&entry.key, &entry.value)?;
-                if !self.rules.is_current(&entry.key, &entry.value) {
-                    stale.push((entry.key.clone(), entry.revision));
-                }
+        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let (noted, rules) = (seen.clone(), self.rules.clone());
+        let look = move |key: &Key, revision: Revision, value: &[u8]| {
+            let note = || noted.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = rules.decrypt(key, value) {
+                note().unreadable.insert((revision, key.clone()), error);
+            } else if !rules.is_current(key, value) {
+                note().stale.insert((revision, key.clone()));
             }
-            match page.entries.last() {
-                Some(last) if page.more => {
-                    range = Range { start: Bound::Excluded(last.key.clone()), end: Bound::Unbounded };
-                }
-                _ => break,
+        };
+        self.inner.visit(Arc::new(look)).await.map_err(unreadable)?;
+        let Seen { unreadable, stale } =
+            std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+        self.forgive(unreadable).await?;
+        let mut current = Vec::new();
+        for (revision, key) in stale {
+            let only = Range { start: Bound::Included(key.clone()), end: Bound::Included(key.clone()) };
+            let page = self.inner.range(only, None, 1).await.map_err(self::unreadable)?;
+            if page.entries.first().is_some_and(|entry| entry.revision == revision) {
+                current.push((key, revision));
             }
         }
-        self.look_back().await?;
-        Ok(stale)
+        current.sort();
+        Ok(current)
     }
 
-    /// Opens what is kept of the past.
-    async fn look_back(&self) -> Result<(), EncryptionError> {
-        let compacted = self.inner.compacted().await.map_err(unreadable)?;
-        let revision = self.inner.revision().await.map_err(unreadable)?;
-        let problem = Arc::new(Mutex::new(None));
-        let (noted, rules) = (problem.clone(), self.rules.clone());
-        let sink = move |batch: &Batch| {
-            for change in &batch.changes {
-                if let Some(Err(error)) = change.value.as_ref().map(|value| rules.open(&change.key, value)) {
-                    *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            // It need not hear of what comes later.
-            if batch.revision < revision { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        };
-        self.inner.follow(compacted, Box::new(sink)).await.map_err(unreadable)?;
-        let problem = problem.lock().unwrap_or_else(PoisonError::into_inner).take();
-        problem.map_or(Ok(()), Err)
+    /// Fails unless all of these values were compacted and only wait to be deleted.
+    async fn forgive(
+        &self,
+        unreadable: BTreeMap<(Revision, Key), EncryptionError>,
+    ) -> Result<(), EncryptionError> {
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let compacted = self.inner.compacted().await.map_err(self::unreadable)?;
+        let base = self.inner.range(Range::all(), Some(compacted), 0).await.map_err(self::unreadable)?;
+        let base: HashSet<(Revision, Key)> =
+            base.entries.into_iter().map(|entry| (entry.revision, entry.key)).collect();
+        let is_needed = |place: &(Revision, Key)| place.0 > compacted || base.contains(place);
+        unreadable.into_iter().find(|(place, _)| is_needed(place)).map_or(Ok(()), |(_, error)| Err(error))
     }
 
     async fn rewrite(&self, key: &Key, revision: Revision) -> Result<(), EncryptionError> {

@@ -136,8 +136,13 @@ impl Rules {
 
     /// The value, of what is on the disk.
     pub(crate) fn open(&self, place: &Key, stored: &Bytes) -> Result<Bytes, EncryptionError> {
+        self.decrypt(place, stored).map(|value| value.unwrap_or_else(|| stored.clone()))
+    }
+
+    /// The value, of what is on the disk; `None` if that is the value itself.
+    pub(crate) fn decrypt(&self, place: &Key, stored: &[u8]) -> Result<Option<Bytes>, EncryptionError> {
         let (provider, name, body) = match form(stored) {
-            Form::Plain => return self.plain(place, stored),
+            Form::Plain => return self.plain(place).map(|()| None),
             Form::Encrypted { provider, name, body } => (provider, name, body),
         };
         let all = self.entries.iter().chain(&self.readers).flat_map(|entry| &entry.providers);
@@ -149,7 +154,7 @@ impl Rules {
         for key in fitting {
             known = true;
             if let Some(value) = key.open(place, body) {
-                return Ok(value);
+                return Ok(Some(value));
             }
         }
         let (value, key) = (place.to_string(), name.to_string());
@@ -159,12 +164,13 @@ impl Rules {
         })
     }
 
-    fn plain(&self, place: &Key, stored: &Bytes) -> Result<Bytes, EncryptionError> {
+    /// Whether a value may lie there as it is.
+    fn plain(&self, place: &Key) -> Result<(), EncryptionError> {
         let allowed = self
             .entry(place)
             .is_none_or(|entry| entry.providers.iter().any(|own| matches!(own, Provider::Identity)));
         match allowed {
-            true => Ok(stored.clone()),
+            true => Ok(()),
             false => Err(EncryptionError::Plain { value: place.to_string() }),
         }
     }

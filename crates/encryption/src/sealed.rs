@@ -81,6 +81,10 @@ impl Store for Sealed {
         self.inner.compacted()
     }
 
+    fn last(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.inner.last(bytes)
+    }
+
     /// What cannot be opened ends the following: with an error while it replays, and with one in the log afterwards,
     /// when everything was sealed by this process.
     fn follow(&self, after: Revision, mut sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {

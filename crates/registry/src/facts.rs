@@ -1,17 +1,21 @@
 //! What selectors can ask of an object, extracted when it is written and when it is loaded.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use atoll_store::{Key, Memo};
 use atoll_watch::object::{Decode, SHARED_FROM, TOMBSTONE};
 use atoll_watch::{Facts, Further};
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::definitions;
 use crate::row::Row;
 use crate::strategy;
+
+/// How labels are named in what is stored.
+static LABELS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"labels\""));
 
 /// Extracts facts from what comes back from the store.
 pub struct Decoder {
@@ -28,6 +32,13 @@ impl Decode for Decoder {
         }
         let built_in = key.parts().filter(|parts| !parts.is_custom());
         let row = built_in.and_then(|parts| self.catalog.stored(parts.api_group(), parts.resource));
+        // To look for a word takes a fraction of the time that parsing does, and many objects have no labels.
+        let may_have_facts = |row: &Row| {
+            !row.strategy.fields.is_empty() || definitions::defines(row) || LABELS.find(value).is_some()
+        };
+        if row.is_some_and(|row| !may_have_facts(row)) {
+            return Facts::none();
+        }
         match (row, atoll_meta::json::parse(value)) {
             (Some(row), Ok(parsed)) => of(&self.catalog, row, &parsed.value),
             // An object of a custom resource: which one is known when it is read.
@@ -88,4 +99,34 @@ pub fn of(catalog: &Catalog, row: &Row, object: &Value) -> Arc<Facts> {
         return Facts::none();
     }
     Arc::new(Facts { labels, fields, further })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is found without parsing is what would be found with it.
+    #[test]
+    fn facts_are_the_same_whether_the_object_is_parsed_or_not() {
+        let decoder = Decoder { catalog: Arc::new(Catalog::new(crate::Profile::Minimal)) };
+        for (resource, object, labels, fields) in [
+            ("configmaps", json!({ "metadata": { "name": "a" }, "data": { "k": "v" } }), 0, 0),
+            ("configmaps", json!({ "metadata": { "name": "a", "labels": { "a": "b" } } }), 1, 0),
+            ("configmaps", json!({ "metadata": { "name": "a" }, "data": { "labels": "v" } }), 0, 0),
+            ("secrets", json!({ "metadata": { "name": "a" }, "type": "Opaque" }), 0, 1),
+        ] {
+            let key = Key::object("", resource, "w", "n", "a");
+            let facts = decoder.facts(&key, &Bytes::from(object.to_string()), None);
+            assert_eq!((facts.labels.len(), facts.fields.len()), (labels, fields), "{resource} {object}");
+            let row = decoder.catalog.stored("", resource).unwrap();
+            let parsed = of(&decoder.catalog, row, &object);
+            assert_eq!(
+                (&facts.labels, &facts.fields),
+                (&parsed.labels, &parsed.fields),
+                "{resource} {object}"
+            );
+        }
+    }
 }

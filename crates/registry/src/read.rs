@@ -35,6 +35,8 @@ pub struct Start<'a> {
     pub after: &'a str,
     /// How many were left when the page before had been sent, if that is known.
     pub rest: Option<usize>,
+    /// Whether the revision of the pages before has expired: this page is the first one at its own.
+    pub is_anew: bool,
 }
 
 impl Selection {
@@ -101,7 +103,8 @@ impl Registry {
             };
             before.saturating_sub(limit).max(1)
         });
-        if more {
+        // Only the first page counts: a list cannot make itself last longer than history by being continued.
+        if more && start.is_none_or(|start| start.is_anew) {
             self.cache.pin(snapshot);
         }
         Listing { objects, revision, next: last.filter(|_| more), remaining }

@@ -26,7 +26,7 @@ pub struct Token {
 impl Token {
     /// Where the next page begins.
     pub fn start(&self) -> Start<'_> {
-        Start { after: &self.after, rest: self.rest }
+        Start { after: &self.after, rest: self.rest, is_anew: self.revision.is_none() }
     }
 
     pub fn encode(revision: Option<u64>, after: &str, rest: Option<usize>) -> String {
@@ -78,7 +78,9 @@ impl Token {
             return Err(invalid(format!("continue key is not valid: {start}")));
         }
         let after = relative.strip_suffix('\0').unwrap_or(relative).to_string();
-        let rest = token["rest"].as_u64().and_then(|rest| usize::try_from(rest).ok());
+        // Of a revision that has expired the count says nothing; tokens of earlier versions have it nevertheless.
+        let rest = token["rest"].as_u64().filter(|_| revision.is_some());
+        let rest = rest.and_then(|rest| usize::try_from(rest).ok());
         Ok(Token { revision, after, rest })
     }
 }
@@ -92,6 +94,18 @@ mod tests {
         for (revision, after, rest) in [(Some(7), "default/a", Some(3)), (None, "x", None)] {
             let token = Token::decode(&Token::encode(revision, after, rest)).unwrap();
             assert_eq!(token, Token { revision, after: after.into(), rest });
+        }
+    }
+
+    #[test]
+    fn a_token_without_a_revision_does_not_say_how_many_are_left() {
+        for (revision, rest) in [(Some(7), Some(3)), (None, None)] {
+            let token = Token::decode(&Token::encode(revision, "a", Some(3))).unwrap();
+            assert_eq!(
+                (token.start().rest, token.start().is_anew),
+                (rest, revision.is_none()),
+                "{revision:?}"
+            );
         }
     }
 

@@ -25,6 +25,7 @@ mod fault;
 mod open;
 mod published;
 mod reader;
+mod scan;
 mod sweep;
 mod table;
 mod writer;
@@ -35,7 +36,8 @@ use std::sync::{Arc, mpsc as blocking};
 use std::thread::JoinHandle;
 
 use atoll_store::{
-    BoxFuture, MAX_REVISION, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Write, WriteError,
+    BoxFuture, MAX_REVISION, Page, Range, ReadError, Revision, Sink, Store, Unavailable, Visit, Write,
+    WriteError,
 };
 pub use open::{OpenError, Options, Synchronous};
 use published::Published;
@@ -206,6 +208,14 @@ impl Store for SqliteStore {
     fn compacted(&self) -> BoxFuture<'_, Result<Revision, ReadError>> {
         let answer = self.open_or(ReadError::Unavailable).map(|()| self.published.state().compacted);
         Box::pin(std::future::ready(answer))
+    }
+
+    fn last(&self, bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        Box::pin(self.request(move |reply| Request::Last { bytes, reply }))
+    }
+
+    fn visit(&self, visit: Visit) -> BoxFuture<'_, Result<(), ReadError>> {
+        Box::pin(self.request(move |reply| Request::Visit { visit, reply }))
     }
 
     fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>> {

@@ -186,7 +186,7 @@ impl Database {
             // Into the database itself, so that a file that has lost its log does not look like a new one.
             table::checkpoint(&writer, "TRUNCATE")?;
         }
-        let contents = table::contents(&writer)?;
+        let contents = table::contents(&writer, || self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY))?;
         Ok((writer, contents))
     }
 
@@ -293,7 +293,7 @@ impl Database {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
+    pub fn connect(&self, access: OpenFlags) -> rusqlite::Result<Connection> {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match self.options.vfs.as_deref() {
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs)?,

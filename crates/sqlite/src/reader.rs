@@ -3,18 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc as blocking};
 
-use atoll_store::{Batch, Change, Entry, Key, Page, Range, ReadError, Revision, Sink, Unavailable};
-use rusqlite::{Connection, Transaction};
+use atoll_store::{Batch, Change, Entry, Key, Page, Range, ReadError, Revision, Sink, Unavailable, Visit};
+use rusqlite::{Connection, OpenFlags, Row, Transaction};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::open::Database;
 use crate::published::Published;
+use crate::scan::{self, Column};
 use crate::table;
 use crate::writer::Job;
 
 /// How much a follower is given at once while it catches up.
-const REPLAY_COUNT: usize = 512;
-const REPLAY_BYTES: usize = 1 << 20;
+const REPLAY_COUNT: usize = 2048;
+const REPLAY_BYTES: usize = 4 << 20;
 
 /// How far behind a follower may be for writers to wait until it has caught up.
 const TAIL: Revision = 512;
@@ -28,6 +29,14 @@ pub(crate) enum Request {
         at: Option<Revision>,
         limit: usize,
         reply: oneshot::Sender<Result<Page, ReadError>>,
+    },
+    Last {
+        bytes: usize,
+        reply: oneshot::Sender<Result<Revision, ReadError>>,
+    },
+    Visit {
+        visit: Visit,
+        reply: oneshot::Sender<Result<(), ReadError>>,
     },
     Follow {
         after: Revision,
@@ -58,6 +67,12 @@ impl Reader {
                 Request::Range { range, at, limit, reply } => {
                     let _ = reply.send(self.range(range, at, limit));
                 }
+                Request::Last { bytes, reply } => {
+                    let _ = reply.send(self.last(bytes));
+                }
+                Request::Visit { visit, reply } => {
+                    let _ = reply.send(self.visit(&visit));
+                }
                 Request::Follow { after, sink, reply } => {
                     let _ = reply.send(self.follow(after, sink));
                     if let Some(jobs) = self.jobs.upgrade() {
@@ -75,6 +90,9 @@ impl Reader {
     }
 
     fn range(&self, range: Range, at: Option<Revision>, limit: usize) -> Result<Page, ReadError> {
+        if range.is_everything() && limit == 0 {
+            return self.everything(at);
+        }
         let published = &self.published;
         self.reading(|connection| {
             // The snapshot begins under the lock: it then has every row that memory knows of, and compaction
@@ -93,10 +111,63 @@ impl Reader {
                 state.live.range(bounds).take(wanted).map(copy).collect()
             } else {
                 drop(state);
-                table::live_at(&snapshot, revision)?.range(bounds).take(wanted).map(copy).collect()
+                let is_there = |row: &Row<'_>| Ok((!row.get::<_, bool>(2)?).then_some(()));
+                let live = scan::latest(&snapshot, None, revision, Column::IsDeleted, is_there)?;
+                let wanted = live.range(bounds).take(wanted);
+                wanted.map(|(key, (revision, ()))| (key.clone(), *revision)).collect()
             };
             page(&snapshot, found, revision, limit)
         })
+    }
+
+    /// All keys and values, in one pass over the log.
+    fn everything(&self, at: Option<Revision>) -> Result<Page, ReadError> {
+        let published = &self.published;
+        self.reading(|connection| {
+            let other = self.second(connection)?;
+            let state = published.state();
+            let revision = at.unwrap_or(state.revision);
+            state.readable(revision)?;
+            let snapshot = snapshot(connection)?;
+            other.as_ref().map(begin).transpose()?;
+            drop(state);
+            let found = scan::latest(&snapshot, other, revision, Column::Value, table::value_of)?;
+            let state = published.state();
+            let mut known = state.live.keys().peekable();
+            let entries = found.into_iter().map(|(key, (revision, value))| {
+                while known.next_if(|known| **known < key).is_some() {}
+                // Everyone is given the same keys, so that they are in memory once.
+                Entry { key: known.next_if_eq(&&key).cloned().unwrap_or(key), value, revision }
+            });
+            Ok(Page { entries: entries.collect(), revision, more: false })
+        })
+    }
+
+    fn last(&self, bytes: usize) -> Result<Revision, ReadError> {
+        let compacted = self.published.state().compacted;
+        self.reading(|connection| Ok(table::last(connection, compacted, bytes)?))
+    }
+
+    fn visit(&self, visit: &Visit) -> Result<(), ReadError> {
+        let through = self.published.state().revision;
+        self.reading(|connection| {
+            let other = self.second(connection)?;
+            let show = |_: &mut (), _, row: &Row<'_>| {
+                if let Some(value) = row.get_ref(2)?.as_blob_or_null()? {
+                    visit(&Key::from(row.get_ref(1)?.as_str()?), table::revision(row, 0)?, value);
+                }
+                Ok(())
+            };
+            scan::walk(connection, other, through, Column::Value, show)?;
+            Ok(())
+        })
+    }
+
+    /// Another connection for reading the whole log, if that is long enough.
+    fn second(&self, connection: &Connection) -> rusqlite::Result<Option<Connection>> {
+        let revision = self.published.state().revision;
+        let is_long = table::span(connection, revision)? > scan::SHORT;
+        is_long.then(|| self.database.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)).transpose()
     }
 
     fn follow(&self, after: Revision, mut sink: Sink) -> Result<(), ReadError> {
@@ -185,8 +256,18 @@ impl From<rusqlite::Error> for Fault {
 /// Begins a snapshot now: SQLite would otherwise begin it with the first read.
 fn snapshot(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
     let transaction = connection.unchecked_transaction()?;
-    transaction.prepare_cached("SELECT id FROM mark")?.query_row([], |_| Ok(()))?;
+    touch(&transaction)?;
     Ok(transaction)
+}
+
+/// The same for a connection that is used for nothing else.
+fn begin(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("BEGIN")?;
+    touch(connection)
+}
+
+fn touch(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("SELECT id FROM mark")?.query_row([], |_| Ok(()))
 }
 
 /// Reads the values of what was found: one entry more than the limit if there is more.

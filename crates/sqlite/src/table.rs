@@ -13,6 +13,8 @@ use atoll_store::{Change, Key, Revision};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::scan::{self, Column};
+
 /// "atol", so that a database of something else is not taken for a store.
 pub(crate) const APPLICATION: i64 = 0x6174_6f6c;
 
@@ -122,30 +124,41 @@ pub(crate) fn set_mark(connection: &Connection, mark: Mark) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Reads through the whole log once.
-pub(crate) fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
-    let mark = mark(connection)?;
-    Ok(Contents { live: live_at(connection, mark.revision)?, mark })
+/// The revisions that the log spans, at most.
+pub(crate) fn span(connection: &Connection, through: Revision) -> rusqlite::Result<Revision> {
+    let first: Option<i64> = connection
+        .prepare_cached("SELECT revision FROM change ORDER BY revision LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    Ok(first.map_or(0, |first| through.saturating_sub(unsigned(first))))
 }
 
-/// Each key that had a value at `at`, with the revision of that value.
-pub(crate) fn live_at(connection: &Connection, at: Revision) -> rusqlite::Result<BTreeMap<Key, Revision>> {
-    let mut live = BTreeMap::new();
+/// Reads through the whole log once. `other` opens another connection to the same tables.
+pub(crate) fn contents(
+    connection: &Connection,
+    other: impl FnOnce() -> rusqlite::Result<Connection>,
+) -> rusqlite::Result<Contents> {
+    let mark = mark(connection)?;
+    let other = (span(connection, mark.revision)? > scan::SHORT).then(other).transpose()?;
+    let is_there = |row: &Row<'_>| Ok((!row.get::<_, bool>(2)?).then_some(()));
+    let live = scan::latest(connection, other, mark.revision, Column::IsDeleted, is_there)?;
+    Ok(Contents { live: live.into_iter().map(|(key, (revision, ()))| (key, revision)).collect(), mark })
+}
+
+/// The newest revision after which values of more than `bytes` bytes were written, `compacted` if there is none.
+pub(crate) fn last(connection: &Connection, compacted: Revision, bytes: usize) -> rusqlite::Result<Revision> {
     let mut statement = connection.prepare_cached(
-        "SELECT revision, key, value IS NULL FROM change WHERE revision <= ?1 ORDER BY revision",
+        "SELECT revision, coalesce(length(value), 0) FROM change WHERE revision > ?1 ORDER BY revision DESC",
     )?;
-    let mut rows = statement.query([signed(at)])?;
+    let mut rows = statement.query([signed(compacted)])?;
+    let mut seen = 0_usize;
     while let Some(row) = rows.next()? {
-        let key = row.get_ref(1)?.as_str()?;
-        if row.get(2)? {
-            live.remove(key);
-        } else if let Some(known) = live.get_mut(key) {
-            *known = revision(row, 0)?;
-        } else {
-            live.insert(Key::from(key), revision(row, 0)?);
+        if seen > bytes {
+            return revision(row, 0);
         }
+        seen = seen.saturating_add(usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX));
     }
-    Ok(live)
+    Ok(compacted)
 }
 
 /// The value that was written at `at`; `None` if there is no such row.
@@ -172,7 +185,7 @@ pub(crate) fn changes(
         let change = Change {
             revision: revision(row, 0)?,
             key: Key::from(row.get_ref(1)?.as_str()?),
-            value: row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice),
+            value: value_of(row)?,
             memo: None,
         };
         if show(change).is_break() {
@@ -204,11 +217,16 @@ pub(crate) fn delete(connection: &Connection, at: Revision) -> rusqlite::Result<
     connection.prepare_cached("DELETE FROM change WHERE revision = ?1")?.execute([signed(at)]).map(drop)
 }
 
-fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
+/// The value in a row whose third column it is.
+pub(crate) fn value_of(row: &Row<'_>) -> rusqlite::Result<Option<Bytes>> {
+    Ok(row.get_ref(2)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
+}
+
+pub(crate) fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
     row.get(column).map(unsigned)
 }
 
-fn signed(revision: Revision) -> i64 {
+pub(crate) fn signed(revision: Revision) -> i64 {
     i64::try_from(revision).unwrap_or(i64::MAX)
 }
 

@@ -98,6 +98,9 @@ pub struct Batch {
 /// not call the store. `Break` ends it.
 pub type Sink = Box<dyn FnMut(&Batch) -> ControlFlow<()> + Send>;
 
+/// Is shown a key, a revision and the value that the key had from that revision on.
+pub type Visit = Arc<dyn Fn(&Key, Revision, &[u8]) + Send + Sync>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: Key,
@@ -187,6 +190,33 @@ pub trait Store: Send + Sync + 'static {
     /// tells how far everything has been delivered.
     fn follow(&self, after: Revision, sink: Sink) -> BoxFuture<'_, Result<(), ReadError>>;
 
+    /// The revision to follow from for the last changes whose values have `bytes` bytes together, or somewhat more. It is
+    /// [`Store::compacted`] if no more than that is left, or if the backend does not know.
+    fn last(&self, _bytes: usize) -> BoxFuture<'_, Result<Revision, ReadError>> {
+        self.compacted()
+    }
+
+    /// Shows every value that is stored, those of the past included, in any order and possibly from several threads. Values
+    /// that are compacted but not deleted yet may be among them.
+    fn visit(&self, visit: Visit) -> BoxFuture<'_, Result<(), ReadError>> {
+        Box::pin(async move {
+            for entry in self.range(Range::all(), None, 0).await?.entries {
+                visit(&entry.key, entry.revision, &entry.value);
+            }
+            let (compacted, revision) = (self.compacted().await?, self.revision().await?);
+            let sink = Box::new(move |batch: &Batch| {
+                for change in &batch.changes {
+                    if let Some(value) = &change.value {
+                        visit(&change.key, change.revision, value);
+                    }
+                }
+                // What comes later was not stored when the call was made.
+                if batch.revision < revision { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            self.follow(compacted, sink).await
+        })
+    }
+
     /// Forgets what is no longer current at `through`, or now if `through` has not happened yet. Ranges before
     /// it and follows from before it fail with `Compacted` from now on; those at `through` itself still work.
     fn compact(&self, through: Revision) -> BoxFuture<'_, Result<(), WriteError>>;
@@ -223,6 +253,10 @@ impl Range {
     /// Every key.
     pub fn all() -> Self {
         Range { start: Bound::Unbounded, end: Bound::Unbounded }
+    }
+
+    pub fn is_everything(&self) -> bool {
+        matches!((&self.start, &self.end), (Bound::Unbounded, Bound::Unbounded))
     }
 
     /// Every key that begins with `prefix`.

@@ -1,6 +1,7 @@
 //! How many objects there are under each prefix that can be listed, so that a page of a list knows what is left without
 //! walking over it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -19,11 +20,20 @@ impl Counts {
     }
 
     pub fn add(&mut self, key: &str) {
-        for prefix in prefixes(key) {
-            match self.0.get_mut(prefix) {
-                Some(count) => *count += 1,
-                None => drop(self.0.insert(prefix.into(), 1)),
-            }
+        prefixes(key).for_each(|prefix| self.raise(prefix, 1));
+    }
+
+    /// Adds many keys, which cost less together: most have the prefixes of others.
+    pub fn add_all<'a>(&mut self, keys: impl Iterator<Item = &'a str>) {
+        let mut sums: HashMap<&str, usize> = HashMap::new();
+        keys.flat_map(prefixes).for_each(|prefix| *sums.entry(prefix).or_default() += 1);
+        sums.into_iter().for_each(|(prefix, count)| self.raise(prefix, count));
+    }
+
+    fn raise(&mut self, prefix: &str, by: usize) {
+        match self.0.get_mut(prefix) {
+            Some(count) => *count += by,
+            None => drop(self.0.insert(prefix.into(), by)),
         }
     }
 
@@ -65,6 +75,9 @@ mod tests {
             prefixes.map(|prefix| counts.of(prefix))
         };
         assert_eq!(seen(&counts), [4, 3, 2, 1, 1, 1]);
+        let mut together = Counts::default();
+        keys.chunks(2).for_each(|some| together.add_all(some.iter().copied()));
+        assert_eq!(together.0, counts.0);
         let before = counts.clone();
         counts.subtract("core/pods/w/n/a");
         counts.subtract("core/nodes/w//a");

@@ -17,6 +17,7 @@ mod fanout;
 mod history;
 pub mod layer;
 pub mod object;
+mod parallel;
 pub mod snapshot;
 mod stretch;
 mod watcher;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use atoll_store::{Batch, Change, Range, ReadError, Revision, Store, WriteError};
+use atoll_store::{Batch, Change, Entry, Range, ReadError, Revision, Store, WriteError};
 
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;
@@ -43,13 +44,17 @@ use crate::history::History;
 /// How many snapshots are kept for lists that continue at the revision they began at.
 const PINS: usize = 64;
 
+/// How many objects are made together when a cache is opened.
+const PORTION: usize = 4_096;
+
 pub struct Cache {
     current: ArcSwap<Snapshot>,
     tail: Mutex<Tail>,
     pins: Mutex<Vec<(Instant, Arc<Snapshot>)>>,
     advanced: tokio::sync::watch::Sender<Revision>,
     opened: Instant,
-    /// The revision at which nothing has happened for as long as history is kept; 0 while something has.
+    /// The last revision at which nothing happened for as long as history is kept; 0 if there was none. Lists that began
+    /// there or before have taken too long.
     idle: AtomicU64,
     waker: Waker,
     decode: Arc<dyn Decode>,
@@ -87,26 +92,37 @@ impl Cache {
                 WriteError::Unmet { revision, .. } => ReadError::Future { current: revision },
             })?;
         }
-        let compacted = store.compacted().await?;
-        let base = store.range(Range::all(), Some(compacted), 0).await?;
-        let mut snapshot = Snapshot::new(compacted, Arc::new(layer));
-        for entry in base.entries {
-            for observer in &observers {
-                observer.changed(&entry.key, Some(&entry.value), compacted);
+        // Of changes that history has no room for, only what came of them is read.
+        let base = store.last(limits.bytes).await?;
+        let entries = store.range(Range::all(), Some(base), 0).await?.entries;
+        let mut snapshot = Snapshot::new(base, Arc::new(layer));
+        let mut entries = entries.into_iter();
+        loop {
+            // In portions, so that what was read is let go of while the objects are made.
+            let portion: Vec<Entry> = entries.by_ref().take(PORTION).collect();
+            if portion.is_empty() {
+                break;
             }
-            let facts = decode.facts(&entry.key, &entry.value, None);
-            snapshot.identify(&entry.key, Some(&entry.value));
-            let object = Arc::new(Object::new(entry.key, entry.revision, &entry.value, facts));
-            for observer in &observers {
-                observer.replaced(None, Some(&object));
+            let objects = parallel::map(&portion, |Entry { key, value, revision }| {
+                let facts = decode.facts(key, value, None);
+                Arc::new(Object::new(key.clone(), *revision, value, facts))
+            });
+            for (entry, object) in portion.iter().zip(&objects) {
+                snapshot.identify(&entry.key, Some(&entry.value));
+                for observer in &observers {
+                    observer.changed(&entry.key, Some(&entry.value), base);
+                }
+                for observer in &observers {
+                    observer.replaced(None, Some(object));
+                }
             }
-            snapshot.insert(object);
+            snapshot.fill(objects);
         }
         let cache = Arc::new(Cache {
             current: ArcSwap::from_pointee(snapshot),
-            tail: Mutex::new(Tail { history: History::new(compacted, limits), index: Index::default() }),
+            tail: Mutex::new(Tail { history: History::new(base, limits), index: Index::default() }),
             pins: Mutex::new(Vec::new()),
-            advanced: tokio::sync::watch::channel(compacted).0,
+            advanced: tokio::sync::watch::channel(base).0,
             opened: Instant::now(),
             idle: AtomicU64::new(0),
             waker: Waker::default(),
@@ -121,7 +137,7 @@ impl Cache {
             }
             None => ControlFlow::Break(()),
         });
-        store.follow(compacted, sink).await?;
+        store.follow(base, sink).await?;
         cache.wait_for(store.revision().await?).await;
         Ok(cache)
     }
@@ -158,7 +174,7 @@ impl Cache {
         if revision > current.revision {
             return Err(RevisionError::Future { requested: revision, current: current.revision });
         }
-        if let Some(pinned) = self.pinned(revision) {
+        if let Some(pinned) = self.pinned(revision, scope) {
             return Ok(pinned);
         }
         let tail = self.tail();
@@ -172,6 +188,7 @@ impl Cache {
             past.revert(event);
         }
         past.revision = revision;
+        past.reverted = Some(scope.clone());
         Ok(Arc::new(past))
     }
 
@@ -179,27 +196,41 @@ impl Cache {
     /// kept, even if nothing has happened since.
     pub fn continued(&self, revision: Revision, scope: &Scope) -> Result<Arc<Snapshot>, RevisionError> {
         let idle = self.idle.load(Ordering::Relaxed);
-        if revision <= idle && self.pinned(revision).is_none() {
+        if revision <= idle && self.pinned(revision, scope).is_none() {
             return Err(RevisionError::Expired { requested: revision, oldest: idle });
         }
         self.at(revision, scope)
     }
 
-    /// Keeps `snapshot` for a while, so that a list can be continued at its revision at no cost.
+    /// Keeps `snapshot`, so that a list that begins now can be continued at its revision at no cost for as long as history is
+    /// kept. A snapshot that is kept already is kept that long from now on.
     pub fn pin(&self, snapshot: &Arc<Snapshot>) {
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        if pins.iter().any(|(_, pinned)| pinned.revision == snapshot.revision) {
-            return;
-        }
+        let mut pins = self.pins();
+        // A snapshot in which only one scope was taken back does not replace a complete one.
+        let kept = pins.iter().position(|(_, pinned)| {
+            pinned.revision == snapshot.revision
+                && (pinned.reverted.is_none() || pinned.reverted == snapshot.reverted)
+        });
+        let snapshot = match kept {
+            Some(position) => pins.remove(position).1,
+            None => snapshot.clone(),
+        };
         if pins.len() == PINS {
             pins.remove(0);
         }
-        pins.push((Instant::now(), snapshot.clone()));
+        pins.push((Instant::now(), snapshot));
     }
 
-    fn pinned(&self, revision: Revision) -> Option<Arc<Snapshot>> {
-        let pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.iter().find(|(_, pinned)| pinned.revision == revision).map(|(_, pinned)| pinned.clone())
+    fn pinned(&self, revision: Revision, scope: &Scope) -> Option<Arc<Snapshot>> {
+        let pins = self.pins();
+        let mut fitting =
+            pins.iter().filter(|(_, pinned)| pinned.revision == revision && pinned.is_true_of(scope));
+        fitting.next().map(|(_, pinned)| pinned.clone())
+    }
+
+    fn pins(&self) -> MutexGuard<'_, Vec<(Instant, Arc<Snapshot>)>> {
+        // Every change to the list is complete before anything can panic.
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Follows everything in `scope` that happens after `after`.
@@ -226,21 +257,32 @@ impl Cache {
     /// the store may be compacted.
     pub fn expire(&self, age: Duration) -> Revision {
         let now = Instant::now();
-        let mut pins = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.retain(|(since, _)| now.duration_since(*since) < age);
-        drop(pins);
+        self.pins().retain(|(since, _)| now.duration_since(*since) < age);
         let mut tail = self.tail();
         tail.history.expire(now, age);
-        let is_idle = tail.history.is_empty() && now.duration_since(self.opened) > age;
-        self.idle.store(if is_idle { self.revision() } else { 0 }, Ordering::Relaxed);
+        if tail.history.is_empty() && now.duration_since(self.opened) > age {
+            // Never lowered: a token that has expired stays so, whatever is written afterwards.
+            self.idle.fetch_max(self.revision(), Ordering::Relaxed);
+        }
         tail.history.floor()
     }
 
     fn apply(&self, batch: &Batch) {
         let mut next = Snapshot::clone(&self.current.load());
         let raised = batch.changes.is_empty() && batch.revision > next.revision;
+        let object = |change: &Change| {
+            let value = change.value.as_ref()?;
+            let facts = self.decode.facts(&change.key, value, change.memo.as_ref());
+            Some(Arc::new(Object::new(change.key.clone(), change.revision, value, facts)))
+        };
+        // What this process has written is made quickly, for its facts are known; what a store replays is not.
+        let objects: Vec<_> = match batch.changes.iter().any(|change| change.memo.is_some()) {
+            true => batch.changes.iter().map(object).collect(),
+            false => parallel::map(&batch.changes, object),
+        };
+        let changes = batch.changes.iter().zip(objects);
         let events: Vec<_> =
-            batch.changes.iter().map(|change| Arc::new(self.change(&mut next, change))).collect();
+            changes.map(|(change, object)| Arc::new(self.change(&mut next, change, object))).collect();
         next.revision = batch.revision;
         // Shown first, so that whoever hears of an event finds it when they look. The lock is held from before
         // until the history has it too: a watch that begins in between waits, and then misses nothing.
@@ -259,16 +301,12 @@ impl Cache {
         self.advanced.send_replace(batch.revision);
     }
 
-    fn change(&self, snapshot: &mut Snapshot, change: &Change) -> Event {
+    fn change(&self, snapshot: &mut Snapshot, change: &Change, object: Option<Arc<Object>>) -> Event {
         for observer in &self.observers {
             observer.changed(&change.key, change.value.as_ref(), change.revision);
         }
         snapshot.identify(&change.key, change.value.as_ref());
         let previous = snapshot.get(&change.key);
-        let object = change.value.as_ref().map(|value| {
-            let facts = self.decode.facts(&change.key, value, change.memo.as_ref());
-            Arc::new(Object::new(change.key.clone(), change.revision, value, facts))
-        });
         if !self.observers.is_empty() {
             let before = snapshot.stored_object(&change.key);
             for observer in &self.observers {

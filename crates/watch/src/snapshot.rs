@@ -21,6 +21,8 @@ pub struct Snapshot {
     /// Of `objects`, without tombstones.
     counts: Counts,
     layer: Arc<Layer>,
+    /// The only scope that is as it was at `revision`: everything else is newer. `None` if everything is.
+    pub(crate) reverted: Option<Scope>,
 }
 
 /// A part of the key space: a resource, narrowed down to a workspace, a namespace, one object.
@@ -81,7 +83,7 @@ impl Scope {
 
 impl Snapshot {
     pub(crate) fn new(revision: Revision, layer: Arc<Layer>) -> Self {
-        Snapshot { revision, objects: OrdMap::new(), counts: Counts::default(), layer }
+        Snapshot { revision, objects: OrdMap::new(), counts: Counts::default(), layer, reverted: None }
     }
 
     /// What lies under all workspaces is known by what this is the value of, if `key` is that.
@@ -179,6 +181,13 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
+    /// Adds objects, none of whose keys is in here yet.
+    pub(crate) fn fill(&mut self, objects: Vec<Arc<Object>>) {
+        let shown = objects.iter().filter(|object| !object.is_tombstone());
+        self.counts.add_all(shown.map(|object| &*object.key));
+        self.objects.extend(objects.into_iter().map(|object| (object.key.clone(), object)));
+    }
+
     pub(crate) fn insert(&mut self, object: Arc<Object>) {
         let is_shown = !object.is_tombstone();
         let key = object.key.clone();
@@ -194,6 +203,11 @@ impl Snapshot {
         if self.objects.remove(key).is_some_and(|old| !old.is_tombstone()) {
             self.counts.subtract(key);
         }
+    }
+
+    /// Whether the objects of `scope` are as they were at this snapshot's revision.
+    pub(crate) fn is_true_of(&self, scope: &Scope) -> bool {
+        self.reverted.as_ref().is_none_or(|reverted| reverted == scope)
     }
 
     /// Takes back what `event` did. What it found in the layer lies there still.

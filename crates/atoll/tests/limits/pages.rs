@@ -1,11 +1,13 @@
 //! Lists in pages: each page says truly how many objects are left.
 
+use std::time::{Duration, Instant};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::support::access::{Access, names};
-use crate::support::process::Atoll;
+use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map, config_map_with};
 
 /// A token as it was before tokens said how many objects are left.
@@ -70,4 +72,36 @@ async fn every_page_says_how_many_objects_are_left() {
     // Nobody knows how many more a selector selects, and upstream does not say so either.
     let selected = team.get(&format!("{CONFIG_MAPS}?limit=7&labelSelector=a!=b")).await.expect(200);
     assert_eq!(selected["metadata"]["remainingItemCount"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_goes_on_after_it_expired_counts_anew() {
+    let server = Setup::new().flag("--controllers", false).flag("--history", 2).start();
+    let admin = server.admin();
+    for number in 0..25 {
+        admin.post(CONFIG_MAPS, config_map_with(&format!("c-{number:02}"), "1")).await.expect(201);
+    }
+    let first = admin.get(&format!("{CONFIG_MAPS}?limit=7")).await.expect(200);
+    let continued = |token: &Value| format!("{CONFIG_MAPS}?limit=7&continue={}", token.as_str().unwrap());
+    let path = continued(&first["metadata"]["continue"]);
+    for number in 20..25 {
+        admin.delete(&config_map(&format!("c-{number}"))).await.expect(200);
+    }
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut answer = admin.get(&path).await;
+    while answer.status == 200 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answer = admin.get(&path).await;
+    }
+    let mut path = continued(&answer.expect(410)["metadata"]["continue"]);
+    let mut seen = Vec::new();
+    loop {
+        let page = admin.get(&path).await.expect(200);
+        seen.push((names(&page).len(), page["metadata"]["remainingItemCount"].as_u64()));
+        if page["metadata"]["continue"].is_null() {
+            break;
+        }
+        path = continued(&page["metadata"]["continue"]);
+    }
+    assert_eq!(seen, [(7, Some(6)), (6, None)]);
 }

@@ -76,8 +76,9 @@ pub async fn position(
         let snapshot = match token.revision {
             None => cache.snapshot(),
             Some(revision) => cache.continued(revision, scope).map_err(|error| match error {
+                // How many objects are left at the current revision has to be counted anew.
                 RevisionError::Expired { .. } => {
-                    Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after, token.rest))
+                    Status::expired(EXPIRED).with_continue(Token::encode(None, &token.after, None))
                 }
                 RevisionError::Future { requested, current } => too_large(requested, current),
             })?,
