@@ -24,6 +24,8 @@ pub mod rights;
 mod running;
 mod steps;
 
+use atoll_fleet::closed::FENCED;
+use atoll_fleet::marks::REGISTERED_IN;
 use atoll_meta::object;
 use serde_json::{Value, json};
 
@@ -38,9 +40,6 @@ use crate::workspace::session::ROOT;
 
 pub use self::api::Api;
 pub use self::fleet::{cluster_names, instead};
-
-/// Taint of a cluster on which nothing runs any more.
-const FENCED: &str = "atoll.dev/fenced";
 
 pub fn run(command: ClusterCommand) -> Result<(), String> {
     process::ask(async {
@@ -77,11 +76,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     let fleet = Fleet::open(connection)?;
     let accept =
         if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
-    let mut answer = fleet.list(accept).await?;
-    let inherited = match shown.output {
-        None | Some(Format::Wide) => inherited(&fleet).await,
-        _ => Vec::new(),
-    };
+    let answer = fleet.in_reach(accept).await?;
     let items = || answer["items"].as_array().into_iter().flatten();
     let text = match shown.output {
         Some(Format::Json) => output::json(&answer),
@@ -91,21 +86,15 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
             let (mut headers, mut rows) = output::columns(&answer, shown.output.is_some());
             // Only where others can be inherited it is worth saying where each is from.
             if fleet.session.current != ROOT {
-                headers.push("FROM".to_string());
-                rows.iter_mut().for_each(|row| row.push(fleet.session.current.clone()));
-                for (workspace, more) in &inherited {
-                    for mut row in output::columns(more, shown.output.is_some()).1 {
-                        row.push(workspace.clone());
-                        rows.push(row);
+                let all = answer["rows"].as_array().into_iter().flatten();
+                for (row, told) in rows.iter_mut().zip(all) {
+                    let from = object::annotation(&told["object"], REGISTERED_IN).unwrap_or_default();
+                    if from != fleet.session.current {
+                        hide(&headers, row);
                     }
+                    row.push(from.to_string());
                 }
-                if let Some(all) = answer["rows"].as_array_mut() {
-                    all.extend(
-                        inherited
-                            .iter()
-                            .flat_map(|(_, more)| more["rows"].as_array().cloned().unwrap_or_default()),
-                    );
-                }
+                headers.push("FROM".to_string());
             }
             output::table(&headers, &rows, Paint::stdout())
         }
@@ -122,17 +111,16 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tables of the clusters of all workspaces above the current one, which serve it as well, as far as one may see them.
-async fn inherited(fleet: &Fleet) -> Vec<(String, Value)> {
-    let mut found = Vec::new();
-    let mut workspace = fleet.session.current.as_str();
-    while let Some((parent, _)) = workspace.rsplit_once(':') {
-        let path = in_workspace(parent, fleet::CLUSTERS);
-        let answer = fleet.session.client.call_as(http::Method::GET, &path, output::TABLE, None).await;
-        found.extend(answer.ok().map(|answer| (parent.to_string(), answer)));
-        workspace = parent;
+/// Columns about which the server says nothing of clusters that are registered in a workspace above. Their cells would look
+/// like those of a cluster that was never heard of.
+const HIDDEN: [&str; 6] = ["MODE", "CPU", "MEMORY", "HEARTBEAT", "LATENCY", "ID"];
+
+fn hide(headers: &[String], row: &mut [String]) {
+    for (header, cell) in headers.iter().zip(row) {
+        if HIDDEN.contains(&header.as_str()) {
+            *cell = "-".to_string();
+        }
     }
-    found
 }
 
 async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failure> {

@@ -30,9 +30,9 @@ pub fn run(command: DialectCommand) -> Result<(), String> {
 }
 
 /// The control plane, and the path of the workspace that is meant.
-fn open(workspace: Option<&str>, connection: &Connection) -> Result<(Session, String), Failure> {
+async fn open(workspace: Option<&str>, connection: &Connection) -> Result<(Session, String), Failure> {
     let session = Session::open(connection)?;
-    let path = session.resolve(workspace.unwrap_or("."))?;
+    let path = session.resolve(workspace.unwrap_or(".")).await?;
     Ok((session, path))
 }
 
@@ -76,7 +76,7 @@ async fn source(session: &Session, path: &str, dialect: Dialect) -> Result<Optio
 }
 
 async fn enable(options: &DialectOptions) -> Result<(), Failure> {
-    let (session, path) = open(options.workspace.as_deref(), &options.connection)?;
+    let (session, path) = open(options.workspace.as_deref(), &options.connection).await?;
     let name = options.dialect.name();
     let found = match marker(&session, &path).await {
         Ok(found) => found,
@@ -121,7 +121,7 @@ async fn change(session: &Session, path: &str, patch: &Value) -> Result<(), Fail
 }
 
 async fn list(workspace: Option<&str>, connection: &Connection) -> Result<(), Failure> {
-    let (session, path) = open(workspace, connection)?;
+    let (session, path) = open(workspace, connection).await?;
     let mut rows = Vec::new();
     for dialect in Dialect::value_variants() {
         let source = match source(&session, &path, *dialect).await? {
@@ -137,7 +137,7 @@ async fn list(workspace: Option<&str>, connection: &Connection) -> Result<(), Fa
 }
 
 async fn disable(options: &DialectOptions) -> Result<(), Failure> {
-    let (session, path) = open(options.workspace.as_deref(), &options.connection)?;
+    let (session, path) = open(options.workspace.as_deref(), &options.connection).await?;
     let name = options.dialect.name();
     let source = source(&session, &path, options.dialect).await?;
     match source.as_deref() {

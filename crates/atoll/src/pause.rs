@@ -97,7 +97,7 @@ async fn go_on(what: &Paused) -> Result<(), Failure> {
 async fn workspace(fleet: &Fleet, what: &Paused) -> Result<(String, Api), Failure> {
     let session = &fleet.session;
     let path = match &what.workspace {
-        Some(path) => session.resolve(path)?,
+        Some(path) => session.resolve(path).await?,
         None => session.current.clone(),
     };
     let api = Api::above(&session.config.context()?, &in_workspace(&path, ""))?;

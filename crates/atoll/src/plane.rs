@@ -261,6 +261,7 @@ impl Plane {
         let heartbeat = settings.cluster_heartbeat.unwrap_or(settings.patience.cluster_grace_period / 4);
         server.heartbeat = Some(heartbeat);
         server.runs_controllers = settings.controllers.any();
+        server.runs_workloads = settings.simulation.is_some();
         let server = Arc::new(server);
         let identity = certificates.write_kubeconfig(now)?;
         let authority_pem = authority.certificate_pem.clone();

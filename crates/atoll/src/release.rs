@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use self::followers::Followers;
 use crate::adopt::shown;
-use crate::advice::{Failure, invocation};
+use crate::advice::{Failure, enumerate, invocation};
 use crate::cluster::derived;
 use crate::cluster::fleet::{Fleet, uid};
 use crate::cluster::letting_go;
@@ -46,7 +46,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
         wanted.push((resource, object));
     }
     for (resource, object) in wanted {
-        let clusters = clusters(options, resource, &object)?;
+        let clusters = clusters(&fleet, options, resource, &object).await?;
         for cluster in &clusters {
             let reached = Reached::open(&options.connection, cluster).await?;
             let letting = Letting { reached: &reached, resources: &resources };
@@ -69,7 +69,12 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
 }
 
 /// Which clusters let go.
-fn clusters(options: &ReleaseOptions, resource: &Resource, object: &Value) -> Result<Vec<String>, Failure> {
+async fn clusters(
+    fleet: &Fleet,
+    options: &ReleaseOptions,
+    resource: &Resource,
+    object: &Value,
+) -> Result<Vec<String>, Failure> {
     let placement = Placement::of(object);
     let names: Vec<String> = placement.clusters.iter().map(|share| share.name.clone()).collect();
     let shown = shown(&resource.kind, object);
@@ -77,9 +82,33 @@ fn clusters(options: &ReleaseOptions, resource: &Resource, object: &Value) -> Re
         Some(cluster) => Ok(vec![cluster.clone()]),
         None if names.is_empty() && !options.delete => Err(Failure::new(
             format!("{shown} is placed on no cluster"),
-            format!("if a cluster still has it, name that: {} release … --cluster NAME", invocation()),
+            still_there(fleet, &placement, resource, object).await,
         )),
         None => Ok(names),
+    }
+}
+
+/// How to release what a cluster may still have although it is placed on none: one that it is leaving, or any in reach.
+async fn still_there(fleet: &Fleet, placement: &Placement, resource: &Resource, object: &Value) -> String {
+    let mut names: Vec<String> = placement.leaving.iter().map(|one| one.name.clone()).collect();
+    if names.is_empty() {
+        let list = fleet.in_reach("application/json").await.unwrap_or_default();
+        let items = list["items"].as_array().into_iter().flatten();
+        names = items.map(|cluster| object::name(cluster).to_string()).collect();
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (invocation, kind) = (invocation(), resource.kind.to_lowercase());
+    let Some(first) = names.first() else {
+        return format!("see which clusters there are with: {invocation} cluster list");
+    };
+    let namespace = match object::namespace(object) {
+        "" => String::new(),
+        namespace => format!(" --namespace {namespace}"),
+    };
+    let command = format!("{invocation} release {kind}/{}{namespace} --cluster", object::name(object));
+    match names.len() {
+        1 => format!("if {first} still has it, name that: {command} {first}"),
+        _ => format!("if one of {} still has it, name that, as in: {command} {first}", enumerate(&names)),
     }
 }
 

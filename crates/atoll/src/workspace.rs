@@ -106,7 +106,7 @@ fn valid(name: &str) -> Option<String> {
 
 async fn enter(path: &str, connection: &Connection) -> Result<(), Failure> {
     let mut session = Session::open(connection)?;
-    let target = session.resolve(path)?;
+    let target = session.resolve(path).await?;
     point_to(&mut session, &target).await?;
     output::print(&format!("The current workspace is now {target}.\n"));
     Ok(())

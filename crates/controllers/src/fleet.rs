@@ -9,6 +9,7 @@
 mod followers;
 mod health;
 mod reach;
+mod records;
 mod statuses;
 
 use atoll_informer::resources;

@@ -11,6 +11,7 @@
 pub mod adoption;
 pub mod allowance;
 pub mod brake;
+pub mod closed;
 pub mod controllers;
 pub mod definitions;
 pub mod happening;

@@ -30,6 +30,8 @@ pub const POD_SECURITY: &str = "atoll.dev/pod-security";
 pub const STANDS_FOR: &str = "atoll.dev/stands-for";
 /// Above: where an object shall be, as JSON.
 pub const PLACEMENT: &str = "atoll.dev/placement";
+/// On a Cluster that is shown in another workspace: the path of the workspace in which it is registered.
+pub const REGISTERED_IN: &str = "atoll.dev/registered-in";
 /// What all of ours begin with.
 pub const PREFIX: &str = "atoll.dev/";
 

@@ -53,11 +53,10 @@ const RUN_ONCE: [(&str, &str, &str, &str); 3] = [
     ("batch", "jobs", "Job", "each would run all of its completions"),
 ];
 
-/// Why a kind is not placed on these clusters, if it is one that runs once and somebody adds a second cluster without saying
-/// `duplicate`. Taking clusters out of a placement is always possible, whatever it was before.
+/// Why an object (group, resource, namespace, name) is not placed on these clusters, if it is of a kind that runs once and a
+/// second cluster is added without `duplicate`. Taking clusters out of a placement is always possible, whatever it was before.
 pub fn duplicates(
-    group: &str,
-    resource: &str,
+    (group, resource, namespace, name): (&str, &str, &str, &str),
     current: &Placement,
     clusters: &[Share],
     duplicate: bool,
@@ -68,16 +67,26 @@ pub fn duplicates(
         return None;
     }
     let (_, _, kind, what) = row;
-    let count = clusters.len();
+    let (count, names) = (clusters.len(), names_of(clusters));
+    let command = crate::placed::command(kind, namespace, name, &names);
     Some(format!(
-        "a {kind} must not be duplicated, and of {count} clusters {what}; name one cluster, or set spec.duplicate to true \
-         (atoll place --duplicate) if that is what you want"
+        "a {kind} must not be duplicated, and of {count} clusters {what}; name one cluster, or set spec.duplicate to true if \
+         that is what you want: {command} --duplicate"
     ))
 }
 
 /// Whether objects of a resource must not run in two clusters at once, not even while they move.
 pub fn runs_once(group: &str, resource: &str) -> bool {
     RUN_ONCE.iter().any(|row| (row.0, row.1) == (group, resource))
+}
+
+/// Shares as `atoll place --on` takes them.
+pub fn names_of(shares: &[Share]) -> String {
+    let text = |share: &Share| match share.replicas {
+        Some(replicas) => format!("{}={replicas}", share.name),
+        None => share.name.clone(),
+    };
+    shares.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,13 +345,21 @@ mod tests {
             ("", "persistentvolumeclaims", on(&[]), &["a", "b"], false, false),
             ("example.com", "jobs", on(&[]), &["a", "b"], false, false),
         ] {
-            let refused = duplicates(group, resource, &current, &shares(wanted), duplicate);
+            let object = (group, resource, "shop", "db");
+            let refused = duplicates(object, &current, &shares(wanted), duplicate);
             assert_eq!(
                 refused.is_some(),
                 is_refused,
                 "{group}/{resource} {current:?} {wanted:?} {duplicate}"
             );
         }
+        let mut wanted = shares(&["a", "b"]);
+        wanted[1].replicas = Some(2);
+        let refused = duplicates(("apps", "statefulsets", "shop", "db"), &on(&[]), &wanted, false).unwrap();
+        assert!(
+            refused.ends_with(": atoll place statefulset/db --namespace shop --on a,b=2 --duplicate"),
+            "{refused}"
+        );
         let said = Placement { duplicate: true, ..on(&["a", "b"]) };
         let text = r#"{"clusters":[{"name":"a"},{"name":"b"}],"duplicate":true}"#;
         assert_eq!((said.text().as_deref(), Placement::parse(text)), (Some(text), Some(said.clone())));

@@ -54,6 +54,19 @@ pub fn violation(group: &str, resource: &str, object: &Value, rule: Rule) -> Opt
         .then(|| format!("violates PodSecurity {:?}: {}", rule.to_string(), violations.details()))
 }
 
+/// Why a Cluster does not take the pods of an object. `label` looks up a label of the namespace above.
+pub fn refusal<'a>(
+    cluster: &Value,
+    is_registered_there: bool,
+    label: impl Fn(&str) -> Option<&'a str>,
+    (group, resource): (&str, &str),
+    object: &Value,
+) -> Option<String> {
+    let violation = violation(group, resource, object, required(cluster, is_registered_there, label))?;
+    let name = object::name(cluster);
+    Some(format!("{violation}; cluster {name} requires this level of pods of this workspace"))
+}
+
 /// Pod Security labels for the namespace below, as the control plane tells the syncer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

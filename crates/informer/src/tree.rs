@@ -55,13 +55,15 @@ impl Tree {
         Some(names.join(":"))
     }
 
-    /// The ids of a workspace and of all its ancestors, nearest first; as far as they are known.
-    pub fn ancestry(&self, id: &str) -> Vec<String> {
+    /// The ids of a workspace and of all its ancestors, nearest first, as far as they are known; each with the path that leads
+    /// from there to the workspace, such as `org:team`.
+    pub fn ancestry(&self, id: &str) -> Vec<(String, String)> {
         let nodes = self.nodes();
-        let mut line = vec![id.to_string()];
-        let mut current = id;
-        while let Some(node) = nodes.get(current).filter(|_| current != ROOT) {
-            line.push(node.parent.clone());
+        let mut line = vec![(id.to_string(), String::new())];
+        let (mut current, mut names) = (id, Vec::new());
+        while let Some(node) = nodes.get(current).filter(|_| current != ROOT && line.len() <= nodes.len()) {
+            names.insert(0, node.name.as_str());
+            line.push((node.parent.clone(), names.join(":")));
             current = &node.parent;
         }
         line
@@ -85,10 +87,14 @@ mod tests {
         tree.insert(org, "root", "org");
         assert_eq!(tree.path(team).as_deref(), Some("root:org:team"));
         assert_eq!(tree.path("root").as_deref(), Some("root"));
-        assert_eq!(tree.ancestry(team), [team, org, "root"]);
-        assert_eq!(tree.ancestry("root"), ["root"]);
+        let line = |id: &str| {
+            tree.ancestry(id).into_iter().map(|(id, path)| format!("{id} {path}")).collect::<Vec<_>>()
+        };
+        let expected = [format!("{team} "), format!("{org} team"), "root org:team".to_string()];
+        assert_eq!(line(team), expected);
+        assert_eq!(line("root"), ["root "]);
         tree.remove(org);
-        assert_eq!(tree.ancestry(team), [team, org]);
+        assert_eq!(line(team), expected[..2]);
         assert_eq!(tree.path(team), None);
     }
 

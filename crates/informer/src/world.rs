@@ -91,10 +91,11 @@ impl World {
         }
     }
 
-    /// The ids of a workspace and of all its ancestors, nearest first; as far as they are known.
-    pub fn ancestry(&self, workspace: &str) -> Vec<String> {
+    /// The ids of a workspace and of all its ancestors, nearest first, as far as they are known; each with the path that leads
+    /// from there to the workspace, such as `org:team`.
+    pub fn ancestry(&self, workspace: &str) -> Vec<(String, String)> {
         match &self.tree {
-            None => vec![workspace.to_string()],
+            None => vec![(workspace.to_string(), String::new())],
             Some(tree) => tree.ancestry(workspace),
         }
     }

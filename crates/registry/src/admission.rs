@@ -28,7 +28,8 @@ pub trait Admission: Sync {
     ) -> impl Future<Output = Result<(), Status>> + Send;
 
     /// Hears that an object says where it shall be placed, which is not written with the object.
-    fn placement_ignored(&self) {}
+    /// Without a name if that is to be generated.
+    fn placement_ignored(&self, _new: &Value) {}
 
     /// Whether the limits of the workspace hold for what is written. They do for clients, controllers included; what the
     /// server writes by itself only counts.

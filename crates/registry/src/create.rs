@@ -39,7 +39,7 @@ impl Registry {
             fields.remove(unset);
         }
         if placement::keep(&mut object, None) {
-            admission.placement_ignored();
+            admission.placement_ignored(&object);
         }
         if let Some(manager) = manager {
             self.record_new(row, &mut object, manager);

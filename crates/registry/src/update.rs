@@ -78,7 +78,7 @@ impl Registry {
             }
             let mut new = (update.transform)(Some(&shown))?;
             if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(&shown)) {
-                update.admission.placement_ignored();
+                update.admission.placement_ignored(&new);
             }
             row.fill_defaults(&mut new);
             if let Some(manager) = update.manager {

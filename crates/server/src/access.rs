@@ -4,13 +4,14 @@
 //! the door again for whoever the request is to be carried out as. Then the request itself.
 
 use atoll_authn::{MASTERS, User};
-use atoll_authz::{Attributes, Here, is_master, refusal};
+use atoll_authz::{Attributes, Here, Target, is_master, refusal};
 use atoll_meta::Status;
 use atoll_meta::quote::quote;
 use atoll_registry::catalog::ATOLL;
 use http::HeaderMap;
 
 use crate::request::RequestInfo;
+use crate::sync::clusters;
 use crate::workspace::Workspace;
 use crate::{Server, impersonation};
 
@@ -79,6 +80,17 @@ fn across(user: User, headers: &HeaderMap, info: &RequestInfo) -> Result<User, S
 }
 
 fn attributes<'a>(user: &'a User, info: &'a RequestInfo) -> Attributes<'a> {
+    // This path shows what the list of clusters shows, and more of them: the right is the same.
+    if info.path == clusters::PATH && info.verb == "get" {
+        let target = Target::Resource {
+            group: ATOLL,
+            resource: clusters::RESOURCE,
+            subresource: "",
+            namespace: "",
+            name: "",
+        };
+        return Attributes { user, verb: "list", target };
+    }
     Attributes { user, verb: info.verb, target: info.target() }
 }
 

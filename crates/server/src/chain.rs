@@ -223,6 +223,14 @@ where
         path if openapi::is_document(path) => {
             openapi::answer(server, shelves, workspace, info, query, parts.headers).await
         }
+        sync::clusters::PATH => {
+            let listed = RequestInfo { verb: "list", is_resource: true, ..RequestInfo::clone(info) };
+            let mut output = Output::of_untyped(&parts.headers, &listed, &query)?;
+            output.skew = server.registry.clock.skew();
+            let (info, method, headers) = (info.clone(), parts.method, parts.headers);
+            let call = Call { info, query, method, headers, user, workspace, body: received, output };
+            sync::clusters::answer(server, &call).await
+        }
         path if let Some(cluster) = sync::cluster(path) => {
             sync::answer(server, &workspace, cluster, &parts.method, received).await
         }

@@ -123,6 +123,8 @@ pub struct Server {
     pub heartbeat: Option<Duration>,
     /// Whether controllers and the scheduler run beside it.
     pub runs_controllers: bool,
+    /// Whether the pods of all workloads are made here, as in a simulated cluster.
+    pub runs_workloads: bool,
     /// Who listens to the views of clusters.
     pub(crate) listening: sync::Listening,
     /// How many events of clusters are shown.
@@ -160,6 +162,7 @@ impl Server {
             usage: None,
             heartbeat: None,
             runs_controllers: false,
+            runs_workloads: false,
             listening: sync::Listening::default(),
             happenings: sync::Limits::default(),
             orders: sync::Orders::default(),

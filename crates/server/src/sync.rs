@@ -11,6 +11,7 @@
 
 pub mod advice;
 pub mod brakes;
+pub mod clusters;
 mod family;
 mod happenings;
 mod heartbeat;

@@ -12,6 +12,8 @@ use crate::command::Connection;
 use crate::workspace::session::{ROOT, Session, WORKSPACES, encoded};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
+/// The clusters that serve a workspace, wherever they are registered.
+pub const IN_REACH: &str = "/services/clusters";
 /// As kubectl prints names.
 pub const KIND: &str = "cluster.atoll.dev";
 
@@ -40,9 +42,17 @@ impl Fleet {
         Ok(Fleet { session, api })
     }
 
-    /// All clusters of the workspace, in the form that is asked for.
-    pub async fn list(&self, accept: &str) -> Result<Value, Failure> {
-        match self.api.call_as(Method::GET, CLUSTERS, accept, None).await {
+    /// All clusters that are registered in the workspace.
+    pub async fn list(&self) -> Result<Value, Failure> {
+        match self.api.get(CLUSTERS).await {
+            Ok(list) => Ok(list),
+            Err(problem) => Err(self.no_workspace(problem).await),
+        }
+    }
+
+    /// All clusters that serve the workspace, those of workspaces above included, in the form that is asked for.
+    pub async fn in_reach(&self, accept: &str) -> Result<Value, Failure> {
+        match self.api.call_as(Method::GET, IN_REACH, accept, None).await {
             Ok(list) => Ok(list),
             Err(problem) => Err(self.no_workspace(problem).await),
         }

@@ -171,7 +171,7 @@ impl Join<'_> {
     async fn identify(&self) -> Result<(String, Found), Failure> {
         let name = self.options.name.as_str();
         let id = self.below.identity().await?;
-        let list = self.fleet.list("application/json").await?;
+        let list = self.fleet.list().await?;
         let clusters = || list["items"].as_array().into_iter().flatten();
         let cluster = clusters().find(|cluster| object::name(cluster) == name).cloned();
         let control_plane = self.fleet.control_plane().await?;

@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// What somebody types is a path from the root, a path from here, or a step up.
-    pub fn resolve(&self, path: &str) -> Result<String, Failure> {
+    pub async fn resolve(&self, path: &str) -> Result<String, Failure> {
         match path {
             ".." => match self.current.rsplit_once(':') {
                 Some((parent, _)) => Ok(parent.to_string()),
@@ -73,14 +73,26 @@ impl Session {
             },
             "-" => match self.config.previous_workspace() {
                 Some(previous) => Ok(previous.to_string()),
-                None => Err(Failure::new(
-                    "there is no previous workspace",
-                    format!("enter one with: {} workspace use PATH", invocation()),
-                )),
+                None => Err(Failure::new("there is no previous workspace", self.another().await)),
             },
             "." => Ok(self.current.clone()),
             path if path == ROOT || path.starts_with("root:") => Ok(path.to_string()),
             child => Ok(format!("{}:{child}", self.current)),
+        }
+    }
+
+    /// How to enter a workspace next to the current one.
+    async fn another(&self) -> String {
+        let below = self.names_below(&self.current).await.unwrap_or_default();
+        let child = below.first().map(|name| format!("{}:{name}", self.current));
+        let parent = || self.current.rsplit_once(':').map(|(parent, _)| parent.to_string());
+        match child.or_else(parent) {
+            Some(path) => format!("enter one by its path, as in: {} workspace use {path}", invocation()),
+            None => format!(
+                "{} is the only workspace; see how to create one with: {} workspace create --help",
+                self.current,
+                invocation()
+            ),
         }
     }
 

@@ -158,3 +158,71 @@ async fn labels_duplicate_nothing_that_runs_once() {
     admin.merge(&once, json!({ "metadata": { "labels": { state("east"): null } } })).await.expect(200);
     becomes(&admin, &once, r#"{"clusters":[{"name":"west"}],"leaving":["east"],"by":"label"}"#).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_labels_are_told() {
+    let server = Atoll::start_bare();
+    let admin = server.admin();
+    says(&server, "workspace create team");
+    let team = admin.workspace("root:team");
+    let fence = json!([{ "key": "atoll.dev/fenced", "effect": "NoExecute" }]);
+    for (name, spec) in [
+        ("east", json!({ "mode": "none", "taints": fence })),
+        ("west", json!({ "mode": "none", "workspaces": [] })),
+        ("north", json!({ "mode": "none" })),
+    ] {
+        admin.post(OWN, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
+    }
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    // The uid of a new Deployment, and what its creator is warned of.
+    let create = async |name: &str, cluster: &str, host: bool| {
+        let labels = json!({ "app": name });
+        let spec = json!({ "hostNetwork": host, "containers": [{ "name": "a", "image": "a" }] });
+        let deployment = json!({
+            "metadata": { "name": name, "labels": { LABEL: cluster } },
+            "spec": {
+                "selector": { "matchLabels": labels },
+                "template": { "metadata": { "labels": labels }, "spec": spec },
+            },
+        });
+        let answer = team.post(deployments, deployment).await;
+        let uid = answer.expect(201)["metadata"]["uid"].clone();
+        (uid, answer.header("warning").unwrap_or_default().to_string())
+    };
+    let (_, warning) = create("early", "north", false).await;
+    assert!(
+        warning.contains("its label workloads.kcp.dev/cluster does nothing here (atoll dialect enable kcp)")
+            && warning.contains("atoll place deployment/early --namespace default --on north"),
+        "{warning}"
+    );
+    says(&server, "dialect enable kcp");
+    let (_, warning) = create("taken", "north", false).await;
+    assert_eq!(warning, "");
+    becomes(&team, &format!("{deployments}/taken"), r#"{"clusters":[{"name":"north"}],"by":"label"}"#).await;
+    for (name, cluster, host, why) in [
+        (
+            "fenced",
+            "east",
+            false,
+            "cluster east is fenced, nothing runs there; lift that with: atoll cluster fence east --lift",
+        ),
+        ("unserved", "west", false, "the cluster does not serve workspace team"),
+        ("insecure", "north", true, "violates PodSecurity"),
+    ] {
+        let (uid, warning) = create(name, cluster, host).await;
+        assert!(warning.contains("nothing runs yet") && warning.contains(why), "{name}: {warning}");
+        eventually(&format!("an event says why {name} is not placed"), async || {
+            let events = team.get("/api/v1/namespaces/default/events").await.expect(200);
+            events["items"].as_array().unwrap().iter().any(|event| {
+                event["involvedObject"]["uid"] == uid
+                    && event["reason"] == "PlacementRefused"
+                    && event["message"].as_str().unwrap_or_default().contains(why)
+            })
+        })
+        .await;
+        assert_eq!(placement(&team.get(&format!("{deployments}/{name}")).await.expect(200)), "");
+    }
+    // What is no longer refused is followed.
+    says(&server, "cluster fence east --lift");
+    becomes(&team, &format!("{deployments}/fenced"), BY_LABEL_EAST).await;
+}

@@ -7,6 +7,7 @@ mod interrupted;
 mod joining;
 mod leaving;
 mod placing;
+mod reaching;
 #[allow(dead_code, reason = "other suites use the rest")]
 #[path = "../sim/running.rs"]
 mod running;

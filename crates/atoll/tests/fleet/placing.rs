@@ -239,7 +239,10 @@ async fn a_workspace_sees_the_clusters_above_it() {
     register(&admin, &["east"]).await;
     assert_eq!(world.says("workspace current"), "root\n");
     assert!(world.refuses("workspace use -").contains("there is no previous workspace"));
-    world.says("workspace create team --use");
+    world.says("workspace create team");
+    let errors = world.refuses("workspace use -");
+    assert!(errors.contains("enter one by its path, as in: atoll workspace use root:team"), "{errors}");
+    world.says("workspace use team");
     assert_eq!(world.says("workspace current"), "root:team\n");
     register(&admin.workspace("root:team"), &["own"]).await;
     let table = world.says("cluster list");

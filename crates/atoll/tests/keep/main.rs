@@ -7,6 +7,7 @@ mod adopting;
 #[allow(dead_code, reason = "another suite uses the rest")]
 #[path = "../upstream/cluster.rs"]
 mod cluster;
+mod connecting;
 mod definitions;
 mod drifting;
 mod ending;

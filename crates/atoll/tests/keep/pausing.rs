@@ -134,8 +134,23 @@ async fn a_paused_workspace_holds_up_nobody_else() {
         "{refused}"
     );
     let map = team.get("/api/v1/namespaces/theirs/configmaps/a").await.expect(200);
-    team.delete("/api/v1/namespaces/theirs/configmaps/a").await.expect(200);
-    other.delete("/api/v1/namespaces/ours/configmaps/a").await.expect(200);
+    // Whoever deletes there is told that it stays, one by one and all at once.
+    for (path, is_warned) in [
+        ("/api/v1/namespaces/theirs/configmaps/a?dryRun=All", true),
+        ("/api/v1/namespaces/theirs/configmaps?fieldSelector=metadata.name%3Da", true),
+        ("/api/v1/namespaces/theirs/configmaps?fieldSelector=metadata.name%3Db", false),
+    ] {
+        let deleted = team.delete(path).await;
+        deleted.expect(200);
+        let warning = deleted.header("warning").unwrap_or_default();
+        let is_told = warning
+            .contains("it stays until clusters have let go of it, and workspace root:team is paused by ")
+            && warning.contains(": storm; resume with: atoll resume --workspace root:team");
+        assert_eq!(is_told, is_warned, "{path}: {warning}");
+    }
+    let deleted = other.delete("/api/v1/namespaces/ours/configmaps?fieldSelector=metadata.name%3Da").await;
+    deleted.expect(200);
+    assert_eq!(deleted.header("warning"), None);
     becomes("the other goes", &below, list, |list| count(list, "ours") == 0).await;
     record(&team, "theirs", &map, |status| {
         status["message"].as_str().is_some_and(|message| message.contains("it is not deleted yet: "))

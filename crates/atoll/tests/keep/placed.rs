@@ -49,6 +49,16 @@ async fn what_runs_nowhere_says_so() {
         all.iter().any(|event| event["reason"] == "NotPlaced" && event["involvedObject"]["name"] == "web")
     })
     .await;
+    // Only a cluster that takes it is named.
+    world.says("cluster cordon east");
+    let is_refused = |web: &Value| {
+        let (_, reason, message) = condition(web, "Placed");
+        let why = "; no cluster takes it: east is cordoned (atoll cluster uncordon east)";
+        reason == "NotPlaced" && message.ends_with(why)
+    };
+    becomes("no cluster takes it", &above, WEB, is_refused).await;
+    world.says("cluster uncordon east");
+    becomes("it can be placed", &above, WEB, is_nowhere).await;
     assert_eq!(world.says("place deployment/web"), "Deployment default/web is placed on no cluster.\n");
     world.says("place deployment/web --on east");
     becomes("it runs", &above, WEB, is_running).await;

@@ -169,7 +169,11 @@ async fn what_is_let_go_runs_on_without_a_trace() {
     assert!(!space["metadata"].to_string().contains("atoll"), "{space}");
 
     let errors = world.refuses("release deploy/web -n shop");
-    assert!(errors.contains("Deployment shop/web is placed on no cluster"), "{errors}");
+    assert!(
+        errors.contains("Deployment shop/web is placed on no cluster")
+            && errors.contains("release deployment/web --namespace shop --cluster east"),
+        "{errors}"
+    );
     let errors = world.refuses("release deploy/web -n shop --cluster east");
     assert!(errors.contains("Deployment shop/web is not on east"), "{errors}");
 }

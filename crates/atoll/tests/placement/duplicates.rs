@@ -42,10 +42,10 @@ async fn what_runs_once_is_refused_on_two_clusters() {
     admin.post(STATEFUL_SETS, stateful_set("db")).await.expect(201);
     admin.post(JOBS, job).await.expect(201);
     admin.post(CRON_JOBS, nightly).await.expect(201);
-    for (path, kind) in [
-        (format!("{STATEFUL_SETS}/db"), "StatefulSet"),
-        (format!("{JOBS}/once"), "Job"),
-        (format!("{CRON_JOBS}/nightly"), "CronJob"),
+    for (path, kind, name) in [
+        (format!("{STATEFUL_SETS}/db"), "StatefulSet", "statefulset/db"),
+        (format!("{JOBS}/once"), "Job", "job/once"),
+        (format!("{CRON_JOBS}/nightly"), "CronJob", "cronjob/nightly"),
     ] {
         let refused = both(&admin, &path).await;
         let cause = &refused["details"]["causes"][0];
@@ -55,7 +55,8 @@ async fn what_runs_once_is_refused_on_two_clusters() {
         );
         let message = cause["message"].as_str().unwrap();
         assert!(message.contains(&format!("a {kind} must not be duplicated")), "{message}");
-        assert!(message.contains("set spec.duplicate to true (atoll place --duplicate)"), "{message}");
+        let command = format!("atoll place {name} --namespace default --on east,west --duplicate");
+        assert!(message.contains("set spec.duplicate to true") && message.ends_with(&command), "{message}");
         assert_eq!(placement(&admin.get(&path).await.expect(200)), "");
     }
     let db = format!("{STATEFUL_SETS}/db");

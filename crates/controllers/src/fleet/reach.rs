@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use atoll_fleet::closed::{Choice, closed};
 use atoll_fleet::placed::Health;
-use atoll_informer::{Cache, Key, World};
+use atoll_fleet::workspaces::may_use;
+use atoll_fleet::{labels, pod_security};
+use atoll_informer::{Cache, Key, Resource, World};
 use atoll_meta::object;
 use serde_json::Value;
 
@@ -18,22 +21,65 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The names of all clusters that serve a workspace, those that take new work first.
-    pub fn names(&self, workspace: &str) -> Vec<String> {
-        let mut found: Vec<Arc<Value>> = Vec::new();
-        for id in self.world.ancestry(workspace) {
-            found.extend(self.clusters.list(&id, ""));
+    /// The cluster that takes an object which is on none yet. What its namespace asks of pods is not known here; a placement
+    /// that violates it is refused.
+    pub fn choice(&self, resource: (&str, &str), object: &Value) -> Choice {
+        let mut found: Vec<(String, Option<String>)> = Vec::new();
+        let workspace = Key::of(object).workspace;
+        for (id, path) in self.world.ancestry(&workspace) {
+            for cluster in self.clusters.list(&id, "") {
+                let name = object::name(&cluster).to_string();
+                if !may_use(&cluster, &path) || found.iter().any(|(nearer, _)| *nearer == name) {
+                    continue;
+                }
+                let refusal = closed(&cluster)
+                    .map(|closed| closed.short())
+                    .or_else(|| pod_security::refusal(&cluster, path.is_empty(), |_| None, resource, object));
+                if refusal.is_none() {
+                    return Choice::Takes(name);
+                }
+                found.push((name, refusal));
+            }
         }
-        found.sort_by_key(|cluster| !is_schedulable(cluster));
-        found.iter().map(|cluster| object::name(cluster).to_string()).collect()
+        Choice::among(found)
+    }
+
+    /// What to do about an object that is placed nowhere.
+    pub fn advice(&self, resource: &Resource, object: &Value) -> String {
+        let workspace = Key::of(object).workspace;
+        let is_missing = |name: &str| self.health(&workspace, name, "") == Health::Missing;
+        if let Some((label, name)) = labels::naming(object).into_iter().find(|(_, name)| is_missing(name)) {
+            return format!("its label {label} names the cluster {name:?}, which is not there");
+        }
+        let choice = self.choice((&resource.group, &resource.plural), object);
+        choice.advice(&resource.kind, object::namespace(object), object::name(object)).unwrap_or_else(|| {
+            "no cluster has joined; join one with: atoll cluster join NAME --kubeconfig FILE".to_string()
+        })
     }
 
     /// How the cluster of this name and uid is; without a uid, the nearest of that name.
     pub fn health(&self, workspace: &str, name: &str, uid: &str) -> Health {
         let line = self.world.ancestry(workspace);
         let is_meant = |cluster: &Arc<Value>| uid.is_empty() || object::uid(cluster) == uid;
-        let found = line.iter().find_map(|id| self.clusters.get(&Key::new(id, "", name)).filter(is_meant));
+        let found =
+            line.iter().find_map(|(id, _)| self.clusters.get(&Key::new(id, "", name)).filter(is_meant));
         found.map_or(Health::Missing, |cluster| health(&cluster))
+    }
+}
+
+/// What counts of a cluster for objects that are on none: whether it takes them, and from whom.
+#[derive(PartialEq)]
+pub struct Terms {
+    closed: Option<String>,
+    workspaces: Value,
+    pod_security: Value,
+}
+
+impl Terms {
+    pub fn of(cluster: &Value) -> Terms {
+        let spec = &cluster["spec"];
+        let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
+        Terms { closed: closed(cluster).map(|closed| closed.short()), workspaces, pod_security }
     }
 }
 
@@ -47,10 +93,6 @@ pub fn health(cluster: &Value) -> Health {
         // Where nobody judges clusters, what they say counts.
         _ => Health::Ready,
     }
-}
-
-fn is_schedulable(cluster: &Value) -> bool {
-    conditions::find(cluster, "Schedulable").is_none_or(|one| one["status"] == "True")
 }
 
 #[cfg(test)]

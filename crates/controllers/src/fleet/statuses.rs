@@ -3,20 +3,25 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use atoll_fleet::placed::{self, Known, NOT_PLACED};
-use atoll_fleet::view::{Record, State};
-use atoll_fleet::{Placement, labels};
+use atoll_fleet::Placement;
+use atoll_fleet::closed::Choice;
+use atoll_fleet::placed::{self, Health, Known, NOT_PLACED};
+use atoll_fleet::placement::Share;
+use atoll_fleet::view::Record;
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
 
-use super::reach::{self, Reach};
+use super::reach::{self, Reach, Terms};
+use super::records::{complaint, is_refusal, target, told};
 use crate::conditions;
 use crate::context::{Acts, Context};
 
 const AT_ONCE: usize = 16;
 /// An object that is younger than this, in seconds, was created while somebody waited for what becomes of it.
 const NEW: i64 = 60;
+/// No cluster is called this.
+const NOWHERE: &str = "";
 
 /// The uid of the object that a record is about.
 fn by_uid(record: &Value) -> Vec<String> {
@@ -32,8 +37,11 @@ fn own_uid(object: &Value) -> Vec<String> {
     vec![object::uid(object).to_string()]
 }
 
+/// The clusters that have an object; what is on none is found by [`NOWHERE`].
 fn placed_on(object: &Value) -> Vec<String> {
-    Placement::of(object).names().map(str::to_string).collect()
+    let placement = Placement::of(object);
+    let nowhere = placement.clusters.is_empty().then(|| NOWHERE.to_string());
+    placement.names().map(str::to_string).chain(nowhere).collect()
 }
 
 /// Workloads of one kind.
@@ -94,17 +102,18 @@ pub async fn run(context: Context) {
     let (waking, concerned, all) = (queue.clone(), kinds.clone(), records.clone());
     clusters.listen(move |change| {
         let health = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| reach::health(cluster));
+        let terms = |cluster: &Option<Arc<Value>>| cluster.as_ref().map(|cluster| Terms::of(cluster));
+        // What is on no cluster is told which one takes it.
+        if terms(&change.old) != terms(&change.new) {
+            let unplaced = concerned.iter().flat_map(|kind| kind.cache.found(kind.by_cluster, NOWHERE));
+            unplaced.for_each(|object| waking.add(key_of(&object)));
+        }
         let (before, now) = (health(&change.old), health(&change.new));
         if before == now {
             return;
         }
-        // One that comes or goes concerns also what is on none.
-        let is_everybody = before.is_none() || now.is_none();
         for kind in concerned.iter() {
-            let found = match is_everybody {
-                true => kind.cache.all(),
-                false => kind.cache.found(kind.by_cluster, &change.key.name),
-            };
+            let found = kind.cache.found(kind.by_cluster, &change.key.name);
             found.iter().for_each(|object| waking.add(key_of(object)));
         }
         for record in all.found(of_cluster, &change.key.name) {
@@ -252,8 +261,8 @@ impl Controller {
     ) -> Option<Value> {
         let kind = (&*resource.group, &*resource.plural);
         let workspace = Key::of(found).workspace;
-        let names = self.reach.names(&workspace);
-        if told.is_empty() && Placement::of(found).is_empty() {
+        let placement = Placement::of(found);
+        if told.is_empty() && placement.is_empty() {
             if self.context.acts_on(found) || object::is_being_deleted(found) {
                 return None;
             }
@@ -261,16 +270,20 @@ impl Controller {
                 return placed::emptied(kind, &found["status"]).filter(|_| has_departed);
             }
             // Where no cluster ever was, others may run what is there, or nobody.
-            if names.is_empty() && !has_departed && conditions::find(found, placed::CONDITION).is_none() {
+            let is_known = has_departed || conditions::find(found, placed::CONDITION).is_some();
+            if !is_known && self.reach.choice(kind, found) == Choice::Absent {
                 return None;
             }
         }
-        let placement = Placement::of(found);
         let health = |name: &str| {
             let uid = placement.share(name).map(|share| share.uid.as_str()).unwrap_or_default();
             self.reach.health(&workspace, name, uid)
         };
-        let advice = advice(resource, found, &names);
+        let is_there = |share: &Share| health(&share.name) != Health::Missing;
+        let advice = match !placement.clusters.is_empty() && placement.clusters.iter().all(is_there) {
+            true => String::new(),
+            false => self.reach.advice(resource, found),
+        };
         let known = Known { resource: kind, object: found, records: told, health: &health, advice: &advice };
         let wanted = known.status(&self.context.clock.now().to_time())?;
         (found["status"] != wanted).then_some(wanted)
@@ -291,11 +304,13 @@ impl Controller {
         }
         let created = object::creation_timestamp(found).and_then(|text| time::parse(text).ok());
         let is_new = created.is_some_and(|created| self.context.clock.now().seconds - created.seconds < NEW);
-        let names = self.reach.names(&Key::of(found).workspace);
+        let is_absent = || self.reach.choice((&resource.group, &resource.plural), found) == Choice::Absent;
         let key = (object::uid(found).to_string(), String::new());
-        if is_new && !names.is_empty() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
-            let message =
-                format!("it is placed on no cluster, so nothing runs; {}", advice(resource, found, &names));
+        if is_new && !is_absent() && self.noted().insert(key, NOT_PLACED.to_string()).is_none() {
+            let message = format!(
+                "it is placed on no cluster, so nothing runs; {}",
+                self.reach.advice(resource, found)
+            );
             self.recorder.warning(resource, found, NOT_PLACED, message);
         }
     }
@@ -355,76 +370,5 @@ impl Controller {
             }
         }
         Ok(Next::Done)
-    }
-}
-
-/// What a record is about.
-fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
-    let spec = &record["spec"];
-    let text = |value: &Value| value.as_str().map(str::to_string);
-    let namespace = spec["namespace"].as_str().unwrap_or_default();
-    let resource = Resource {
-        group: text(&spec["resource"]["group"])?.into(),
-        version: text(&spec["resource"]["version"])?.into(),
-        plural: text(&spec["resource"]["resource"])?.into(),
-        kind: "".into(),
-        namespaced: !namespace.is_empty(),
-    };
-    Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))
-}
-
-/// What records say of an object, and of which clusters. A record of a cluster whose name another one has taken in the
-/// placement says nothing of that one.
-fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
-    let placement = Placement::of(object);
-    let is_of_another = |record: &Value| {
-        let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
-        let share = placement.share(text("cluster"));
-        share.is_some_and(|share| !share.is_of(text("cluster"), text("clusterUID")))
-    };
-    records.iter().filter(|record| !is_of_another(record)).filter_map(|record| read(record)).collect()
-}
-
-fn read(record: &Value) -> Option<(String, Record)> {
-    let cluster = record["spec"]["cluster"].as_str()?.to_string();
-    let status = &record["status"];
-    let said = Record {
-        generation: status["generation"].as_i64().unwrap_or(0),
-        state: serde_json::from_value(status["state"].clone()).ok()?,
-        message: status["message"].as_str().unwrap_or_default().to_string(),
-        observed: status["observed"].as_bool().unwrap_or(false),
-        status: status["status"].clone(),
-        ..Record::default()
-    };
-    Some((cluster, said))
-}
-
-/// What a cluster has against an object, or what others have changed there: a reason, and words.
-fn complaint(record: &Record) -> Option<(&'static str, &str)> {
-    match record.state {
-        State::Conflict => Some(("Conflict", &record.message)),
-        State::Refused => Some(("Refused", &record.message)),
-        State::Applied => record.drift().map(|drift| ("Drift", drift)),
-        State::Gone => None,
-    }
-}
-
-/// Reasons that are told for each cluster.
-fn is_refusal(reason: &str) -> bool {
-    matches!(reason, "Conflict" | "Refused")
-}
-
-/// What to do about an object that is placed nowhere.
-fn advice(resource: &Resource, found: &Value, clusters: &[String]) -> String {
-    let is_missing = |name: &str| !clusters.iter().any(|known| known == name);
-    if let Some((label, name)) = labels::naming(found).into_iter().find(|(_, name)| is_missing(name)) {
-        return format!("its label {label} names the cluster {name:?}, which is not there");
-    }
-    match clusters.first() {
-        Some(cluster) => {
-            let (namespace, name) = (object::namespace(found), object::name(found));
-            format!("place it with: {}", placed::command(&resource.kind, namespace, name, cluster))
-        }
-        None => "no cluster has joined; join one with: atoll cluster join NAME --kubeconfig FILE".to_string(),
     }
 }

@@ -8,8 +8,9 @@
 //! A label counts where nobody else has decided: what was placed by hand, by a policy or because something else needs it stays.
 
 mod refusal;
+mod terms;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use tokio::sync::Notify;
 
 pub use atoll_fleet::labels::{CLUSTER, STATES};
 
+use self::terms::Terms;
 use super::{MARKER, kcp};
 use crate::Registry;
 use crate::catalog::ATOLL;
@@ -54,8 +56,7 @@ struct State {
     pending: HashSet<Key>,
     /// From here on all of that is to be seen.
     revision: Revision,
-    /// What may be placed anew on a cluster; `None` is nothing.
-    clusters: HashMap<Key, Option<Terms>>,
+    clusters: HashMap<Key, Terms>,
 }
 
 impl Default for Labelled {
@@ -82,12 +83,12 @@ impl Labelled {
         let mut state = self.state();
         let mut all = is_marker;
         if is_cluster {
-            let now = value.and_then(terms);
-            let before = match value {
-                Some(_) => state.clusters.insert(key.clone(), now.clone()),
+            let now = value.map(Terms::of);
+            let before = match &now {
+                Some(now) => state.clusters.insert(key.clone(), now.clone()),
                 None => state.clusters.remove(key),
             };
-            all |= now != before.flatten();
+            all |= now != before;
         }
         let was_known = if is_ours { !state.known.insert(key.clone()) } else { state.known.remove(key) };
         if all {
@@ -116,32 +117,6 @@ impl Labelled {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// On what terms a Cluster takes something new: from which workspaces, and pods of which level.
-#[derive(Clone, PartialEq)]
-struct Terms {
-    workspaces: Value,
-    pod_security: Value,
-}
-
-/// `None` if a Cluster takes nothing new.
-fn terms(stored: &Bytes) -> Option<Terms> {
-    let cluster = atoll_meta::json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
-    let spec = &cluster["spec"];
-    let terms =
-        || Terms { workspaces: spec["workspaces"].clone(), pod_security: spec["podSecurity"].clone() };
-    takes_new(&cluster).then(terms)
-}
-
-fn takes_new(cluster: &Value) -> bool {
-    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-    let mut unready = conditions.filter(|one| one["type"] == "Ready" && one["status"] == "False");
-    cluster.is_object()
-        && cluster["spec"]["unschedulable"] != true
-        && cluster["spec"]["access"] != "observe"
-        && unready.next().is_none()
-        && !object::is_being_deleted(cluster)
 }
 
 /// Places what says by a label where it shall be, for as long as it is polled.
@@ -192,50 +167,50 @@ impl Registry {
         if is_kept(&row.group, parts.resource, &found).is_some() {
             return Ok(());
         }
-        let takes = |object: &Value, name: &str| self.takes_new(&row, parts.workspace, object, name);
-        if decide(&found, &Placement::of(&found), &takes).is_none() {
-            return Ok(());
-        }
-        let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
-        let change = |existing: &Value, current: &Placement| {
-            let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
-            check_duplicates(&row, place.name, current, &decided)?;
-            self.unless_paused(&row, &place, current, decided)
+        let refused: Mutex<BTreeMap<String, String>> = Mutex::default();
+        let takes = |object: &Value, name: &str| match self.admits(&row, parts.workspace, object, name)? {
+            Ok(uid) => Some(uid),
+            Err(refusal) => {
+                let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+                refused.insert(name.to_string(), refusal);
+                None
+            }
         };
-        self.place(&row, &place, Some(object::uid(&found)), false, &change).await.map(|_| ())
-    }
-
-    /// The uid of a cluster, if it takes an object that is not on it yet. What is in no namespace goes down only from where
-    /// the cluster is registered.
-    fn takes_new(&self, row: &Row, workspace: &str, object: &Value, name: &str) -> Option<String> {
-        let registered = self.cluster(workspace, name, "")?;
-        let is_in_reach = row.namespaced || registered.workspace == workspace;
-        if !is_in_reach || !takes_new(&registered.cluster) {
-            return None;
+        if decide(&found, &Placement::of(&found), &takes).is_some() {
+            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let change = |existing: &Value, current: &Placement| {
+                let decided = decide(existing, current, &takes).unwrap_or_else(|| current.clone());
+                check_duplicates(&row, &place, current, &decided)?;
+                self.unless_paused(&row, &place, current, decided)
+            };
+            self.place(&row, &place, Some(object::uid(&found)), false, &change).await?;
         }
-        let refusal = self
-            .closed(workspace, &registered)
-            .or_else(|| self.violates(row, workspace, object, &registered));
-        if let Some(refusal) = refusal {
-            tracing::info!(
-                object = object::name(object),
-                namespace = object::namespace(object),
-                cluster = name,
-                "the label of the object is not followed: {refusal}"
-            );
-            return None;
+        // Whatever other labels say was done, each refusal is told.
+        let refused = refused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let labels = FieldPath::new("metadata").child("labels");
+        let error = |(label, name): (&str, &str)| {
+            Some(FieldError::forbidden(&labels.key(label), refused.get(name)?.as_str()))
+        };
+        let errors: Vec<FieldError> = naming(&found).into_iter().filter_map(error).collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Status::invalid(&row.group, &row.kind, parts.name, errors)),
         }
-        Some(object::uid(&registered.cluster).to_string())
     }
 }
 
 /// Labels cannot say that what runs once may run in several clusters.
-fn check_duplicates(row: &Row, name: &str, current: &Placement, decided: &Placement) -> Result<(), Status> {
-    let reason =
-        placement::duplicates(&row.group, &row.resource, current, &decided.clusters, decided.duplicate);
+fn check_duplicates(
+    row: &Row,
+    place: &Place<'_>,
+    current: &Placement,
+    decided: &Placement,
+) -> Result<(), Status> {
+    let object = (row.group.as_str(), row.resource.as_str(), place.namespace, place.name);
+    let reason = placement::duplicates(object, current, &decided.clusters, decided.duplicate);
     reason.map_or(Ok(()), |reason| {
         let error = FieldError::forbidden(&FieldPath::new("metadata").child("labels"), reason);
-        Err(Status::invalid(&row.group, &row.kind, name, vec![error]))
+        Err(Status::invalid(&row.group, &row.kind, place.name, vec![error]))
     })
 }
 

@@ -1,8 +1,13 @@
 //! What a Cluster asks of those who place objects on it: which workspaces may, and which Pod Security level pods must meet.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use atoll_fleet::closed::{Choice, closed};
 use atoll_fleet::{Placement, pod_security, workspaces};
 use atoll_meta::{Status, object};
 use atoll_store::Key;
+use atoll_watch::{Object, Scope};
 use serde_json::Value;
 
 use crate::Registry;
@@ -27,12 +32,50 @@ impl Registry {
         })
     }
 
+    /// The Clusters that placements in a workspace can name, the nearest first. Of several with one name, placements mean the
+    /// nearest, so the others are left out.
+    pub fn in_reach(&self, workspace: &str) -> impl Iterator<Item = Registered> + use<> {
+        let snapshot = self.snapshot();
+        let mut found: Vec<(String, Arc<Object>)> = Vec::new();
+        let mut names = HashSet::new();
+        for workspace in self.line(workspace) {
+            let scope = Scope::new(ATOLL, "clusters", Some(&workspace), Some(""));
+            for cluster in snapshot.list(&scope, None) {
+                if names.insert(cluster.name().to_string()) {
+                    found.push((workspace.clone(), cluster));
+                }
+            }
+        }
+        found.into_iter().filter_map(|(workspace, cluster)| {
+            let cluster = crate::parse(&cluster.json()).ok()?;
+            Some(Registered { workspace, cluster })
+        })
+    }
+
+    /// Whether a Cluster lets objects of a workspace be placed on it, see `spec.workspaces`.
+    pub fn serves(&self, workspace: &str, registered: &Registered) -> bool {
+        let path = self.placements.lineage.path(&registered.workspace, workspace);
+        path.is_some_and(|path| workspaces::may_use(&registered.cluster, &path))
+    }
+
+    /// Which Cluster takes an object of a workspace that is on none yet.
+    pub fn choice(&self, row: &Row, workspace: &str, object: &Value) -> Choice {
+        // What is in no namespace goes down only from where the cluster is registered.
+        let is_meant =
+            |one: &Registered| (row.namespaced || one.workspace == workspace) && self.serves(workspace, one);
+        Choice::among(self.in_reach(workspace).filter(is_meant).map(|registered| {
+            let refusal = closed(&registered.cluster).map(|closed| closed.short());
+            let refusal = refusal.or_else(|| self.violates(row, workspace, object, &registered));
+            (object::name(&registered.cluster).to_string(), refusal)
+        }))
+    }
+
     /// Why objects of a workspace cannot be placed anew on a Cluster, if so.
     pub fn closed(&self, workspace: &str, registered: &Registered) -> Option<String> {
-        let path = self.placements.lineage.path(&registered.workspace, workspace);
-        if path.as_ref().is_some_and(|path| workspaces::may_use(&registered.cluster, path)) {
+        if self.serves(workspace, registered) {
             return None;
         }
+        let path = self.placements.lineage.path(&registered.workspace, workspace);
         let path = path.as_deref().unwrap_or(workspace);
         Some(format!(
             "the cluster does not serve workspace {path}; an administrator of the workspace in which the cluster is registered \
@@ -52,10 +95,8 @@ impl Registry {
         let namespace = self.snapshot().get(&namespace);
         let label = |key: &str| namespace.as_ref().and_then(|namespace| namespace.facts.label(key));
         let is_registered_there = registered.workspace == workspace;
-        let rule = pod_security::required(&registered.cluster, is_registered_there, label);
-        let violation = pod_security::violation(&row.group, &row.resource, object, rule)?;
-        let name = object::name(&registered.cluster);
-        Some(format!("{violation}; cluster {name} requires this level of pods of this workspace"))
+        let resource = (row.group.as_str(), row.resource.as_str());
+        pod_security::refusal(&registered.cluster, is_registered_there, label, resource, object)
     }
 
     /// Refuses an update that gives an object on clusters a pod template which one of them does not allow. What has not changed

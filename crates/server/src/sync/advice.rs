@@ -3,9 +3,9 @@
 use atoll_fleet::placed;
 use atoll_fleet::{Placement, labels};
 use atoll_meta::object;
-use atoll_registry::catalog::ATOLL;
+use atoll_registry::dialect::kcp;
+use atoll_registry::placement::is_placeable;
 use atoll_registry::{Place, Row};
-use atoll_watch::Scope;
 use serde_json::Value;
 
 use super::brakes;
@@ -14,21 +14,45 @@ use crate::workspace::Workspace;
 
 /// How an object says that its pods are made here.
 const GRAIN: &str = "atoll.dev/grain";
+const NOWHERE: &str = "it is placed on no cluster, so nothing runs yet";
+
+/// Whether the pods of a workload are made here, and not where it is placed.
+pub fn makes_pods_here(workload: &Value) -> bool {
+    object::annotation(workload, GRAIN) == Some("pod")
+}
 
 /// That a new workload runs nowhere until it is placed, where there are clusters to place it on.
 pub fn unplaced(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> Option<String> {
     let is_workload = placed::is_workload((&row.group, &row.resource));
-    if !is_workload || object::annotation(new, GRAIN) == Some("pod") || !Placement::of(new).is_empty() {
+    if !is_workload || makes_pods_here(new) || !Placement::of(new).is_empty() {
         return None;
     }
-    let names = clusters(server, place.workspace);
-    let first = names.first()?;
-    // What a label names is placed there without anybody doing anything.
-    if labels::naming(new).iter().any(|(_, name)| names.iter().any(|known| known == name)) {
-        return None;
+    let registry = &server.registry;
+    let advice =
+        || registry.choice(row, place.workspace, new).advice(&row.kind, place.namespace, object::name(new));
+    let named = match labels::naming(new).first() {
+        None => return Some(format!("{NOWHERE}; {}", advice()?)),
+        Some((label, _)) if !registry.speaks(place.workspace, kcp::NAME) => {
+            let enable = format!("atoll dialect enable {}", kcp::NAME);
+            return Some(format!("{NOWHERE}; its label {label} does nothing here ({enable}); {}", advice()?));
+        }
+        Some(_) => registry.named_by_labels(row, place.workspace, new),
+    };
+    // What a label names is placed there without anything else being done.
+    let is_taken = named.iter().any(|one| matches!(one.outcome, Some(Ok(_))));
+    let refused = named.iter().filter_map(|one| match &one.outcome {
+        Some(Ok(_)) => None,
+        Some(Err(why)) => Some(format!("its label {} is not followed: {why}", one.label)),
+        None => {
+            Some(format!("its label {} names the cluster {:?}, which is not there", one.label, one.cluster))
+        }
+    });
+    let refused: Vec<String> = refused.collect();
+    match (is_taken, refused.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(refused.join("; ")),
+        (false, _) => Some(format!("{NOWHERE}; {}", refused.join("; "))),
     }
-    let command = placed::command(&row.kind, place.namespace, object::name(new), first);
-    Some(format!("it is placed on no cluster, so nothing runs yet; place it with: {command}"))
 }
 
 /// That clusters do not let go of what is deleted, for that is paused.
@@ -38,22 +62,12 @@ pub fn paused(server: &Server, workspace: &Workspace, old: &Value) -> Option<Str
     Some(format!("it stays until clusters have let go of it, and {why}"))
 }
 
-/// The names of all clusters that serve a workspace, the nearest first.
-fn clusters(server: &Server, workspace: &str) -> Vec<String> {
-    let registry = &server.registry;
-    let snapshot = registry.snapshot();
-    let mut names = Vec::new();
-    for workspace in registry.line(workspace) {
-        let scope = Scope::new(ATOLL, "clusters", Some(&workspace), Some(""));
-        names.extend(snapshot.list(&scope, None).map(|cluster| cluster.name().to_string()));
-    }
-    names
-}
-
 /// That a placement is not written this way.
-pub fn ignored(server: &Server, row: &Row, place: &Place<'_>, name: &str) -> String {
-    let names = clusters(server, place.workspace);
-    let cluster = names.first().map_or("CLUSTER", String::as_str);
-    let command = placed::command(&row.kind, place.namespace, name, cluster);
-    format!("metadata.annotations[{}] is ignored; place it with: {command}", atoll_fleet::marks::PLACEMENT)
+pub fn ignored(server: &Server, row: &Row, place: &Place<'_>, new: &Value) -> String {
+    let what = format!("metadata.annotations[{}] is ignored", atoll_fleet::marks::PLACEMENT);
+    let choice = is_placeable(row).then(|| server.registry.choice(row, place.workspace, new));
+    match choice.and_then(|choice| choice.advice(&row.kind, place.namespace, object::name(new))) {
+        Some(advice) => format!("{what}; {advice}"),
+        None => what,
+    }
 }

@@ -1,5 +1,6 @@
 //! DELETE on a collection: everything that is selected, each like a delete of its own.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use atoll_admission::Options;
@@ -12,6 +13,7 @@ use super::delete::read_options;
 use super::gate::Gate;
 use super::list::{position, scope};
 use super::patch::Warnings;
+use super::warn;
 use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
@@ -31,13 +33,14 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let listing = server.registry.list(row, &snapshot, &scope, &list.selection, start, list.limit);
     let row = Arc::new(row.clone());
     let asking = Arc::new((call.user.clone(), call.workspace.clone()));
+    let warnings = Arc::new(Warnings::default());
     let mut running = JoinSet::new();
     for object in listing.objects.iter() {
         if running.len() == AT_ONCE {
             finished(running.join_next().await)?;
         }
         let (server, row, options, key) = (server.clone(), row.clone(), options.clone(), object.key.clone());
-        let asking = asking.clone();
+        let (asking, warnings) = (asking.clone(), warnings.clone());
         running.spawn(async move {
             let Some(parts) = key.parts() else { return Ok(()) };
             let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
@@ -50,9 +53,10 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
                 name: place.name,
                 user: &asking.0,
                 options: Options::Delete(&options),
-                warnings: &Warnings::default(),
+                warnings: &warnings,
                 held: Mutex::default(),
                 sealed: Mutex::default(),
+                is_ignored: AtomicBool::default(),
             };
             match server.registry.delete(&row, &place, &options, &gate).await {
                 // Someone else deleted it in the meantime: it is gone all the same.
@@ -64,7 +68,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     while let Some(outcome) = running.join_next().await {
         finished(Some(outcome))?;
     }
-    Ok(respond::list::answer(&row, listing, None, call).await)
+    let answer = respond::list::answer(&row, listing, None, call).await;
+    Ok(warn(Ok(answer), &warnings.told(), call))
 }
 
 fn finished(outcome: Option<Result<Result<(), Status>, tokio::task::JoinError>>) -> Result<(), Status> {

@@ -1,5 +1,6 @@
 //! Admission, as the registry asks for it about one request.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use atoll_admission::{Held, Operation, Options, Request};
@@ -31,6 +32,8 @@ pub struct Gate<'a> {
     pub held: Mutex<Vec<Box<dyn Held>>>,
     /// The Secret that a kubeconfig was put into for this request.
     pub sealed: Mutex<Option<Sealed>>,
+    /// Whether an object that has no name yet says where it shall be placed, which is not written with it.
+    pub is_ignored: AtomicBool,
 }
 
 impl<'a> Gate<'a> {
@@ -55,6 +58,7 @@ impl<'a> Gate<'a> {
             warnings,
             held: Mutex::default(),
             sealed: Mutex::default(),
+            is_ignored: AtomicBool::default(),
         }
     }
 
@@ -116,8 +120,12 @@ fn of_write(old: Option<&Value>) -> Operation {
 }
 
 impl Admission for Gate<'_> {
-    fn placement_ignored(&self) {
-        self.warnings.about_request(advice::ignored(self.server, self.row, &self.place, self.name));
+    fn placement_ignored(&self, new: &Value) {
+        // The command that places it needs a name.
+        match object::name(new).is_empty() {
+            true => self.is_ignored.store(true, Ordering::Relaxed),
+            false => self.warnings.about_request(advice::ignored(self.server, self.row, &self.place, new)),
+        }
     }
 
     async fn mutate(&self, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
@@ -135,6 +143,9 @@ impl Admission for Gate<'_> {
                 // A scale is judged as the whole object that it is part of.
                 let part = if self.subresource == "scale" { "" } else { self.subresource };
                 self.warnings.remark(self.row.remarks(part, new, old));
+                if self.is_ignored.load(Ordering::Relaxed) {
+                    self.warnings.also(advice::ignored(self.server, self.row, &self.place, new));
+                }
                 if old.is_none() && part.is_empty() {
                     let unplaced = advice::unplaced(self.server, self.row, &self.place, new);
                     unplaced.into_iter().for_each(|text| self.warnings.also(text));

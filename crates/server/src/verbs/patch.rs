@@ -110,9 +110,19 @@ impl Warnings {
         *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = remarks;
     }
 
-    /// One more about what the object contains.
+    /// One more about what the object contains. Of many objects, all may be remarked on alike.
     pub fn also(&self, remark: String) {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        if !contents.contains(&remark) {
+            contents.push(remark);
+        }
+    }
+
+    /// What there is so far.
+    pub fn told(&self) -> Vec<String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        read.into_iter().chain(contents.iter().cloned()).collect()
     }
 
     pub fn take(self) -> Vec<String> {

@@ -77,7 +77,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         let shares = shares::read(server, row, call, &wanted, current)
             .map_err(|errors| Status::invalid(ATOLL, KIND, place.name, errors))?;
         let clusters = shares.all;
-        let closed = closed::check(&wanted, &clusters, &shares.new);
+        let closed = closed::check(row, &place, &wanted, &clusters, &shares.new);
         if !closed.is_empty() {
             return Err(Status::invalid(ATOLL, KIND, place.name, closed));
         }
@@ -90,8 +90,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
             return Err(Status::forbidden(&row.group, &row.resource, place.name, violation));
         }
         let duplicate = wanted["spec"]["duplicate"] == true;
-        if let Some(reason) = placement::duplicates(&row.group, &row.resource, current, &clusters, duplicate)
-        {
+        let named = (row.group.as_str(), row.resource.as_str(), place.namespace, place.name);
+        if let Some(reason) = placement::duplicates(named, current, &clusters, duplicate) {
             let error = FieldError::forbidden(&FieldPath::new("spec").child("clusters"), reason);
             return Err(Status::invalid(ATOLL, KIND, place.name, vec![error]));
         }

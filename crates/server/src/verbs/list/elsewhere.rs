@@ -1,7 +1,7 @@
 //! Pods that run in clusters and are not shown here.
 //!
 //! `kubectl logs`, `exec`, `attach` and `port-forward` of a workload or a Service list Pods by its selector and, if there are
-//! none, wait for some to come, which is in vain where the workload runs in clusters. kubectl says on whose behalf it asks
+//! none, wait for some to come, which is in vain where the workload runs in clusters, or nowhere. kubectl says on whose behalf it asks
 //! (`Kubectl-Command`), so these, and nobody else, are told where the Pods are.
 
 use atoll_fleet::Placement;
@@ -9,10 +9,12 @@ use atoll_meta::{Status, json, object};
 use atoll_registry::Row;
 use atoll_watch::Scope;
 use http::HeaderMap;
+use serde_json::Value;
 
 use crate::Server;
 use crate::chain::Call;
 use crate::options::ListOptions;
+use crate::sync::advice;
 
 const HEADER: &str = "kubectl-command";
 /// Commands that need a Pod to connect to.
@@ -52,14 +54,23 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
     if snapshot.list(&pods, None).any(|pod| labels.matches(|name| pod.facts.label(name))) {
         return Ok(());
     }
+    let mut unplaced = None;
     for (group, resource, kind) in WORKLOADS {
         let stored_group = if group.is_empty() { "core" } else { group };
         let scope = Scope::new(stored_group, resource, Some(workspace), Some(namespace));
         for found in snapshot.list(&scope, None) {
             let Ok(workload) = json::parse(&found.json()).map(|parsed| parsed.value) else { continue };
-            let clusters = Placement::of(&workload).clusters;
             let template = &workload["spec"]["template"]["metadata"]["labels"];
-            if clusters.is_empty() || !labels.matches(|name| template[name].as_str()) {
+            if !labels.matches(|name| template[name].as_str()) {
+                continue;
+            }
+            // Their pods may be about to be made here: those who wait do not wait in vain.
+            if advice::makes_pods_here(&workload) {
+                return Ok(());
+            }
+            let clusters = Placement::of(&workload).clusters;
+            if clusters.is_empty() {
+                unplaced = unplaced.or(Some((group, resource, kind, workload)));
                 continue;
             }
             let names: Vec<&str> = clusters.iter().map(|share| share.name.as_str()).collect();
@@ -72,7 +83,30 @@ pub fn check(server: &Server, row: &Row, call: &Call, options: &ListOptions) -> 
             )));
         }
     }
-    Ok(())
+    match unplaced {
+        Some((group, resource, kind, workload)) => {
+            let row = server.registry.catalog.stored(group, resource);
+            row.and_then(|row| runs_nowhere(server, row, workspace, kind, &workload)).map_or(Ok(()), Err)
+        }
+        None => Ok(()),
+    }
+}
+
+/// That a workload is placed on no cluster. Where there is none to place it on, controllers from elsewhere may run it, unless
+/// those of this server do, which do not make pods of it.
+fn runs_nowhere(server: &Server, row: &Row, workspace: &str, kind: &str, workload: &Value) -> Option<Status> {
+    let (namespace, name) = (object::namespace(workload), object::name(workload));
+    let advice = server.registry.choice(row, workspace, workload).advice(kind, namespace, name);
+    let is_others = server.runs_workloads || !server.runs_controllers;
+    let advice = match advice {
+        None if is_others => return None,
+        None => "no cluster serves this workspace; join one with: atoll cluster join NAME --kubeconfig FILE"
+            .to_string(),
+        Some(advice) => advice,
+    };
+    Some(Status::bad_request(format!(
+        "{kind} {namespace}/{name} runs nowhere, since it is placed on no cluster; {advice}"
+    )))
 }
 
 #[cfg(test)]

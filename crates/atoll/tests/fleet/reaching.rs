@@ -1,0 +1,213 @@
+//! Clusters of workspaces above serve a workspace: tenants see those that do, and are advised of those that take something new.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::access::Access;
+use crate::support::process::atoll;
+use crate::support::programs::{fail, succeed};
+use crate::support::{CONFIG_MAPS, config_map_with};
+use crate::world::{CLUSTERS, World};
+
+const REGISTERED_IN: &str = "atoll.dev/registered-in";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const SECRET: &str = "s3cr3t";
+
+/// A ServiceAccount of a workspace that may do there what `rules` say, and nothing anywhere else.
+async fn tenant(world: &World, workspace: &str, name: &str, rules: Value) -> PathBuf {
+    let access = world.admin().workspace(workspace);
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    access.post(accounts, json!({ "metadata": { "name": name } })).await.expect(201);
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({ "metadata": { "name": name }, "rules": rules });
+    access.post(&format!("{rbac}/clusterroles"), role).await.expect(201);
+    let binding = json!({
+        "metadata": { "name": name },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": "default", "name": name }],
+        "roleRef": { "kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": name },
+    });
+    access.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
+    let token = access.post(&format!("{accounts}/{name}/token"), json!({ "spec": {} })).await.expect(201);
+    let text = std::fs::read_to_string(world.above.admin_kubeconfig()).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&text).unwrap();
+    let server = config["clusters"][0]["cluster"]["server"].as_str().unwrap();
+    let server = format!("{}/clusters/{workspace}", server.split("/clusters/").next().unwrap());
+    config["clusters"][0]["cluster"]["server"] = server.into();
+    config["users"][0]["user"] = json!({ "token": token["status"]["token"] });
+    let file = world.above.directory.join(format!("{name}.kubeconfig"));
+    std::fs::write(&file, config.to_string()).unwrap();
+    file
+}
+
+fn command(kubeconfig: &PathBuf, line: &str) -> Command {
+    let mut command = atoll(&line.split(' ').collect::<Vec<_>>());
+    command.env("KUBECONFIG", kubeconfig).stdin(std::process::Stdio::null());
+    command
+}
+
+fn may(verb: &str) -> Value {
+    json!([{ "apiGroups": ["atoll.dev"], "resources": ["clusters"], "verbs": [verb] }])
+}
+
+async fn register(access: &Access, name: &str, spec: Value) {
+    access.post(CLUSTERS, json!({ "metadata": { "name": name }, "spec": spec })).await.expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_see_the_clusters_that_serve_them() {
+    let world = World::start();
+    let admin = world.admin();
+    world.says("workspace create team");
+    world.says("workspace create other");
+    let secret = json!({ "secret": { "namespace": "atoll-system", "name": SECRET } });
+    let taints = json!([{ "key": "dedicated", "effect": "NoSchedule" }]);
+    register(&admin, "east", json!({ "credentials": secret, "taints": taints, "podSecurity": "baseline" }))
+        .await;
+    register(&admin, "west", json!({ "workspaces": ["other"] })).await;
+    register(&admin.workspace("root:team"), "own", json!({ "mode": "none" })).await;
+    let condition =
+        |kind: &str| json!({ "type": kind, "status": "True", "reason": "Synced", "message": SECRET });
+    let status = json!({
+        "conditions": [condition("Ready"), condition("Reachable"), condition("Schedulable")],
+        "kubernetesVersion": "v1.36.4", "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2 },
+        "id": SECRET, "allocatable": { "cpu": "4711" },
+    });
+    admin.merge(&format!("{CLUSTERS}/east/status"), json!({ "status": status })).await.expect(200);
+    let uid = admin.get(&format!("{CLUSTERS}/east")).await.expect(200)["metadata"]["uid"].clone();
+
+    let kubeconfig = tenant(&world, "root:team", "ann", may("list")).await;
+    let says = |line: &str| succeed(&mut command(&kubeconfig, line));
+    assert_eq!(says("cluster list -o name"), "cluster.atoll.dev/own\ncluster.atoll.dev/east\n");
+    let text = says("cluster list -o json");
+    let list: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ClusterList"), &json!("atoll.dev/v1alpha1")));
+    let told = |kind: &str| json!({ "type": kind, "status": "True", "reason": "Synced" });
+    let mut east = list["items"][1].clone();
+    assert!(east["metadata"]["creationTimestamp"].take().is_string(), "{east}");
+    assert_eq!(
+        east,
+        json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster",
+            "metadata": { "name": "east", "creationTimestamp": null, "annotations": { REGISTERED_IN: "root" } },
+            "spec": { "access": "manage", "taints": taints, "podSecurity": "baseline" },
+            "status": {
+                "conditions": [told("Ready"), told("Schedulable")], "kubernetesVersion": "v1.36.4",
+                "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2 },
+            },
+        })
+    );
+    assert_eq!(list["items"][0]["metadata"]["annotations"][REGISTERED_IN], "root:team");
+    assert_eq!(list["items"][0]["spec"]["mode"], "none", "the own one is whole");
+    assert_eq!(serde_saphyr::from_str::<Value>(&says("cluster list -o yaml")).unwrap(), list);
+
+    let shown = |line: &str| {
+        let table = says(line);
+        let rows = table.lines().map(|line| line.split_whitespace().map(str::to_string).collect());
+        rows.collect::<Vec<Vec<String>>>()
+    };
+    for (line, widths) in [("cluster list", 11), ("cluster list -o wide", 13)] {
+        let rows = shown(line);
+        let ends: Vec<(&str, &str)> =
+            rows.iter().map(|row| (row[0].as_str(), row[row.len() - 1].as_str())).collect();
+        assert_eq!(ends, [("NAME", "FROM"), ("own", "root:team"), ("east", "root")], "{line}");
+        assert_eq!(rows[2].len(), widths, "{rows:?}");
+        assert_eq!(rows[2][1..9], ["-", "True", "v1.36.4", "2/3", "-", "-", "lab", "-"], "{line}");
+    }
+    let uid = uid.as_str().unwrap();
+    for line in ["", " -o wide", " -o json", " -o yaml"] {
+        let text = says(&format!("cluster list{line}"));
+        for hidden in [SECRET, "4711", uid, "west"] {
+            assert!(!text.contains(hidden), "{line}: {hidden} in {text}");
+        }
+    }
+
+    // The right is the one to list clusters, in this workspace.
+    let path = "/services/clusters";
+    let kubeconfig = tenant(&world, "root:team", "bob", may("get")).await;
+    let errors = fail(&mut command(&kubeconfig, "cluster list"));
+    assert!(errors.contains("cannot list resource \"clusters\" in API group \"atoll.dev\""), "{errors}");
+    let nobody = admin.acting_as("nobody", &[]);
+    nobody.get(path).await.expect_status(403, "Forbidden");
+    let ann = admin.workspace("root:other").acting_as("ann", &[]);
+    ann.get(path).await.expect_status(403, "Forbidden");
+    admin.post(path, json!({})).await.expect_status_code(405);
+    let names = |list: &Value| {
+        let items = list["items"].as_array().unwrap();
+        items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    let other = admin.workspace("root:other").get(path).await.expect(200);
+    assert_eq!(names(&other), ["east", "west"]);
+}
+
+fn deployment(name: &str, pods: Value) -> Value {
+    let labels = json!({ "app": name });
+    let mut spec = json!({ "containers": [{ "name": "main", "image": "example/app:1" }] });
+    spec.as_object_mut().unwrap().extend(pods.as_object().unwrap().clone());
+    let template = json!({ "metadata": { "labels": labels }, "spec": spec });
+    let spec = json!({ "selector": { "matchLabels": labels }, "template": template });
+    json!({ "metadata": { "name": name }, "spec": spec })
+}
+
+/// What somebody who creates a Deployment is warned of.
+async fn warned(access: &Access, object: Value) -> String {
+    let answer = access.post(&format!("{DEPLOYMENTS}?dryRun=All"), object).await;
+    answer.expect(201);
+    answer.header("warning").unwrap_or_default().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_clusters_that_take_something_new_are_advised() {
+    let world = World::start();
+    let admin = world.admin();
+    world.says("workspace create team");
+    let team = admin.workspace("root:team");
+    for name in ["east", "north", "west"] {
+        register(&admin, name, json!({ "mode": "none" })).await;
+    }
+    let plain = || deployment("web", json!({}));
+    let place = |cluster: &str| {
+        format!("place it with: atoll place deployment/web --namespace default --on {cluster}")
+    };
+    assert!(warned(&team, plain()).await.contains(&place("east")));
+    world.says("cluster cordon east");
+    assert!(warned(&team, plain()).await.contains(&place("north")));
+    world.says("cluster fence north --yes");
+    world.says("cluster uncordon north");
+    assert!(warned(&team, plain()).await.contains(&place("west")), "it is still fenced");
+    // Those that do not serve a workspace are not there for it, whatever else they are.
+    let serving = |names: Value| json!({ "spec": { "workspaces": names } });
+    admin.merge(&format!("{CLUSTERS}/west"), serving(json!([]))).await.expect(200);
+    let warning = warned(&team, plain()).await;
+    assert!(warning.contains("no cluster takes it: all 2 clusters are closed"), "{warning}");
+    assert!(warned(&admin, plain()).await.contains(&place("west")));
+    admin.merge(&format!("{CLUSTERS}/north"), serving(json!([]))).await.expect(200);
+    let warning = warned(&team, plain()).await;
+    assert!(
+        warning.contains("no cluster takes it: east is cordoned (atoll cluster uncordon east)"),
+        "{warning}"
+    );
+    // Where the pods are not allowed is no place for them.
+    world.says("cluster uncordon east");
+    let host = || deployment("web", json!({ "hostNetwork": true }));
+    let warning = warned(&team, host()).await;
+    assert!(warning.contains("no cluster takes it: violates PodSecurity"), "{warning}");
+    assert!(warned(&admin, host()).await.contains(&place("east")));
+
+    // What is ignored has no name yet when it is read.
+    let mut map = config_map_with("", "1");
+    map["metadata"] = json!({ "generateName": "a-", "annotations": { "atoll.dev/placement": "east" } });
+    let answer = admin.post(CONFIG_MAPS, map).await;
+    let name = answer.expect(201)["metadata"]["name"].as_str().unwrap().to_string();
+    let warning = answer.header("warning").unwrap_or_default();
+    let command =
+        format!("is ignored; place it with: atoll place configmap/{name} --namespace default --on east");
+    assert!(warning.contains(&command), "{warning}");
+
+    // Refusals name what is to be typed.
+    world.says("cluster cordon east");
+    let errors = world.refuses(&format!("place configmap/{name} --on east,west"));
+    let forced = format!("atoll place configmap/{name} --namespace default --on east,west --force");
+    assert!(errors.contains(&forced), "{errors}");
+}

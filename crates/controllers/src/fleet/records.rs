@@ -1,0 +1,64 @@
+//! What clusters say of objects, as it is kept.
+
+use std::sync::Arc;
+
+use atoll_fleet::Placement;
+use atoll_fleet::view::{Record, State};
+use atoll_informer::{Key, Resource};
+use serde_json::Value;
+
+/// What a record is about.
+pub fn target(record: &Value, key: &Key) -> Option<(Resource, Key)> {
+    let spec = &record["spec"];
+    let text = |value: &Value| value.as_str().map(str::to_string);
+    let namespace = spec["namespace"].as_str().unwrap_or_default();
+    let resource = Resource {
+        group: text(&spec["resource"]["group"])?.into(),
+        version: text(&spec["resource"]["version"])?.into(),
+        plural: text(&spec["resource"]["resource"])?.into(),
+        kind: "".into(),
+        namespaced: !namespace.is_empty(),
+    };
+    Some((resource, Key::new(&key.workspace, namespace, spec["name"].as_str()?)))
+}
+
+/// What records say of an object, and of which clusters. A record of a cluster whose name another one has taken in the
+/// placement says nothing of that one.
+pub fn told(object: &Value, records: &[Arc<Value>]) -> Vec<(String, Record)> {
+    let placement = Placement::of(object);
+    let is_of_another = |record: &Value| {
+        let text = |field: &str| record["spec"][field].as_str().unwrap_or_default();
+        let share = placement.share(text("cluster"));
+        share.is_some_and(|share| !share.is_of(text("cluster"), text("clusterUID")))
+    };
+    records.iter().filter(|record| !is_of_another(record)).filter_map(|record| read(record)).collect()
+}
+
+fn read(record: &Value) -> Option<(String, Record)> {
+    let cluster = record["spec"]["cluster"].as_str()?.to_string();
+    let status = &record["status"];
+    let said = Record {
+        generation: status["generation"].as_i64().unwrap_or(0),
+        state: serde_json::from_value(status["state"].clone()).ok()?,
+        message: status["message"].as_str().unwrap_or_default().to_string(),
+        observed: status["observed"].as_bool().unwrap_or(false),
+        status: status["status"].clone(),
+        ..Record::default()
+    };
+    Some((cluster, said))
+}
+
+/// What a cluster has against an object, or what others have changed there: a reason, and words.
+pub fn complaint(record: &Record) -> Option<(&'static str, &str)> {
+    match record.state {
+        State::Conflict => Some(("Conflict", &record.message)),
+        State::Refused => Some(("Refused", &record.message)),
+        State::Applied => record.drift().map(|drift| ("Drift", drift)),
+        State::Gone => None,
+    }
+}
+
+/// Reasons that are told for each cluster.
+pub fn is_refusal(reason: &str) -> bool {
+    matches!(reason, "Conflict" | "Refused")
+}

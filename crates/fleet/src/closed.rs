@@ -1,0 +1,189 @@
+//! Whether a cluster takes new objects. Placements, labels, advice and conditions all ask here, so that none of them names a
+//! cluster which another one refuses.
+
+use atoll_meta::object;
+use serde_json::Value;
+
+use crate::placed;
+
+/// Taint of a cluster on which nothing runs any more.
+pub const FENCED: &str = "atoll.dev/fenced";
+
+/// Why a cluster takes nothing new, and what can be done about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    cluster: String,
+    /// Such as `cordoned`; what the reason is in detail follows after a comma or a colon.
+    state: String,
+    /// What leads to the command.
+    lead: &'static str,
+    command: String,
+    /// Whether objects can be placed there all the same, and what they need follows them.
+    pub can_be_forced: bool,
+}
+
+impl Closed {
+    /// Such as `cluster east is cordoned; open it with: atoll cluster uncordon east`.
+    pub fn why(&self) -> String {
+        let Closed { cluster, state, lead, command, .. } = self;
+        format!("cluster {cluster} is {state}; {lead}: {command}")
+    }
+
+    /// Such as `east is cordoned (atoll cluster uncordon east)`.
+    pub fn short(&self) -> String {
+        let state = self.state.split([',', ':']).next().unwrap_or_default();
+        format!("{} is {state} ({})", self.cluster, self.command)
+    }
+}
+
+/// Why a Cluster takes nothing new, if so. Which workspaces may use it is another question, see [`crate::workspaces`].
+pub fn closed(cluster: &Value) -> Option<Closed> {
+    let (name, spec) = (object::name(cluster), &cluster["spec"]);
+    let because = |state: &str, lead: &'static str, command: String, can_be_forced: bool| {
+        Some(Closed { cluster: name.to_string(), state: state.to_string(), lead, command, can_be_forced })
+    };
+    let describe = || format!("atoll cluster describe {name}");
+    if object::is_being_deleted(cluster) {
+        return because("being removed", "see what is still there with", describe(), false);
+    }
+    if spec["access"] == "observe" {
+        let join = format!("atoll cluster join {name} --kubeconfig FILE");
+        return because("only observed, nothing can be written to it", "to manage it", join, false);
+    }
+    if spec["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED) {
+        let lift = format!("atoll cluster fence {name} --lift");
+        return because("fenced, nothing runs there", "lift that with", lift, false);
+    }
+    if spec["unschedulable"] == true {
+        return because("cordoned", "open it with", format!("atoll cluster uncordon {name}"), true);
+    }
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    // A cluster that was never heard of is not known to be bad: what is placed there waits for its syncer.
+    let unready = conditions.into_iter().find(|one| one["type"] == "Ready" && one["status"] == "False")?;
+    let state = format!("not ready: {}", unready["reason"].as_str().unwrap_or_default());
+    because(&state, "see what is wrong with", describe(), true)
+}
+
+/// Which cluster would take an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The nearest that takes it.
+    Takes(String),
+    /// There are clusters, and none of them takes it: why.
+    Refused(String),
+    /// No cluster serves the workspace.
+    Absent,
+}
+
+impl Choice {
+    /// Chooses among the clusters that serve a workspace: the name of each, and why it does not take the object, if so.
+    pub fn among(clusters: impl IntoIterator<Item = (String, Option<String>)>) -> Choice {
+        let mut refusals = Vec::new();
+        for (name, refusal) in clusters {
+            match refusal {
+                None => return Choice::Takes(name),
+                Some(refusal) => refusals.push(refusal),
+            }
+        }
+        match refusals.as_slice() {
+            [] => Choice::Absent,
+            [refusal] => Choice::Refused(format!("no cluster takes it: {refusal}")),
+            all => Choice::Refused(format!(
+                "no cluster takes it: all {} clusters are closed; see why with: atoll cluster list",
+                all.len()
+            )),
+        }
+    }
+
+    /// What to do with an object that is placed nowhere; `None` where there is no cluster for it.
+    pub fn advice(&self, kind: &str, namespace: &str, name: &str) -> Option<String> {
+        match self {
+            Choice::Takes(cluster) => {
+                Some(format!("place it with: {}", placed::command(kind, namespace, name, cluster)))
+            }
+            Choice::Refused(why) => Some(why.clone()),
+            Choice::Absent => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn clusters_that_take_nothing_new_say_why() {
+        let ready = |status: &str| json!([{ "type": "Ready", "status": status, "reason": "Overloaded" }]);
+        let fence = "fenced, nothing runs there; lift that with: atoll cluster fence east --lift";
+        let observed = "only observed, nothing can be written to it; to manage it: atoll cluster join east --kubeconfig FILE";
+        for (spec, conditions, expected) in [
+            (json!({}), json!(null), None),
+            (json!({ "access": "manage" }), ready("True"), None),
+            (json!({}), ready("Unknown"), None),
+            (json!({ "taints": [{ "key": "dedicated" }] }), ready("True"), None),
+            (
+                json!({ "access": "observe" }),
+                ready("True"),
+                Some((observed, "only observed (atoll cluster join east --kubeconfig FILE)", false)),
+            ),
+            (
+                json!({ "unschedulable": true }),
+                ready("True"),
+                Some((
+                    "cordoned; open it with: atoll cluster uncordon east",
+                    "cordoned (atoll cluster uncordon east)",
+                    true,
+                )),
+            ),
+            (
+                json!({ "taints": [{ "key": FENCED }] }),
+                ready("True"),
+                Some((fence, "fenced (atoll cluster fence east --lift)", false)),
+            ),
+            (
+                json!({ "unschedulable": true, "taints": [{ "key": FENCED }] }),
+                ready("True"),
+                Some((fence, "fenced (atoll cluster fence east --lift)", false)),
+            ),
+            (
+                json!({}),
+                ready("False"),
+                Some((
+                    "not ready: Overloaded; see what is wrong with: atoll cluster describe east",
+                    "not ready (atoll cluster describe east)",
+                    true,
+                )),
+            ),
+        ] {
+            let cluster = json!({ "metadata": { "name": "east" }, "spec": spec, "status": { "conditions": conditions } });
+            let found = closed(&cluster);
+            let told = found.as_ref().map(|found| (found.why(), found.short(), found.can_be_forced));
+            let expected = expected.map(|(why, short, forced)| {
+                (format!("cluster east is {why}"), format!("east is {short}"), forced)
+            });
+            assert_eq!(told, expected, "{cluster}");
+        }
+        let going = json!({ "metadata": { "name": "east", "deletionTimestamp": "now" } });
+        assert!(closed(&going).is_some_and(|closed| !closed.can_be_forced));
+    }
+
+    #[test]
+    fn only_a_cluster_that_takes_it_is_named() {
+        let east = || ("east".to_string(), Some("east is cordoned".to_string()));
+        let west = |refusal: Option<&str>| ("west".to_string(), refusal.map(str::to_string));
+        for (clusters, expected) in [
+            (vec![], None),
+            (vec![east()], Some("no cluster takes it: east is cordoned")),
+            (
+                vec![east(), west(Some("west is fenced"))],
+                Some("no cluster takes it: all 2 clusters are closed; see why with: atoll cluster list"),
+            ),
+            (vec![east(), west(None)], Some("place it with: atoll place job/a --namespace n --on west")),
+        ] {
+            let advice = Choice::among(clusters.clone()).advice("Job", "n", "a");
+            assert_eq!(advice.as_deref(), expected, "{clusters:?}");
+        }
+    }
+}

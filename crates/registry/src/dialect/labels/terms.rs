@@ -1,0 +1,71 @@
+//! On what terms clusters take objects whose labels name them.
+
+use atoll_fleet::closed::{Closed, closed};
+use atoll_fleet::labels::naming;
+use atoll_meta::object;
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::is_name;
+use crate::Registry;
+use crate::row::Row;
+
+/// Whether a Cluster takes something new, from which workspaces, and pods of which level.
+#[derive(Clone, PartialEq)]
+pub struct Terms {
+    closed: Option<Closed>,
+    workspaces: Value,
+    pod_security: Value,
+}
+
+impl Terms {
+    pub fn of(stored: &Bytes) -> Terms {
+        let cluster = atoll_meta::json::parse(stored).map(|parsed| parsed.value).unwrap_or_default();
+        let spec = &cluster["spec"];
+        let (workspaces, pod_security) = (spec["workspaces"].clone(), spec["podSecurity"].clone());
+        Terms { closed: closed(&cluster), workspaces, pod_security }
+    }
+}
+
+/// What a label that names a cluster comes to.
+pub struct Named<'a> {
+    pub label: &'a str,
+    pub cluster: &'a str,
+    /// The uid of the Cluster, or why that does not take the object; `None` if there is no such Cluster.
+    pub outcome: Option<Result<String, String>>,
+}
+
+impl Registry {
+    /// What the labels of an object come to that name clusters which it is not on yet.
+    pub fn named_by_labels<'a>(&self, row: &Row, workspace: &str, object: &'a Value) -> Vec<Named<'a>> {
+        let outcome = |(label, cluster)| Named {
+            label,
+            cluster,
+            outcome: self.admits(row, workspace, object, cluster),
+        };
+        naming(object).into_iter().map(outcome).collect()
+    }
+
+    /// Whether a cluster takes an object that is not on it yet: its uid, or why not. What is in no namespace goes down only
+    /// from where the cluster is registered.
+    pub(super) fn admits(
+        &self,
+        row: &Row,
+        workspace: &str,
+        object: &Value,
+        name: &str,
+    ) -> Option<Result<String, String>> {
+        let registered = is_name(name).then(|| self.cluster(workspace, name, "")).flatten()?;
+        if !row.namespaced && registered.workspace != workspace {
+            return None;
+        }
+        let refusal = self
+            .closed(workspace, &registered)
+            .or_else(|| closed(&registered.cluster).map(|closed| closed.why()))
+            .or_else(|| self.violates(row, workspace, object, &registered));
+        Some(match refusal {
+            Some(refusal) => Err(refusal),
+            None => Ok(object::uid(&registered.cluster).to_string()),
+        })
+    }
+}

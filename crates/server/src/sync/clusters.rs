@@ -1,0 +1,133 @@
+//! The clusters that serve a workspace, wherever they are registered: `/services/clusters`.
+//!
+//! Clusters of workspaces above serve a workspace as well, and tenants who have no rights there need their names to place
+//! objects. Whoever may list clusters in a workspace sees of the inherited ones what [`shown`] leaves.
+
+use std::sync::Arc;
+
+use atoll_fleet::marks::REGISTERED_IN;
+use atoll_meta::{Status, json, object};
+use atoll_registry::Listing;
+use atoll_registry::catalog::ATOLL;
+use atoll_store::Key;
+use atoll_watch::Object;
+use bytes::Bytes;
+use http::{Method, Response};
+use serde_json::{Value, json};
+
+use super::renewals;
+use crate::Server;
+use crate::body::Body;
+use crate::chain::Call;
+use crate::negotiate::Form;
+use crate::respond;
+
+/// Where it is.
+pub const PATH: &str = "/services/clusters";
+/// The resource that is listed: who may list it may look here.
+pub const RESOURCE: &str = "clusters";
+
+pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>, Status> {
+    if call.method != Method::GET {
+        return Err(Status::method_not_supported_generic());
+    }
+    let registry = &server.registry;
+    let here = call.workspace.id()?;
+    let row = registry.catalog.stored(ATOLL, RESOURCE).ok_or_else(Status::not_found_generic)?;
+    let snapshot = registry.snapshot();
+    let is_table = matches!(call.output.form, Form::Table(..));
+    let served = registry.in_reach(here).filter(|found| registry.serves(here, found));
+    let objects: Vec<Arc<Object>> = served
+        .map(|found| {
+            let name = object::name(&found.cluster).to_string();
+            let mut cluster = match found.workspace == here {
+                true => found.cluster,
+                false => shown(&found.cluster),
+            };
+            let from = registry.path_of(&found.workspace);
+            object::set_annotation(&mut cluster, REGISTERED_IN, &from);
+            let mut text = Bytes::from(json::to_vec(&cluster));
+            if is_table && found.workspace == here {
+                text = renewals::of(&text, here, &name, &snapshot).unwrap_or(text);
+            }
+            let key = Key::object(ATOLL, RESOURCE, &found.workspace, "", &name);
+            Arc::new(Object::complete(key, snapshot.revision, text, Arc::default()))
+        })
+        .collect();
+    let listing =
+        Listing { objects: objects.into(), revision: snapshot.revision, next: None, remaining: None };
+    Ok(respond::list::answer(row, listing, None, call).await)
+}
+
+/// What tenants may know of a Cluster that is registered in a workspace above. Everything that is not named here is left out:
+/// credentials, addresses, ids and sizes, and messages, which may have any of these in them.
+fn shown(cluster: &Value) -> Value {
+    const CONDITIONS: [&str; 2] = ["Ready", "Schedulable"];
+    let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let conditions: Vec<Value> = conditions
+        .filter(|one| CONDITIONS.iter().any(|kind| one["type"] == *kind))
+        .map(|one| picked(one, &["type", "status", "reason", "lastTransitionTime"]))
+        .collect();
+    let mut status = picked(&cluster["status"], &["kubernetesVersion", "region", "zones"]);
+    if let Some(nodes) = cluster["status"].get("nodes") {
+        status["nodes"] = picked(nodes, &["total", "ready"]);
+    }
+    if !conditions.is_empty() {
+        status["conditions"] = conditions.into();
+    }
+    json!({
+        "apiVersion": cluster["apiVersion"],
+        "kind": cluster["kind"],
+        "metadata": picked(&cluster["metadata"], &["name", "labels", "creationTimestamp"]),
+        "spec": picked(&cluster["spec"], &["unschedulable", "taints", "access", "podSecurity"]),
+        "status": status,
+    })
+}
+
+/// An object with some of the fields of another.
+fn picked(from: &Value, names: &[&str]) -> Value {
+    let fields = names.iter().filter_map(|name| Some((name.to_string(), from.get(name)?.clone())));
+    Value::Object(fields.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_inherited_clusters_only_what_tenants_need_is_shown() {
+        let since = "2026-11-17T08:00:00Z";
+        let condition = |kind: &str| json!({ "type": kind, "status": "False", "reason": "R", "lastTransitionTime": since });
+        let told = |kind: &str| {
+            let mut condition = condition(kind);
+            condition["message"] = "https://secret:6443".into();
+            condition
+        };
+        let metadata = json!({ "name": "east", "labels": { "tier": "gold" }, "creationTimestamp": since });
+        let spec =
+            json!({ "unschedulable": true, "taints": [], "access": "manage", "podSecurity": "baseline" });
+        let mut whole = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec,
+            "status": {
+                "conditions": [told("Ready"), told("Reachable"), told("Schedulable")], "kubernetesVersion": "v1",
+                "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2, "names": ["secret"] },
+                "id": "secret", "capacity": { "cpu": "secret" }, "problem": { "message": "secret" },
+            },
+        });
+        for secret in ["uid", "annotations", "managedFields", "resourceVersion"] {
+            whole["metadata"][secret] = "secret".into();
+        }
+        for secret in ["credentials", "workspaces", "overrides", "mode", "limits", "server"] {
+            whole["spec"][secret] = "secret".into();
+        }
+        let expected = json!({
+            "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec,
+            "status": {
+                "conditions": [condition("Ready"), condition("Schedulable")], "kubernetesVersion": "v1",
+                "region": "lab", "zones": ["a"], "nodes": { "total": 3, "ready": 2 },
+            },
+        });
+        assert_eq!(shown(&whole), expected);
+        assert_eq!(shown(&json!({ "metadata": { "name": "new" } }))["status"], json!({}));
+    }
+}
