@@ -61,6 +61,10 @@ impl Tree {
         let mut line = vec![id.to_string()];
         let mut current = id;
         while let Some(node) = nodes.get(current).filter(|_| current != ROOT) {
+            // Workspaces above each other would go round in circles.
+            if line.len() > nodes.len() {
+                break;
+            }
             line.push(node.parent.clone());
             current = &node.parent;
         }
@@ -103,5 +107,6 @@ mod tests {
         assert_eq!(tree.path(org).as_deref(), Some("root:org"));
         tree.insert(loose, loose, "circle");
         assert_eq!(tree.path(loose), None);
+        assert!(tree.ancestry(loose).iter().all(|above| above == loose));
     }
 }
