@@ -459,7 +459,7 @@ async fn registry(
     let catalog = settings.common.catalog.clone();
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     identity::ensure(store.as_ref()).await?;
-    custom_keys::migrate(&store, &catalog).await.map_err(|error| {
+    custom_keys::migrate(&store).await.map_err(|error| {
         format!("the data in {} cannot be brought up to date: {error}", settings.directory.display())
     })?;
     let birth = Birth {

@@ -62,7 +62,6 @@ impl Subject {
 
 /// Whose a DER certificate is that was verified already; `None` if it names nobody.
 pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
-    let unreadable = || Unauthorized::because("the certificate cannot be read");
     let certificate = Certificate::from_der(der).map_err(|_| unreadable())?;
     let inner = certificate.tbs_certificate();
     let Subject { name, groups, uids } = Subject::read(inner.subject());
@@ -81,19 +80,32 @@ pub fn holder(der: &[u8]) -> Result<Option<Holder>, Unauthorized> {
     let mut user = User::authenticated(name, uid, groups);
     let print: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     user.extra.insert(CREDENTIAL_ID.into(), vec![format!("X509SHA256={print}")]);
-    let extensions = inner.extensions().into_iter().flatten();
-    let mut workspaces =
-        extensions.filter(|extension| matches!(extension.extn_id, WORKSPACE | LEGACY_WORKSPACE));
-    let workspace = match (workspaces.next(), workspaces.next()) {
-        (Some(extension), None) => {
-            let id = Utf8StringRef::from_der(extension.extn_value.as_bytes()).map_err(|_| unreadable())?;
-            Some(id.as_str().to_string())
-        }
-        (None, _) => None,
-        (Some(_), Some(_)) => return Err(Unauthorized::because("the certificate names several workspaces")),
-    };
+    let workspace = workspace_of(&certificate)?;
     let expires = inner.validity().not_after.to_unix_duration().as_secs().cast_signed();
     Ok(Some(Holder { user, workspace, expires }))
+}
+
+/// The id of the only workspace that a DER certificate is good in; `None` if it is good in all of them.
+pub fn workspace(der: &[u8]) -> Result<Option<String>, Unauthorized> {
+    workspace_of(&Certificate::from_der(der).map_err(|_| unreadable())?)
+}
+
+fn workspace_of(certificate: &Certificate) -> Result<Option<String>, Unauthorized> {
+    let extensions = certificate.tbs_certificate().extensions().into_iter().flatten();
+    let mut workspaces =
+        extensions.filter(|extension| matches!(extension.extn_id, WORKSPACE | LEGACY_WORKSPACE));
+    match (workspaces.next(), workspaces.next()) {
+        (Some(extension), None) => {
+            let id = Utf8StringRef::from_der(extension.extn_value.as_bytes()).map_err(|_| unreadable())?;
+            Ok(Some(id.as_str().to_string()))
+        }
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Unauthorized::because("the certificate names several workspaces")),
+    }
+}
+
+fn unreadable() -> Unauthorized {
+    Unauthorized::because("the certificate cannot be read")
 }
 
 /// When the first certificate in PEM text expires, in seconds since 1970.

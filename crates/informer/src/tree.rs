@@ -61,6 +61,7 @@ impl Tree {
         let nodes = self.nodes();
         let mut line = vec![(id.to_string(), String::new())];
         let (mut current, mut names) = (id, Vec::new());
+        // A store of an older version may hold workspaces that are above each other.
         while let Some(node) = nodes.get(current).filter(|_| current != ROOT && line.len() <= nodes.len()) {
             names.insert(0, node.name.as_str());
             line.push((node.parent.clone(), names.join(":")));
@@ -109,5 +110,6 @@ mod tests {
         assert_eq!(tree.path(org).as_deref(), Some("root:org"));
         tree.insert(loose, loose, "circle");
         assert_eq!(tree.path(loose), None);
+        assert!(tree.ancestry(loose).iter().all(|above| above == loose));
     }
 }

@@ -6,12 +6,14 @@
 //! Those versions also accepted definitions of built-in resources, so that under the key of a built-in resource there may be
 //! a custom object. Such an object is told by its versions and, if it is a Workspace, by an id that was never given to it.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use atoll_meta::id::is_workspace_id;
 use atoll_meta::object;
+use atoll_store::key::{after_prefix, prefix};
 use atoll_store::{Condition, Key, Range, ReadError, Revision, Store, Write, WriteError};
 use atoll_watch::layer::INTERNAL;
 use atoll_watch::object::TOMBSTONE;
@@ -19,7 +21,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::catalog::{ATOLL, Catalog};
+use crate::bootstrap::ROOT;
+use crate::catalog::{ATOLL, Catalog, Profile};
 use crate::definitions::{self, reserved};
 
 /// Writes that are handed to the store together, so that they share commits.
@@ -53,16 +56,19 @@ impl std::fmt::Display for MigrationError {
 
 /// Moves the custom objects of a store that an older version wrote. To be called before the cache is opened. It may be
 /// interrupted at any point: an object is written under its new key before the old key is deleted, and the next call goes on.
-pub async fn migrate(store: &Arc<dyn Store>, catalog: &Catalog) -> Result<usize, MigrationError> {
+///
+/// Workspaces are looked at every time: the older version may have run once more on a store that is up to date.
+pub async fn migrate(store: &Arc<dyn Store>) -> Result<usize, MigrationError> {
     let (marker, value) = marker();
     let own = Range { start: Bound::Included(marker.clone()), end: Bound::Included(marker.clone()) };
-    if !store.range(own, None, 1).await.map_err(MigrationError::Read)?.entries.is_empty() {
-        return Ok(0);
-    }
-    let page = store.range(Range::all(), None, 0).await.map_err(MigrationError::Read)?;
-    let entries: BTreeMap<Key, Bytes> =
-        page.entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
-    let moves = moves(&entries, catalog);
+    let is_marked = !read(store, own).await?.is_empty();
+    let workspaces = prefix(ATOLL, "workspaces", None, None);
+    let range = match is_marked {
+        true => Range { start: Bound::Included(Key::from(&*workspaces)), end: after_prefix(&workspaces) },
+        false => Range::all(),
+    };
+    let entries = read(store, range).await?;
+    let moves = moves(&entries);
     let mut last = 0;
     for chunk in moves.chunks(AT_ONCE) {
         let copies =
@@ -75,13 +81,20 @@ pub async fn migrate(store: &Arc<dyn Store>, catalog: &Catalog) -> Result<usize,
         // What happened under the old keys would be missing from watches that resume: they have to list again.
         store.compact(last).await.map_err(MigrationError::Write)?;
     }
-    write_all(store, [(marker, Some(value))]).await?;
+    if !is_marked {
+        write_all(store, [(marker, Some(value))]).await?;
+    }
     Ok(moves.len())
 }
 
+async fn read(store: &Arc<dyn Store>, range: Range) -> Result<BTreeMap<Key, Bytes>, MigrationError> {
+    let page = store.range(range, None, 0).await.map_err(MigrationError::Read)?;
+    Ok(page.entries.into_iter().map(|entry| (entry.key, entry.value)).collect())
+}
+
 /// Brings the contents of an older snapshot up to date.
-pub fn upgrade(entries: &mut BTreeMap<Key, Bytes>, catalog: &Catalog) {
-    for (old, new) in moves(entries, catalog) {
+pub fn upgrade(entries: &mut BTreeMap<Key, Bytes>) {
+    for (old, new) in moves(entries) {
         if let Some(value) = entries.remove(&old) {
             entries.insert(new, value);
         }
@@ -113,7 +126,10 @@ async fn write_all(
 }
 
 /// The keys that have to change, and what they become.
-fn moves(entries: &BTreeMap<Key, Bytes>, catalog: &Catalog) -> Vec<(Key, Key)> {
+fn moves(entries: &BTreeMap<Key, Bytes>) -> Vec<(Key, Key)> {
+    // All resources that are built in count, not only those of the profile that this server was started with: it may be
+    // another one than the store was written with.
+    let catalog = LazyCell::new(|| Catalog::new(Profile::Full));
     let defined: HashSet<(&str, &str)> = entries
         .keys()
         .filter_map(Key::parts)
@@ -134,7 +150,7 @@ fn moves(entries: &BTreeMap<Key, Bytes>, catalog: &Catalog) -> Vec<(Key, Key)> {
             return true;
         }
         defined.contains(&(parts.workspace, format!("{resource}.{group}").as_str()))
-            && !has_built_in_versions(value, catalog, group, resource)
+            && !has_built_in_versions(value, &catalog, group, resource)
     };
     let custom = entries.iter().filter(|(key, value)| is_custom(key, value));
     custom
@@ -149,7 +165,8 @@ fn moves(entries: &BTreeMap<Key, Bytes>, catalog: &Catalog) -> Vec<(Key, Key)> {
         .collect()
 }
 
-/// Whether each Workspace object is the one that its id was given to: the first of those that have it.
+/// Whether each Workspace object is the one that its id was given to: the oldest of those that have it. It must lead to the
+/// root, as every workspace does that was created as one.
 fn owners(entries: &BTreeMap<Key, Bytes>) -> HashMap<Key, bool> {
     let is_workspace =
         |key: &Key| key.parts().is_some_and(|parts| (parts.group, parts.resource) == (ATOLL, "workspaces"));
@@ -165,11 +182,28 @@ fn owners(entries: &BTreeMap<Key, Bytes>) -> HashMap<Key, bool> {
             None => drop(owners.insert(key.clone(), false)),
         }
     }
-    for mut same in claims.into_values() {
+    let mut oldest = HashMap::new();
+    for (id, mut same) in claims {
         same.sort();
+        oldest.extend(same.first().map(|(_, key)| (id, key.clone())));
         owners.extend(same.into_iter().enumerate().map(|(position, (_, key))| (key, position == 0)));
     }
+    let loose: Vec<Key> = oldest.values().filter(|key| !leads_to_root(&oldest, key)).cloned().collect();
+    owners.extend(loose.into_iter().map(|key| (key, false)));
     owners
+}
+
+/// Whether the workspaces above a Workspace object end in the root. They may also be unknown, or above each other.
+fn leads_to_root(owners: &HashMap<String, Key>, key: &Key) -> bool {
+    let (mut key, mut steps) = (key, 0);
+    while let Some(parts) = key.parts().filter(|_| steps <= owners.len()) {
+        if parts.workspace == ROOT {
+            return true;
+        }
+        let Some(above) = owners.get(parts.workspace) else { return false };
+        (key, steps) = (above, steps + 1);
+    }
+    false
 }
 
 /// Whether an object was only ever written in versions of a built-in resource.

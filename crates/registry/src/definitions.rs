@@ -22,6 +22,8 @@ mod naming;
 mod removal;
 pub mod reserved;
 mod settle;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -51,6 +53,8 @@ pub struct Definition {
     /// Another one for everything that differs.
     pub id: u64,
     pub group: Box<str>,
+    /// The plural name that it asks for, which is a part of its own name and never changes.
+    pub plural: Box<str>,
     /// Those that others have not taken; empty before they are settled.
     pub accepted: Names,
     /// Whether it has asked for names that it has not got.
@@ -85,9 +89,15 @@ impl Definition {
         atoll_meta::json::parse(&self.spec).map(|parsed| parsed.value).unwrap_or_default()
     }
 
-    /// All objects of it in a workspace.
+    /// All objects of it in a workspace, whatever its status says.
     pub(crate) fn scope(&self, workspace: &str) -> Scope {
-        Scope::new(&custom_group(&self.group), &self.accepted.plural, Some(workspace), None)
+        Scope::new(&custom_group(&self.group), &self.plural, Some(workspace), None)
+    }
+
+    /// Whether requests for a resource are about it. Names of definitions do not tell: `foo.bar.example.com` may be about
+    /// `foo` in `bar.example.com`, but not about `foo.bar` in `example.com`, which is what the request was authorized for.
+    fn is_of(&self, group: &str, resource: &str) -> bool {
+        *self.group == *group && *self.plural == *resource
     }
 
     pub fn row(&self, version: &str) -> Option<&SharedRow> {
@@ -161,14 +171,15 @@ impl Registry {
                 // same objects without what the dialect does to protect them.
                 self.spoken(Some(workspace), group, resource).or_else(|| {
                     let object = snapshot.get(&Key::object(GROUP, RESOURCE, workspace, "", &name));
-                    object.and_then(|object| Definition::of(&object))
+                    let definition = object.and_then(|object| Definition::of(&object));
+                    definition.filter(|definition| definition.is_of(group, resource))
                 })
             }
             None => {
                 let everywhere = Scope::new(GROUP, RESOURCE, None, None);
                 let served = |object: Arc<Object>| {
                     let definition = (object.name() == name).then(|| Definition::of(&object)).flatten();
-                    definition.filter(|definition| definition.is_served)
+                    definition.filter(|definition| definition.is_served && definition.is_of(group, resource))
                 };
                 // Nobody's own definition decides how others' clusters are read.
                 let spoken = self.spoken(None, group, resource);

@@ -36,6 +36,8 @@ pub mod row;
 pub mod scale;
 mod services;
 pub mod strategy;
+#[cfg(test)]
+mod testing;
 mod update;
 pub mod usage;
 pub mod views;

@@ -67,6 +67,10 @@ impl Lineage {
         let mut line = vec![workspace.to_string()];
         let mut last = workspace;
         while let Some(parts) = known.owners.get(last).and_then(Key::parts) {
+            // Workspaces above each other would go round in circles.
+            if line.len() > known.owners.len() {
+                break;
+            }
             line.push(parts.workspace.to_string());
             last = parts.workspace;
             if last == ROOT {
@@ -82,6 +86,9 @@ impl Lineage {
         let known = self.known();
         let (mut names, mut last) = (Vec::new(), workspace);
         while last != from {
+            if names.len() == known.owners.len() {
+                return None;
+            }
             let parts = known.owners.get(last).filter(|_| last != ROOT)?.parts()?;
             names.push(parts.name);
             last = parts.workspace;
@@ -199,6 +206,21 @@ mod tests {
         assert_eq!((lineage.path(two, one), lineage.path(ROOT, three)), (None, None));
         note(one, "b", None);
         assert_eq!(lineage.line(two), [two]);
+    }
+
+    #[test]
+    fn workspaces_above_each_other_have_an_end() {
+        let lineage = Lineage::default();
+        let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbb2"];
+        for (parent, id) in [(one, two), (two, one)] {
+            let key = Key::object(ATOLL, "workspaces", parent, "", "a");
+            let value = Bytes::from(format!(r#"{{"status":{{"id":"{id}"}}}}"#));
+            lineage.changed(&key, &key.parts().unwrap(), Some(&value));
+        }
+        assert_eq!(lineage.path(ROOT, one), None);
+        assert_eq!(lineage.path(two, one).as_deref(), Some("a"));
+        let line = lineage.line(one);
+        assert!(line.iter().any(|above| above == two) && !line.iter().any(|above| above == ROOT), "{line:?}");
     }
 
     #[test]

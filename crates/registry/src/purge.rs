@@ -1,43 +1,33 @@
 //! The last of a workspace: what is left in the store under its id, whatever it is.
 
+use std::collections::HashSet;
+
 use atoll_meta::Status;
 use atoll_store::{Condition, Key, Write, WriteError};
-use atoll_watch::{Facts, Scope};
+use atoll_watch::Facts;
 
 use crate::catalog::ATOLL;
-use crate::{Registry, definitions, services, unavailable};
+use crate::{Registry, unavailable};
 
 impl Registry {
     /// Removes every key of a workspace. Its objects are gone by now; what remains are the marks and copies
     /// that lie over the shared layer, which nobody can see any longer.
     ///
     /// Where somebody took the finalizer away by hand there may be more, children too: then this is all the
-    /// cleaning there is.
-    pub(crate) async fn purge(&self, workspace: &str) -> Result<(), Status> {
-        if workspace.is_empty() {
+    /// cleaning there is. What a definition, a dialect or another profile left behind goes as well: only the id in the key
+    /// counts.
+    async fn purge(&self, workspace: &str, seen: &mut HashSet<String>) -> Result<(), Status> {
+        // A workspace below itself would never end.
+        if workspace.is_empty() || !seen.insert(workspace.to_string()) {
             return Ok(());
         }
-        let snapshot = self.snapshot();
-        let (group, resource) = services::PORTS;
-        let ports = Scope::new(group, resource, Some(workspace), None);
-        for key in snapshot.stored_keys(&ports) {
+        for key in self.snapshot().keys_of_workspace(workspace) {
+            let is_child =
+                key.parts().is_some_and(|parts| (parts.group, parts.resource) == (ATOLL, "workspaces"));
+            if is_child && let Some(id) = self.child(&key) {
+                Box::pin(self.purge(&id, seen)).await?;
+            }
             self.remove(key).await?;
-        }
-        // What a dialect left behind goes as well, whether it is still spoken or not.
-        let mut custom = definitions::list(&snapshot, workspace);
-        custom.extend(self.catalog.kcp().iter().cloned());
-        for definition in custom {
-            for key in snapshot.stored_keys(&definition.scope(workspace)) {
-                self.remove(key).await?;
-            }
-        }
-        for row in self.catalog.rows() {
-            for key in snapshot.stored_keys(&row.scope(Some(workspace), "")) {
-                if row.group == ATOLL && row.resource == "workspaces" {
-                    Box::pin(self.purge_child(&key)).await?;
-                }
-                self.remove(key).await?;
-            }
         }
         Ok(())
     }
@@ -45,11 +35,16 @@ impl Registry {
     /// Removes every key of the workspace that a Workspace object stands for. An id that is another object's is not
     /// touched.
     pub(crate) async fn purge_child(&self, key: &Key) -> Result<(), Status> {
-        let child = self.snapshot().get(key).map(|child| child.field("status.id").to_string());
-        match child.filter(|id| self.placements.lineage.is_of(id, key)) {
-            Some(id) => self.purge(&id).await,
+        match self.child(key) {
+            Some(id) => self.purge(&id, &mut HashSet::new()).await,
             None => Ok(()),
         }
+    }
+
+    /// The id of the workspace that a Workspace object stands for.
+    fn child(&self, key: &Key) -> Option<String> {
+        let id = self.snapshot().get(key).map(|child| child.field("status.id").to_string());
+        id.filter(|id| self.placements.lineage.is_of(id, key))
     }
 
     /// Removes a key whatever is there. That nothing is there is as good.
@@ -60,5 +55,52 @@ impl Registry {
             Ok(_) | Err(WriteError::Unmet { .. }) => Ok(()),
             Err(WriteError::Unavailable(cause)) => Err(unavailable(&cause)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{keys, registry};
+
+    fn workspace(parent: &str, name: &str, id: &str) -> (Key, Value) {
+        let object =
+            json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "status": { "id": id } });
+        (Key::object(ATOLL, "workspaces", parent, "", name), object)
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_workspace_is_left_whatever_it_is() {
+        let [one, two, three] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb", "ccccccccccccccc"];
+        let mut objects = vec![workspace("root", "a", one), workspace(one, "b", two)];
+        for id in [one, two, three] {
+            for key in [
+                Key::custom("workload.kcp.dev", "clusters", id, "", "left"),
+                Key::custom("example.com", "widgets", id, "default", "left"),
+                Key::object("", "configmaps", id, "default", "left"),
+                Key::object("apps", "deployments", id, "default", "left"),
+                Key::object("internal.atoll.dev", "nodeports", id, "", "30000"),
+            ] {
+                objects.push((key, json!({ "apiVersion": "v1", "kind": "Any" })));
+            }
+        }
+        let registry = registry(&objects).await;
+        let kept = keys(&registry, three);
+        assert_eq!(kept.len(), 5);
+        registry.purge_child(&Key::object(ATOLL, "workspaces", "root", "", "a")).await.unwrap();
+        registry.cache.wait_for(registry.store.revision().await.unwrap()).await;
+        assert!(keys(&registry, one).is_empty() && keys(&registry, two).is_empty());
+        assert_eq!(keys(&registry, three), kept, "others keep what they have");
+    }
+
+    #[tokio::test]
+    async fn workspaces_below_each_other_come_to_an_end() {
+        let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
+        let registry = registry(&[workspace(two, "a", one), workspace(one, "b", two)]).await;
+        registry.purge_child(&Key::object(ATOLL, "workspaces", two, "", "a")).await.unwrap();
+        registry.cache.wait_for(registry.store.revision().await.unwrap()).await;
+        assert!(keys(&registry, one).is_empty() && keys(&registry, two).is_empty());
     }
 }

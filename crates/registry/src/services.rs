@@ -15,7 +15,7 @@ mod allocate;
 mod fields;
 
 pub use address::{PortRange, Prefix};
-pub(crate) use allocate::{PORTS, Taken};
+pub(crate) use allocate::Taken;
 pub(crate) use fields::drop_what_the_type_has_not;
 
 use crate::row::Row;

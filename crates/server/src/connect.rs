@@ -115,7 +115,7 @@ impl Connection<'_> {
             && let Some(authority) =
                 vouched::authority(&self.server.registry, self.place.workspace, &node.host, node.port)
         {
-            let tls = kubelets.vouched(&authority).map_err(|error| {
+            let tls = kubelets.vouched(&authority, self.place.workspace).map_err(|error| {
                 Status::internal_error(format!("the authority of the kubelet cannot be used: {error}"))
             })?;
             let addresses = Vec::new();

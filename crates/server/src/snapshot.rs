@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_meta::{Status, json};
-use atoll_registry::{Catalog, custom_keys};
+use atoll_registry::custom_keys;
 use atoll_store::{Condition, Key, Range, Store, Unavailable, Write, WriteError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -111,7 +111,7 @@ where
         return Err(Status::method_not_supported_generic());
     }
     let store = &server.registry.store;
-    let copy = read(store.as_ref(), body).await?.upgraded(&server.registry.catalog);
+    let copy = read(store.as_ref(), body).await?.upgraded();
     Ok(respond::json(&preview::summary(&current(store.as_ref()).await?, &copy.entries)))
 }
 
@@ -129,7 +129,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let store = &server.registry.store;
-    let copy = read(store.as_ref(), body).await?.upgraded(&server.registry.catalog);
+    let copy = read(store.as_ref(), body).await?.upgraded();
     let beyond = beyond(&copy, server.registry.clock.now());
     let refused =
         |error: WriteError| Status::service_unavailable(format!("the snapshot was not put back: {error:?}"));
@@ -185,9 +185,9 @@ pub(crate) struct Copy {
 
 impl Copy {
     /// With the keys that this version of Atoll uses.
-    fn upgraded(mut self, catalog: &Catalog) -> Copy {
+    fn upgraded(mut self) -> Copy {
         if self.format < FORMAT {
-            custom_keys::upgrade(&mut self.entries, catalog);
+            custom_keys::upgrade(&mut self.entries);
         }
         self
     }

@@ -162,6 +162,25 @@ impl Snapshot {
         self.objects.range((scope.start(None), scope.end())).map(|(key, _)| key.clone()).collect()
     }
 
+    /// All keys of a workspace that the store has something under, of every resource. It skips from one resource to the
+    /// next, so that other workspaces cost nothing.
+    pub fn keys_of_workspace(&self, workspace: &str) -> Vec<Key> {
+        let (mut keys, mut start) = (Vec::new(), Bound::Unbounded);
+        while let Some((next, _)) = self.objects.range((start, Bound::Unbounded)).next() {
+            let Some(parts) = next.parts() else {
+                start = Bound::Excluded(next.clone());
+                continue;
+            };
+            keys.extend(self.stored_keys(&Scope::new(parts.group, parts.resource, Some(workspace), None)));
+            // Where the range of this resource ends, the next one begins.
+            let Bound::Excluded(end) = Scope::new(parts.group, parts.resource, None, None).end() else {
+                break;
+            };
+            start = Bound::Included(end);
+        }
+        keys
+    }
+
     /// The number of objects in `scope`, without walking over them.
     pub fn count(&self, scope: &Scope) -> usize {
         let is_hidden = |object: &Arc<Object>| self.objects.contains_key(&object.key);

@@ -1,6 +1,8 @@
 //! A name means somebody in one workspace only: bindings of a parent never apply to ServiceAccounts, certificates or
 //! impersonated users of a child, whatever these are called.
 
+use std::path::Path;
+
 use rcgen::DnType;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -24,11 +26,20 @@ pub struct Tenancy {
 impl Tenancy {
     /// `flags` go to the server.
     pub fn start(people: &[&str], flags: &[(&str, &str)]) -> Tenancy {
+        Tenancy::set_up(Setup::new(), people, flags)
+    }
+
+    /// With its data in this directory.
+    pub fn start_in(directory: &Path, people: &[&str], flags: &[(&str, &str)]) -> Tenancy {
+        Tenancy::set_up(Setup::new().directory(directory), people, flags)
+    }
+
+    fn set_up(setup: Setup, people: &[&str], flags: &[(&str, &str)]) -> Tenancy {
         let tokens = tempfile::tempdir().unwrap();
         let file = tokens.path().join("tokens.csv");
         let lines: Vec<String> = people.iter().map(|name| format!("{name},{name},{name}-uid\n")).collect();
         std::fs::write(&file, lines.concat()).unwrap();
-        let setup = Setup::new().flag("--token-auth-file", file.display());
+        let setup = setup.flag("--token-auth-file", file.display());
         let setup = flags.iter().fold(setup, |setup, (name, value)| setup.flag(name, value));
         Tenancy { atoll: setup.start(), _tokens: tokens }
     }

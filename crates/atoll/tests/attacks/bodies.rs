@@ -1,7 +1,6 @@
 //! A cluster may send as much as it likes: the control plane reads no more than it needs, says so, and goes on with others.
 
 use bytes::Bytes;
-use http::Method;
 use serde_json::{Value, json};
 
 use crate::fake_cluster::{Answer, FakeCluster, condition};
@@ -106,40 +105,4 @@ async fn what_a_cluster_sends_without_end_is_not_read_without_end() {
     values.register(&above, "values").await;
     is_not_ready(&control_plane, &above, "values", "AnswerTooLarge").await;
     is_ready(&above, "good").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_large_objects_is_read_in_smaller_ones() {
-    let control_plane = Setup::new().flag("--cluster-grace-period", 12).start();
-    let above = control_plane.admin();
-    // Thirty nodes of 1.4 MiB, as large as etcd stores.
-    let cluster = FakeCluster::with("large", |method, target| {
-        let is_list =
-            *method == Method::GET && target.starts_with("/api/v1/nodes?") && !target.contains("watch=true");
-        is_list.then(|| {
-            let number = |name: &str| {
-                let text = target.split(&format!("{name}=")).nth(1).unwrap_or_default();
-                text.split('&').next().unwrap_or_default().parse::<usize>().unwrap_or(0)
-            };
-            let (first, end) = (number("continue"), (number("continue") + number("limit")).min(30));
-            let node = |at: usize| {
-                json!({
-                    "metadata": { "name": format!("n{at}"), "uid": at.to_string(), "annotations": { "a": "x".repeat(1_400_000) } },
-                    "status": { "capacity": { "cpu": "1" } },
-                })
-            };
-            let next = if end < 30 { end.to_string() } else { String::new() };
-            let items: Vec<Value> = (first..end).map(node).collect();
-            Answer::Json(200, json!({ "metadata": { "resourceVersion": "1", "continue": next }, "items": items }))
-        })
-    });
-    let cluster = cluster.await;
-    cluster.register(&above, "large").await;
-    is_ready(&above, "large").await;
-    eventually("all nodes are counted", async || {
-        let found = above.get("/apis/atoll.dev/v1alpha1/clusters/large").await.expect(200);
-        found["status"]["nodes"]["total"] == 30
-    })
-    .await;
-    is_ready(&above, "large").await;
 }

@@ -194,6 +194,74 @@ async fn kubectl_works_with_a_certificate_of_a_workspace() {
     assert!(run(&["get", "configmaps", "-o", "name"]).contains("configmap/made-by-kubectl"));
 }
 
+/// Serves as the kubelet of a node in root with this certificate, and returns what the log of a Pod there is answered with.
+async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &str) -> (u16, String) {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![der(certificate)], PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap())
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serving = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        // The server may hang up before it is over.
+        let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(stream).await else { return };
+        let _ = stream.read(&mut [0; 4096]).await;
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+        let _ = stream.write_all(answer.as_bytes()).await;
+        let _ = stream.shutdown().await;
+    });
+    run_pod(admin, node, port).await;
+    let answer = admin.get(&format!("/api/v1/namespaces/default/pods/{node}/log")).await;
+    serving.await.unwrap();
+    (answer.status.into(), answer.text())
+}
+
+/// Creates a node in root whose kubelet listens on a port of this machine, and a Pod of the same name on it.
+async fn run_pod(admin: &Access, node: &str, port: u16) {
+    admin.post("/api/v1/nodes", json!({ "metadata": { "name": node } })).await.expect(201);
+    let status = json!({ "status": {
+        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+    } });
+    admin.merge(&format!("/api/v1/nodes/{node}/status"), status).await.expect(200);
+    let pod = json!({
+        "metadata": { "name": node },
+        "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "x" }] },
+    });
+    admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
+}
+
+/// A tenant asks for the certificate of a kubelet at the address of a node in root.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_kubelet_of_a_tenant_stands_for_one_of_root() {
+    let data = tempfile::tempdir().unwrap();
+    // The authority is there once the server is: it is named before, and read after.
+    let trusted = data.path().join("kubelet-ca.crt");
+    let tenancy = Tenancy::start_in(
+        data.path(),
+        &["owner"],
+        &[("--kubelet-certificate-authority", trusted.to_str().unwrap())],
+    );
+    let admin = tenancy.admin();
+    workspace(&admin, "root", "team", "owner").await;
+    let node = [(DnType::CommonName, "system:node:m"), (DnType::OrganizationName, "system:nodes")];
+    for (access, name, is_believed) in
+        [(admin.clone(), "of-root", true), (tenancy.person("owner", "root:team"), "of-team", false)]
+    {
+        let (pem, key) = requested(&node, vec![SanType::IpAddress([127, 0, 0, 1].into())]);
+        let usages = ["digital signature", "key encipherment", "server auth"];
+        signing_request(&access, "m", "kubelet-serving", &usages, &pem).await;
+        approve(&access, "m").await;
+        let certificate = certificate(&access, "m").await;
+        let (status, text) = log_from_kubelet(&admin, name, &certificate, &key).await;
+        assert_eq!(status == 200 && text == "ok", is_believed, "{name}: {status} {text}");
+    }
+}
+
 /// A certificate for `user` as servers signed it for a workspace whose certificates had the first object identifier.
 fn old_certificate(directory: &Path, user: &str, workspace: &str) -> (String, String) {
     let key = KeyPair::from_pem(&std::fs::read_to_string(directory.join("ca.key")).unwrap()).unwrap();
@@ -278,18 +346,8 @@ async fn shown_to_kubelets(atoll: &Atoll) -> CertificateDer<'static> {
         stream.shutdown().await.unwrap();
     });
     let admin = atoll.admin();
-    admin.post("/api/v1/nodes", json!({ "metadata": { "name": "m" } })).await.expect(201);
-    let status = json!({ "status": {
-        "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
-        "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
-    } });
-    admin.merge("/api/v1/nodes/m/status", status).await.expect(200);
-    let pod = json!({
-        "metadata": { "name": "p" },
-        "spec": { "nodeName": "m", "containers": [{ "name": "c", "image": "x" }] },
-    });
-    admin.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
-    assert_eq!(admin.get("/api/v1/namespaces/default/pods/p/log").await.text(), "ok");
+    run_pod(&admin, "m", port).await;
+    assert_eq!(admin.get("/api/v1/namespaces/default/pods/m/log").await.text(), "ok");
     serving.await.unwrap();
     let shown = shown.lock().unwrap().take();
     shown.unwrap()

@@ -1,4 +1,5 @@
-//! Definitions that are small to write and large to compile, and workspaces that take more than their part.
+//! Definitions that are small to write and large to compile, or that stand for others, and workspaces that take more than their
+//! part.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -115,19 +116,6 @@ async fn definitions_cannot_take_much_more_memory_than_their_limit() {
     tenant.post("/apis/example.com/v1/namespaces/default/most", object).await.expect(201);
     let grown = atoll.resident().saturating_sub(before);
     assert!(grown < 160 << 20, "it took {} MiB", grown >> 20);
-}
-
-#[tokio::test]
-async fn patterns_within_the_limit_still_count() {
-    let atoll = Atoll::start_bare();
-    let tenant = tenant(&atoll, "team", json!({})).await;
-    let spec = json!({ "type": "object", "properties": { "name": letters(1) } });
-    tenant.post(DEFINITIONS, definition("names", spec)).await.expect(201);
-    let object = |name: &str, value: String| json!({ "apiVersion": "example.com/v1", "kind": "Knames", "metadata": { "name": name }, "spec": { "name": value } });
-    let path = "/apis/example.com/v1/namespaces/default/names";
-    tenant.post(path, object("good", format!("{}1", "é".repeat(200)))).await.expect(201);
-    let message = tenant.post(path, object("bad", "é".repeat(200))).await.expect_status(422, "Invalid");
-    assert!(message.contains("spec.name in body should match"), "{message}");
 }
 
 #[tokio::test]
@@ -280,4 +268,78 @@ async fn definitions_from_before_the_limit_do_not_stop_the_server() {
     smaller["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": { "type": "object" } });
     admin.put(&path, smaller).await.expect(200);
     eventually("the condition says so", async || said().await["status"] == "False").await;
+}
+
+/// Somebody in the same workspace who may do these things only.
+async fn limited(tenant: &Access, mut rules: Value) -> Access {
+    let entering = json!({ "nonResourceURLs": ["/"], "verbs": ["access"] });
+    rules.as_array_mut().unwrap().push(entering);
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let role = json!({ "metadata": { "name": "limited" }, "rules": rules });
+    tenant.post(&format!("{rbac}/clusterroles"), role).await.expect(201);
+    let binding = json!({
+        "metadata": { "name": "limited" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "limited" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
+    });
+    tenant.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
+    tenant.acting_as("limited", &[])
+}
+
+/// The name of a definition is a plural and a group, and may be read as other ones.
+#[tokio::test]
+async fn a_definition_is_not_reached_by_a_resource_that_it_is_not() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let mut hats = definition("foo", json!({ "type": "object" }));
+    hats["metadata"]["name"] = "foo.bar.example.com".into();
+    hats["spec"]["group"] = "bar.example.com".into();
+    tenant.post(DEFINITIONS, hats).await.expect(201);
+    let object =
+        json!({ "apiVersion": "bar.example.com/v1", "kind": "Kfoo", "metadata": { "name": "precious" } });
+    let own = "/apis/bar.example.com/v1/namespaces/default/foo";
+    tenant.post(own, object).await.expect(201);
+    let rules = json!([{ "apiGroups": ["example.com"], "resources": ["foo.bar"], "verbs": ["*"] }]);
+    let limited = limited(&tenant, rules).await;
+    limited.get(own).await.expect_status(403, "Forbidden");
+    let other = "/apis/example.com/v1/namespaces/default/foo.bar";
+    for path in [other.to_string(), format!("{other}/precious")] {
+        limited.get(&path).await.expect_status_code(404);
+    }
+}
+
+/// The names in the status are what is served. Those who may write the status may not choose among all of the group.
+#[tokio::test]
+async fn accepted_names_do_not_lead_to_objects_of_another_definition() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let mut decoy = definition("decoys", json!({ "type": "object" }));
+    decoy["spec"]["names"]["singular"] = "foo".into();
+    for one in ["foo", "treasures"].map(|plural| definition(plural, json!({ "type": "object" }))) {
+        tenant.post(DEFINITIONS, one).await.expect(201);
+    }
+    tenant.post(DEFINITIONS, decoy).await.expect(201);
+    let precious =
+        json!({ "apiVersion": "example.com/v1", "kind": "Ktreasures", "metadata": { "name": "precious" } });
+    tenant.post("/apis/example.com/v1/namespaces/default/treasures", precious).await.expect(201);
+    let limited = limited(
+        &tenant,
+        json!([
+            { "apiGroups": ["example.com"], "resources": ["foo"], "verbs": ["*"] },
+            { "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions/status"], "verbs": ["*"] },
+        ]),
+    )
+    .await;
+    limited.get("/apis/example.com/v1/namespaces/default/treasures").await.expect_status(403, "Forbidden");
+    // With its own name taken, the definition does not get it back.
+    let names = |names: Value| json!({ "status": { "acceptedNames": names } });
+    let taken =
+        names(json!({ "plural": "decoys", "singular": "foo", "kind": "Kdecoys", "listKind": "KdecoysList" }));
+    limited.merge(&format!("{DEFINITIONS}/decoys.example.com/status"), taken).await.expect(200);
+    let other = names(json!({ "plural": "treasures" }));
+    limited.merge(&format!("{DEFINITIONS}/foo.example.com/status"), other).await.expect(200);
+    let path = "/apis/example.com/v1/namespaces/default/foo";
+    let answer = limited.get(path).await;
+    assert!(!answer.text().contains("precious"), "{}", answer.text());
+    limited.get(&format!("{path}/precious")).await.expect_status_code(404);
 }

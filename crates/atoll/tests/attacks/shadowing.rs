@@ -4,13 +4,18 @@
 //! `root:team-a:rootdoor` stands for the root workspace and `root:team-c:bdoor` for `root:team-b`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use atoll_encryption::{Rules, Sealed};
+use atoll_sqlite::{Options, SqliteStore};
+use atoll_store::{Condition, Key, Range, Store, Write};
+use bytes::Bytes;
+use http::Method;
 use serde_json::{Value, json};
 
-use crate::support::access::{Access, names};
+use crate::support::access::{Access, Body, names};
 use crate::support::eventually;
-use crate::support::process::{Atoll, Setup, atoll};
-use crate::support::programs::succeed;
+use crate::support::process::{Atoll, Setup};
 use crate::support::{CONFIG_MAPS, config_map};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -117,16 +122,6 @@ async fn no_definition_shadows_a_built_in_resource() {
     }
 }
 
-/// The rule of upstream for groups of Kubernetes holds in workspaces, too.
-#[tokio::test(flavor = "multi_thread")]
-async fn groups_of_kubernetes_need_an_approval() {
-    let (_server, tenant, _directory) = tenant(Setup::new()).await;
-    let mut unapproved = definition("widgets", "example.k8s.io", "Widget");
-    unapproved["metadata"]["annotations"] = Value::Null;
-    let message = tenant.post(DEFINITIONS, unapproved).await.expect_status(422, "Invalid");
-    assert!(message.contains("protected groups must have approval annotation"), "{message}");
-}
-
 fn written_by_an_older_version(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks/shadowing").join(name)
 }
@@ -195,13 +190,58 @@ async fn doors_in_an_older_store_are_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn doors_in_an_older_snapshot_are_closed() {
     let mut server = Atoll::start();
-    let file = written_by_an_older_version("store.snapshot");
-    let mut restore = atoll(&["snapshot", "restore", "--yes"]);
-    succeed(restore.arg(file).arg("--kubeconfig").arg(server.admin_kubeconfig()));
+    let content = Bytes::from(std::fs::read(written_by_an_older_version("store.snapshot")).unwrap());
+    let body = Body::Raw("application/x-ndjson", content);
+    server.admin().request(Method::POST, "/atoll/snapshot", body).await.expect(200);
     holds_what_is_there_and_opens_no_door(&server.admin()).await;
     server.kill();
     server.restart();
     let admin = server.admin();
     holds_what_is_there_and_opens_no_door(&admin).await;
     survives_the_end_of_the_definitions(&admin).await;
+}
+
+/// Everything is encrypted, with a key that the older version was given, too.
+const ENCRYPTION: &str = "apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: ['*.*']
+  providers:
+  - aesgcm: { keys: [{ name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE= }] }
+  - identity: {}
+";
+
+/// The older store is encrypted, and a server that brought it up to date was killed: one object is under both keys, and another
+/// under the new one alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn doors_in_an_encrypted_store_are_closed_after_an_interruption() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::copy(written_by_an_older_version("store.db"), directory.path().join("store.db")).unwrap();
+    let configuration = directory.path().join("configuration.yaml");
+    std::fs::write(&configuration, ENCRYPTION).unwrap();
+    let store = Arc::new(SqliteStore::open(directory.path(), Options::default()).unwrap());
+    let sealed = Sealed::new(store.clone(), Rules::parse(ENCRYPTION).unwrap());
+    assert!(sealed.migrate(|_, _| {}).await.unwrap().rewritten > 0);
+    let write = async |key: Key, value: Option<Bytes>| {
+        let write = Write { key, expect: Condition::Any, value, guards: Vec::new(), memo: None };
+        sealed.write(write).await.unwrap();
+    };
+    let found = sealed.range(Range::all(), None, 0).await.unwrap().entries;
+    let widgets: Vec<_> =
+        found.into_iter().filter(|entry| entry.key.starts_with("example.com/widgets/root/")).collect();
+    assert_eq!(widgets.len(), 2);
+    for (entry, is_left) in widgets.into_iter().zip([true, false]) {
+        write(Key::from(format!("~{}", entry.key)), Some(entry.value)).await;
+        if !is_left {
+            write(entry.key, None).await;
+        }
+    }
+    drop(sealed);
+    store.close().await;
+    let flags = Setup::new()
+        .directory(directory.path())
+        .flag("--encryption-provider-config", configuration.display());
+    let server = flags.start();
+    holds_what_is_there_and_opens_no_door(&server.admin()).await;
+    survives_the_end_of_the_definitions(&server.admin()).await;
 }

@@ -7,6 +7,7 @@ mod lifecycle;
 mod memory;
 #[path = "../support/support.rs"]
 mod support;
+mod validation;
 mod versions;
 mod workspaces;
 

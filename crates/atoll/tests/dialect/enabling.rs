@@ -94,44 +94,6 @@ pub fn definition(plural: &str, kind: &str, scope: &str, version: &str, schema: 
     })
 }
 
-/// A definition of a tenant's own would serve Clusters whose kubeconfigs nobody seals.
-#[tokio::test(flavor = "multi_thread")]
-async fn kinds_of_a_dialect_are_reserved_where_it_is_spoken() {
-    let server = Atoll::start_bare();
-    let admin = server.admin();
-    for name in ["org", "other"] {
-        says(&server, &format!("workspace create {name}"));
-    }
-    let child = json!({ "metadata": { "name": "team" } });
-    admin.workspace("root:org").post("/apis/atoll.dev/v1alpha1/workspaces", child).await.expect(201);
-    let [org, team, other] =
-        ["org", "org:team", "other"].map(|path| admin.workspace(&format!("root:{path}")));
-    says(&server, "dialect enable kcp --workspace root:org");
-    let any = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
-        let own = definition(plural, kind, "Cluster", "v1alpha1", any.clone());
-        for access in [&org, &team] {
-            let message = access.post(DEFINITIONS, own.clone()).await.expect_status(422, "Invalid");
-            assert!(message.contains("the dialect kcp serves"), "{message}");
-        }
-        other.post(DEFINITIONS, own).await.expect(201);
-    }
-    // Nobody enables it over what others have defined, here or below.
-    for workspace in ["root:other", "root"] {
-        let complaint = refuses(&server, &format!("dialect enable kcp --workspace {workspace}"));
-        assert!(complaint.contains("the workspace root:other has a CustomResourceDefinition"), "{complaint}");
-    }
-    for plural in ["clusters", "workloadclusters"] {
-        let path = format!("{DEFINITIONS}/{plural}.workload.kcp.dev");
-        other.delete(&path).await.expect(200);
-        eventually("the definition is gone", async || other.get(&path).await.status == 404).await;
-    }
-    says(&server, "dialect enable kcp --workspace root:other");
-    let object = cluster("WorkloadCluster", "a", &crate::kubeconfig("s3cr3t"));
-    let made = org.post(&format!("{KCP}/workloadclusters"), object).await.expect(201);
-    assert_eq!(made["spec"]["kubeconfig"], "");
-}
-
 /// Waits until a Cluster of kcp has been looked after.
 async fn is_kept(access: &Access, name: &str) {
     let path = format!("{CLUSTERS}/{name}");

@@ -11,8 +11,8 @@ use serde_json::json;
 use time::OffsetDateTime;
 
 use crate::support::access::{Access, Body, Http};
-use crate::support::eventually;
 use crate::support::process::{Atoll, Setup};
+use crate::support::{CONFIG_MAPS, config_map, config_map_with, eventually};
 use crate::{SELF, account, token, who};
 
 /// What a certificate of the server's authority shall say.
@@ -161,4 +161,29 @@ async fn the_servers_own_certificates_are_renewed_while_it_runs() {
     assert_eq!(std::fs::read(atoll.directory.join("ca.crt")).unwrap(), authority);
     eventually("the first kubeconfig is too old", async || before.get("/api").await.status == 401).await;
     atoll.admin().get("/api").await.expect(200);
+}
+
+/// As the README says that `ca.crt` is replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_its_authority_makes_a_new_one() {
+    let mut atoll = Atoll::start_bare();
+    let before = atoll.admin();
+    before.post(CONFIG_MAPS, config_map_with("kept", "1")).await.expect(201);
+    atoll.terminate();
+    atoll.wait();
+    let file = |extension: &str| atoll.directory.join(format!("ca.{extension}"));
+    let (certificate, key) = (file("crt"), file("key"));
+    std::fs::rename(&key, atoll.directory.join("old.key")).unwrap();
+    let half = Setup::new().directory(&atoll.directory).try_start();
+    assert!(half.is_err(), "half of an authority is an error");
+    std::fs::rename(&certificate, atoll.directory.join("old.crt")).unwrap();
+    atoll.restart();
+    atoll.admin().get(&config_map("kept")).await.expect(200);
+    assert!(before.http1().await.is_err(), "it is not trusted by those who have the old kubeconfig");
+    let stranger = atoll.admin().with_identity_of(&before);
+    // Whether it is the handshake or the first request that says so depends on the version of TLS.
+    if let Ok(mut http) = stranger.http1().await {
+        let answer = http.request(http::Method::GET, CONFIG_MAPS, Body::None).await;
+        assert!(!answer.is_ok_and(|answer| answer.status == 200), "their certificates still count");
+    }
 }

@@ -4,6 +4,9 @@
 // Clippy takes only functions marked as tests for test code.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "attacks use the rest")]
+#[path = "../attacks/fake_cluster.rs"]
+mod fake_cluster;
 #[allow(dead_code, reason = "every suite uses a part of this")]
 #[path = "../sim/running.rs"]
 mod running;
@@ -19,6 +22,7 @@ mod health;
 mod interrupted;
 mod joining;
 mod objects;
+mod pages;
 mod reasons;
 
 use std::path::{Path, PathBuf};

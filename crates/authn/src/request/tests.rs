@@ -1,6 +1,7 @@
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
 use rustls::pki_types::CertificateDer;
 use time::OffsetDateTime;
+use x509_cert::der::Decode;
 
 use super::*;
 use crate::authority::Authority;
@@ -68,6 +69,12 @@ fn certificates_say_what_was_asked_for() {
         let terms = Terms { usages: &usages, seconds, workspace: Some("w1"), now };
         let text = authority.certify(&request, &terms).expect("a certificate");
         let der = CertificateDer::from_pem_slice(text.as_bytes()).expect("PEM");
+        let parsed = x509_cert::Certificate::from_der(&der).expect("a certificate");
+        for extension in parsed.tbs_certificate().extensions().expect("it has some") {
+            // Go reads no certificate with a larger number in it.
+            let is_small = extension.extn_id.arcs().all(|arc| arc < 1 << 31);
+            assert!(is_small, "{}", extension.extn_id);
+        }
         let holder = holder(&der).expect("readable").expect("somebody");
         assert_eq!((holder.user.name.as_str(), holder.user.groups[0].as_str()), ("ann", "dev"));
         assert_eq!((holder.workspace.as_deref(), holder.expires), (Some("w1"), expires));

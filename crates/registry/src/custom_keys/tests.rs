@@ -2,7 +2,6 @@ use atoll_store::memory::MemoryStore;
 use serde_json::json;
 
 use super::*;
-use crate::Profile;
 
 fn entry(key: &str, value: Value) -> (Key, Bytes) {
     (Key::from(key), Bytes::from(value.to_string()))
@@ -64,9 +63,9 @@ fn old_store() -> Vec<((Key, Bytes), &'static str)> {
             "~atoll.dev/workspaces/other//door",
         ),
         (
-            "atoll.dev/workspaces/other//own",
+            "atoll.dev/workspaces/aaaaaaaaaaaaaaa//own",
             workspace("ccccccccccccccc", "2026-02-01T00:00:00Z"),
-            "atoll.dev/workspaces/other//own",
+            "atoll.dev/workspaces/aaaaaaaaaaaaaaa//own",
         ),
     ];
     let mut all: Vec<_> = cases.into_iter().map(|(old, value, new)| (entry(old, value), new)).collect();
@@ -78,7 +77,6 @@ fn old_store() -> Vec<((Key, Bytes), &'static str)> {
 #[tokio::test]
 async fn custom_objects_get_keys_of_their_own() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let catalog = Catalog::new(Profile::Full);
     for ((key, value), _) in old_store() {
         let write =
             Write { key, expect: Condition::Absent, value: Some(value), guards: Vec::new(), memo: None };
@@ -90,7 +88,7 @@ async fn custom_objects_get_keys_of_their_own() {
         (Key::from("~example.com/widgets/w/default/a"), Bytes::from_static(b"{\"older\":true}"));
     write_all(&store, [(half, Some(value))]).await.unwrap();
 
-    assert_eq!(migrate(&store, &catalog).await.unwrap(), 7);
+    assert_eq!(migrate(&store).await.unwrap(), 7);
     let entries = store.range(Range::all(), None, 0).await.unwrap().entries;
     let mut found: BTreeMap<Key, Bytes> = entries.into_iter().map(|entry| (entry.key, entry.value)).collect();
     assert!(found.remove(&marker().0).is_some());
@@ -100,27 +98,71 @@ async fn custom_objects_get_keys_of_their_own() {
     assert!(store.compacted().await.unwrap() > before, "watches from before have to list again");
 
     let revision = store.revision().await.unwrap();
-    assert_eq!(migrate(&store, &catalog).await.unwrap(), 0);
+    assert_eq!(migrate(&store).await.unwrap(), 0);
     assert_eq!(store.revision().await.unwrap(), revision, "the second time there is nothing to do");
 }
 
 #[test]
 fn older_snapshots_are_brought_up_to_date() {
     let mut entries: BTreeMap<Key, Bytes> = old_store().into_iter().map(|(entry, _)| entry).collect();
-    upgrade(&mut entries, &Catalog::new(Profile::Full));
+    upgrade(&mut entries);
     let mut expected: BTreeMap<Key, Bytes> =
         old_store().into_iter().map(|((_, value), new)| (Key::from(new), value)).collect();
     expected.extend([marker()]);
     assert_eq!(entries, expected);
 }
 
+/// Whichever profile the server is started with, Deployments of Kubernetes stay what they are.
 #[test]
-fn what_is_custom_under_the_minimal_profile_stays_custom() {
+fn built_in_versions_do_not_depend_on_the_profile() {
     let definition = "apiextensions.k8s.io/customresourcedefinitions/w//deployments.apps";
     let entries = BTreeMap::from([
         entry(definition, json!({})),
         entry("apps/deployments/w/n/a", json!({ "apiVersion": "apps/v1" })),
+        entry("apps/deployments/w/n/b", json!({ "apiVersion": "apps/v9" })),
     ]);
-    let moved = |profile| moves(&entries, &Catalog::new(profile)).len();
-    assert_eq!((moved(Profile::Minimal), moved(Profile::Full)), (1, 0));
+    let moved: Vec<Key> = moves(&entries).into_iter().map(|(old, _)| old).collect();
+    assert_eq!(moved, [Key::from("apps/deployments/w/n/b")]);
+}
+
+/// The older version has run once more on a store that is up to date.
+#[tokio::test]
+async fn doors_of_a_downgrade_are_closed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    assert_eq!(migrate(&store).await.unwrap(), 0);
+    let [one, two] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
+    let written = [
+        // The door comes before the workspace in the order of keys, but was created after it.
+        entry("atoll.dev/workspaces/aaaaaaaaaaaaaaa//door", workspace(two, "2026-02-01T00:00:00Z")),
+        entry("atoll.dev/workspaces/root//a", workspace(one, "2026-01-01T00:00:00Z")),
+        entry("atoll.dev/workspaces/root//b", workspace(two, "2026-01-01T00:00:00Z")),
+    ];
+    write_all(&store, written.map(|(key, value)| (key, Some(value)))).await.unwrap();
+    assert_eq!(migrate(&store).await.unwrap(), 1);
+    let keys: Vec<Key> = read(&store, Range::all()).await.unwrap().into_keys().collect();
+    let expected = ["atoll.dev/workspaces/root//a", "atoll.dev/workspaces/root//b"];
+    assert_eq!(keys[..2], expected.map(Key::from));
+    assert_eq!(keys.last(), Some(&Key::from("~atoll.dev/workspaces/aaaaaaaaaaaaaaa//door")));
+    assert_eq!(migrate(&store).await.unwrap(), 0);
+}
+
+#[test]
+fn workspaces_lead_to_the_root() {
+    let [one, two, three, four] =
+        ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb", "ccccccccccccccc", "ddddddddddddddd"];
+    let created = "2026-01-01T00:00:00Z";
+    let entries = BTreeMap::from([
+        entry("atoll.dev/workspaces/root//a", workspace(one, created)),
+        entry("atoll.dev/workspaces/aaaaaaaaaaaaaaa//b", workspace(two, created)),
+        // Above each other, below one of these, and below a workspace that is not known.
+        entry("atoll.dev/workspaces/ccccccccccccccc//x", workspace(four, created)),
+        entry("atoll.dev/workspaces/ddddddddddddddd//y", workspace(three, created)),
+        entry("atoll.dev/workspaces/ddddddddddddddd//z", workspace("eeeeeeeeeeeeeee", created)),
+        entry("atoll.dev/workspaces/zzzzzzzzzzzzzzz//l", workspace("fffffffffffffff", created)),
+    ]);
+    let kept = owners(&entries).into_iter().filter(|(_, is_owner)| *is_owner).map(|(key, _)| key);
+    let mut kept: Vec<Key> = kept.collect();
+    kept.sort();
+    let expected = ["atoll.dev/workspaces/aaaaaaaaaaaaaaa//b", "atoll.dev/workspaces/root//a"];
+    assert_eq!(kept, expected.map(Key::from));
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atoll_defaults::Defaults;
 use atoll_extension::Version;
 use atoll_merge::apply::Kind;
+use atoll_meta::object::is_being_deleted;
 use atoll_validation::warnings;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -35,7 +36,8 @@ pub fn definition(interned: &Interned<Definition>, object: &Value) -> Arc<Defini
         "accepted": object["status"]["acceptedNames"],
         "served": is_established || has("NamesAccepted"),
         "established": is_established,
-        "terminating": has("Terminating"),
+        // Once it is to go, nothing that is written to its status lets objects be created again.
+        "terminating": has("Terminating") || is_being_deleted(object),
     });
     if has(TOO_LARGE) {
         state["reported"] = true.into();
@@ -55,7 +57,9 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         .all(|name| !name.is_empty());
     // Older versions of Atoll accepted definitions of built-in resources. They are stored still, but not served.
     let is_reserved = reserved::is_built_in(spec["group"].as_str().unwrap_or_default(), &accepted.plural);
-    let is_complete = has_names && !is_reserved;
+    // Clients may write the status. Another plural name would serve the objects of another definition.
+    let plural = spec["names"]["plural"].as_str().unwrap_or_default();
+    let is_complete = has_names && !is_reserved && accepted.plural == plural;
     // Before it has its names nobody asks for its objects.
     let compiled = atoll_extension::Definition::compile(if is_complete { object } else { &Value::Null });
     let compiler = Compiler {
@@ -77,6 +81,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
     Definition {
         id: number(),
         group: compiler.group.into(),
+        plural: plural.into(),
         waits: accepted != Names::read(&spec["names"]),
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,

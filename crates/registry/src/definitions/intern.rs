@@ -107,6 +107,7 @@ mod tests {
         Definition {
             id: 1,
             group: "g".into(),
+            plural: "p".into(),
             accepted: super::super::Names::default(),
             waits: false,
             is_served: false,

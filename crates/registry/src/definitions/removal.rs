@@ -83,23 +83,21 @@ impl Registry {
         let said =
             ["Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"];
         let Some(definition) = self.change_definition(key, said, false).await? else { return Ok(()) };
-        let established = definition.is_established;
-        let last = match definition.stored.as_ref().filter(|_| established) {
-            Some(row) => {
-                let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
-                self.remove_objects(row, workspace).await?;
-                ["Terminating", "False", "InstanceDeletionCompleted", "removed all instances"]
-            }
-            None => ["Terminating", "False", "NeverEstablished", "resource was never established"],
-        };
-        if definition.stored.is_none() {
-            let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
-            self.remove_unserved(&definition, workspace).await?;
+        let workspace = key.parts().map(|parts| parts.workspace).unwrap_or_default();
+        // Clients may write the status: that a definition is not established does not mean that it has no objects. What it
+        // left behind would belong to a later definition of that name, or to a dialect.
+        match &definition.stored {
+            Some(row) => self.remove_objects(row, workspace).await?,
+            None => self.remove_unserved(&definition, workspace).await?,
         }
+        let last = match definition.is_established {
+            true => ["Terminating", "False", "InstanceDeletionCompleted", "removed all instances"],
+            false => ["Terminating", "False", "NeverEstablished", "resource was never established"],
+        };
         self.change_definition(key, last, true).await.map(|_| ())
     }
 
-    /// Removes the objects of a definition that is not served any longer, because its names are reserved. Nobody can see them.
+    /// Removes the objects of a definition without a row to delete them by: its names are reserved, or its status has no names.
     async fn remove_unserved(&self, definition: &Definition, workspace: &str) -> Result<(), Status> {
         for key in self.snapshot().stored_keys(&definition.scope(workspace)) {
             self.remove(key).await?;

@@ -128,7 +128,8 @@ fn update(definition: &mut Value, others: &[Names], now: &str) {
     }
     let wanted = Names::read(&definition["spec"]["names"]);
     let accepted = Names::read(&definition["status"]["acceptedNames"]);
-    if wanted != accepted {
+    // Clients may write the status, and what they take out of it is said again.
+    if wanted != accepted || !conditions::is_true(definition, "NamesAccepted") {
         let (names, conflict) = accepted.settle(&wanted, others.iter());
         let said: [&str; 4] = match &conflict {
             Some(conflict) => ["NamesAccepted", "False", conflict.reason, &conflict.message],

@@ -1,10 +1,10 @@
 //! Kinds that a dialect protects belong to it wherever it is spoken.
 //!
 //! A workspace's own definition of such a kind would serve the same objects without sealing what is secret in them. It cannot
-//! be created where the dialect is spoken, and a dialect cannot be enabled over one.
+//! be created where the dialect is spoken, and a dialect cannot be enabled over one, nor over objects that are left of one.
 
 use atoll_meta::{FieldError, FieldPath, Status, object};
-use atoll_store::Key;
+use atoll_store::key::custom_group;
 use atoll_watch::Scope;
 use serde_json::Value;
 
@@ -50,28 +50,115 @@ impl Registry {
     }
 
     fn check_enabling(&self, row: &Row, place: &Place<'_>) -> Result<(), Status> {
+        let message = self.defined_below(place.workspace).or_else(|| self.left_below(place.workspace));
+        let Some(message) = message else { return Ok(()) };
+        let path = FieldPath::new("data").key(kcp::NAME);
+        Err(Status::invalid(&row.group, &row.kind, place.name, vec![FieldError::forbidden(&path, message)]))
+    }
+
+    /// What to do about a definition of such a kind in a workspace or below it.
+    fn defined_below(&self, top: &str) -> Option<String> {
         let everywhere = Scope::new(GROUP, RESOURCE, None, None);
         let snapshot = self.snapshot();
-        let is_below = |key: &Key| {
-            let workspace = key.parts().map(|parts| parts.workspace.to_string()).unwrap_or_default();
-            self.line(&workspace).iter().any(|above| above == place.workspace)
-        };
         let found = snapshot.look(&everywhere, None).find(|definition| {
-            protected().any(|protected| protected == definition.name()) && is_below(&definition.key)
-        });
-        let Some(found) = found else { return Ok(()) };
-        let message = format!(
+            protected().any(|protected| protected == definition.name())
+                && self.is_below(definition.workspace(), top)
+        })?;
+        Some(format!(
             "the workspace {} has a CustomResourceDefinition {} of its own; delete that definition first, which deletes its \
              objects",
             self.path_of(found.workspace()),
             found.name(),
-        );
-        let path = FieldPath::new("data").key(kcp::NAME);
-        Err(Status::invalid(&row.group, &row.kind, place.name, vec![FieldError::forbidden(&path, message)]))
+        ))
+    }
+
+    /// What to do about an object of such a kind in a workspace or below it, where the dialect is not spoken. It may have been
+    /// created by a definition that has gone since, and may carry marks that only the dialect sets.
+    fn left_below(&self, top: &str) -> Option<String> {
+        let snapshot = self.snapshot();
+        kcp::SPELLINGS.iter().find_map(|(plural, _)| {
+            let everywhere = Scope::new(&custom_group(kcp::GROUP), plural, None, None);
+            let found = snapshot.look(&everywhere, None).find(|object| {
+                self.is_below(object.workspace(), top) && !self.speaks(object.workspace(), kcp::NAME)
+            })?;
+            Some(format!(
+                "the workspace {} still has {plural}.{} such as {}; create a CustomResourceDefinition of that name there and \
+                 delete it, which deletes them",
+                self.path_of(found.workspace()),
+                kcp::GROUP,
+                found.name(),
+            ))
+        })
+    }
+
+    fn is_below(&self, workspace: &str, top: &str) -> bool {
+        self.line(workspace).iter().any(|above| above == top)
     }
 }
 
 /// The names of definitions of kinds that a dialect protects.
 fn protected() -> impl Iterator<Item = String> {
     kcp::SPELLINGS.iter().map(|(plural, _)| format!("{plural}.{}", kcp::GROUP))
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_store::Key;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Unasked;
+    use crate::testing::registry;
+
+    /// Whether kcp can be enabled in a workspace, where another one has a Cluster that no definition of it is left of.
+    async fn enabled(place: &str, left_in: &str, spoken_in: Option<&str>) -> Result<(), String> {
+        let workspace = |parent: &str, name: &str, id: &str| {
+            let object =
+                json!({ "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "status": { "id": id } });
+            (Key::object("atoll.dev", "workspaces", parent, "", name), object)
+        };
+        let marker = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": MARKER, "namespace": SYSTEM_NAMESPACE },
+            "data": { "kcp": "" },
+        });
+        let mut objects = vec![
+            workspace("root", "org", "aaaaaaaaaaaaaaa"),
+            workspace("aaaaaaaaaaaaaaa", "team", "bbbbbbbbbbbbbbb"),
+            (
+                Key::custom(kcp::GROUP, "clusters", left_in, "", "planted"),
+                json!({ "metadata": { "name": "planted" } }),
+            ),
+            (Key::object("", "namespaces", place, "", SYSTEM_NAMESPACE), json!({ "metadata": {} })),
+        ];
+        objects.extend(spoken_in.map(|spoken| (super::super::marker(spoken), marker.clone())));
+        let registry = registry(&objects).await;
+        let row = registry.catalog.find("", "v1", "configmaps").unwrap().clone();
+        let place = Place { workspace: place, namespace: SYSTEM_NAMESPACE, name: MARKER };
+        let outcome = registry.create(&row, &place, marker, None, true, &Unasked).await;
+        outcome.map(|_| ()).map_err(|status| status.message().to_string())
+    }
+
+    #[tokio::test]
+    async fn a_dialect_does_not_take_over_what_others_left() {
+        let [org, team] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
+        for (place, left_in, spoken_in, expected) in [
+            ("root", team, None, Err("root:org:team")),
+            (org, team, None, Err("root:org:team")),
+            (org, org, None, Err("root:org")),
+            (team, org, None, Ok(())),
+            // Where it is spoken already they are its own.
+            (org, team, Some(team), Ok(())),
+            (org, team, Some("root"), Ok(())),
+            (org, org, Some(team), Err("root:org")),
+        ] {
+            let outcome = enabled(place, left_in, spoken_in).await;
+            let told = |path: &str| {
+                format!("the workspace {path} still has clusters.workload.kcp.dev such as planted")
+            };
+            match expected {
+                Ok(()) => assert_eq!(outcome, Ok(()), "{place} {left_in}"),
+                Err(path) => assert!(outcome.unwrap_err().contains(&told(path)), "{place} {left_in}"),
+            }
+        }
+    }
 }

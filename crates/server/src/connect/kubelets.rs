@@ -10,8 +10,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+use super::ROOT;
 use super::backend::{Dialer, Network};
 
 /// Addresses of nodes, the kind that is tried first before the others, as upstream.
@@ -48,7 +49,8 @@ impl Kubelets {
     /// `authority` is PEM with one certificate or more.
     pub fn new(identity: Option<Identity>, authority: Option<&[u8]>) -> Result<Self, Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let authority = authority.map(|pem| verifier(&provider, pem)).transpose()?;
+        // Only the nodes of root are called with it.
+        let authority = authority.map(|pem| verifier(&provider, pem, ROOT)).transpose()?;
         let identified = identified(&provider, authority.clone(), identity)?;
         let stranger = Arc::new(config(&provider, None, None)?);
         Ok(Kubelets {
@@ -75,10 +77,10 @@ impl Kubelets {
         if skip { identified.trusting.clone() } else { identified.verifying.clone() }
     }
 
-    /// For a kubelet whose certificate must be from this authority (PEM).
-    pub(super) fn vouched(&self, authority: &[u8]) -> Result<Arc<ClientConfig>, Error> {
+    /// For a kubelet of a workspace whose certificate must be from this authority (PEM).
+    pub(super) fn vouched(&self, authority: &[u8], workspace: &str) -> Result<Arc<ClientConfig>, Error> {
         let identity = self.identified.load().identity.as_ref().map(copy);
-        config(&self.provider, Some(verifier(&self.provider, authority)?), identity).map(Arc::new)
+        config(&self.provider, Some(verifier(&self.provider, authority, workspace)?), identity).map(Arc::new)
     }
 
     /// For anybody else: nothing is checked, and nothing of us is told.
@@ -103,14 +105,19 @@ fn copy((chain, key): &Identity) -> Identity {
     (chain.clone(), key.clone_key())
 }
 
-fn verifier(provider: &Arc<CryptoProvider>, pem: &[u8]) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+fn verifier(
+    provider: &Arc<CryptoProvider>,
+    pem: &[u8],
+    workspace: &str,
+) -> Result<Arc<dyn ServerCertVerifier>, Error> {
     let unusable = |error: &dyn fmt::Display| Error::General(error.to_string());
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         roots.add(certificate.map_err(|error| unusable(&error))?)?;
     }
     let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    Ok(builder.build().map_err(|error| unusable(&error))?)
+    let inner = builder.build().map_err(|error| unusable(&error))?;
+    Ok(Arc::new(OfWorkspace { inner, workspace: workspace.into() }))
 }
 
 fn config(
@@ -129,6 +136,56 @@ fn config(
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// Takes the certificates of an authority that are good in a workspace. Atoll signs those of kubelets in all workspaces with
+/// one authority: tenants choose the names and addresses in theirs, which may be those of a node elsewhere.
+#[derive(Debug)]
+struct OfWorkspace {
+    inner: Arc<WebPkiServerVerifier>,
+    workspace: String,
+}
+
+impl ServerCertVerifier for OfWorkspace {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.inner.verify_server_cert(certificate, between, name, ocsp, now)?;
+        let unreadable = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
+        match atoll_authn::certificate::workspace(certificate).map_err(unreadable)? {
+            Some(own) if own != self.workspace => {
+                Err(Error::General("the certificate of the kubelet was signed for another workspace".into()))
+            }
+            _ => Ok(verified),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
 }
 
 /// Takes every certificate whose key the server has.
@@ -171,5 +228,49 @@ impl ServerCertVerifier for AnyServer {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use atoll_authn::authority::{Authority, Purpose};
+    use atoll_authn::request::{CertificateRequest, Terms};
+    use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
+    use time::OffsetDateTime;
+
+    use super::*;
+
+    /// A certificate for a kubelet at 10.0.0.1, as it is signed in a workspace.
+    fn signed(authority: &Authority, workspace: Option<&str>) -> CertificateDer<'static> {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name = DistinguishedName::new();
+        parameters.distinguished_name.push(DnType::CommonName, "system:node:m");
+        parameters.subject_alt_names = vec![SanType::IpAddress([10, 0, 0, 1].into())];
+        let pem = parameters.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+        let request = CertificateRequest::from_pem(pem.as_bytes()).unwrap();
+        let now = OffsetDateTime::now_utc().unix_timestamp();
+        let terms = Terms { usages: &["server auth"], seconds: 86_400, workspace, now };
+        let certificate = authority.certify(&request, &terms).unwrap();
+        CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn kubelets_of_one_workspace_do_not_stand_for_those_of_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let now = OffsetDateTime::now_utc();
+        let authority = Authority::open_for(Purpose::Kubelets, directory.path(), now).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let is_taken = |certificate: &CertificateDer<'_>, workspace: &str, address: &str| {
+            let verifier = verifier(&provider, authority.certificate_pem.as_bytes(), workspace).unwrap();
+            let name = ServerName::try_from(address.to_string()).unwrap();
+            verifier.verify_server_cert(certificate, &[], &name, &[], UnixTime::now()).is_ok()
+        };
+        let [own, other] = ["aaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbb"];
+        let (of_root, of_tenant) = (signed(&authority, None), signed(&authority, Some(own)));
+        assert!(is_taken(&of_root, ROOT, "10.0.0.1"));
+        assert!(is_taken(&of_tenant, own, "10.0.0.1"));
+        assert!(!is_taken(&of_tenant, ROOT, "10.0.0.1"), "a tenant's kubelet is taken for one of root");
+        assert!(!is_taken(&of_tenant, other, "10.0.0.1"));
+        assert!(!is_taken(&of_root, ROOT, "10.0.0.2"), "the address counts as before");
     }
 }

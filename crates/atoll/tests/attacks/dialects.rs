@@ -1,0 +1,134 @@
+//! Kinds of a dialect belong to it wherever it is spoken: objects in them carry marks that the server trusts.
+
+use serde_json::{Value, json};
+
+use crate::bindings::{Tenancy, workspace};
+use crate::support::access::{Access, names};
+use crate::support::eventually;
+use crate::support::process::atoll;
+use crate::support::programs::{fail, succeed};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CLUSTERS: &str = "/apis/workload.kcp.dev/v1alpha1/clusters";
+const POINTER: &str = "atoll.dev/kubeconfig-secret";
+
+/// A tenant's own definition of a kind, whose objects may have any field.
+fn definition(plural: &str, group: &str, kind: &str) -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": {
+            "group": group, "scope": "Cluster",
+            "names": { "plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List") },
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+fn enable(tenancy: &Tenancy, workspace: &str) -> std::process::Command {
+    let mut command = atoll(&["dialect", "enable", "kcp", "--workspace", workspace]);
+    command.env("KUBECONFIG", tenancy.atoll.admin_kubeconfig()).stdin(std::process::Stdio::null());
+    command
+}
+
+async fn is_gone(access: &Access, name: &str) {
+    let path = format!("{DEFINITIONS}/{name}");
+    eventually("the definition is gone", async || access.get(&path).await.status == 404).await;
+}
+
+/// A tenant's own definition would serve Clusters whose kubeconfigs are not sealed.
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_of_a_dialect_are_reserved_where_it_is_spoken() {
+    let tenancy = Tenancy::start(&["owner", "other"], &[]);
+    let admin = tenancy.admin();
+    workspace(&admin, "root", "org", "owner").await;
+    workspace(&admin, "root:org", "team", "owner").await;
+    workspace(&admin, "root", "beside", "other").await;
+    succeed(&mut enable(&tenancy, "root:org"));
+    let beside = tenancy.person("other", "root:beside");
+    for (plural, kind) in [("clusters", "Cluster"), ("workloadclusters", "WorkloadCluster")] {
+        let own = definition(plural, "workload.kcp.dev", kind);
+        for path in ["root:org", "root:org:team"] {
+            let answer = tenancy.person("owner", path).post(DEFINITIONS, own.clone()).await;
+            let message = answer.expect_status(422, "Invalid");
+            assert!(message.contains("the dialect kcp serves"), "{message}");
+        }
+        beside.post(DEFINITIONS, own).await.expect(201);
+    }
+    // Kinds of other systems are for every workspace to define, also where a dialect is spoken.
+    for access in [&beside, &tenancy.person("owner", "root:org"), &tenancy.person("owner", "root:org:team")] {
+        for (plural, group, kind) in [
+            ("clusters", "cluster.x-k8s.io", "Cluster"),
+            ("applications", "argoproj.io", "Application"),
+            ("workspaces", "tenancy.kcp.dev", "Workspace"),
+        ] {
+            access.post(DEFINITIONS, definition(plural, group, kind)).await.expect(201);
+            let path = format!("/apis/{group}/v1alpha1/{plural}");
+            let object = json!({ "apiVersion": format!("{group}/v1alpha1"), "kind": kind, "metadata": { "name": "own" } });
+            access.post(&path, object).await.expect(201);
+        }
+    }
+    // It cannot be enabled over what a tenant has defined, here or below.
+    for workspace in ["root:beside", "root"] {
+        let complaint = fail(&mut enable(&tenancy, workspace));
+        assert!(
+            complaint.contains("the workspace root:beside has a CustomResourceDefinition"),
+            "{complaint}"
+        );
+    }
+    for plural in ["clusters", "workloadclusters"] {
+        let name = format!("{plural}.workload.kcp.dev");
+        beside.delete(&format!("{DEFINITIONS}/{name}")).await.expect(200);
+        is_gone(&beside, &name).await;
+    }
+    succeed(&mut enable(&tenancy, "root:beside"));
+}
+
+/// A tenant plants a Cluster that names a Secret, and deletes its definition in ways that leave the Cluster behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_dialect_takes_over_objects_that_were_planted() {
+    let tenancy = Tenancy::start(&["owner"], &[]);
+    let admin = tenancy.admin();
+    let name = "clusters.workload.kcp.dev";
+    let own = format!("{DEFINITIONS}/{name}");
+    // What is done to the definition before it is deleted, whether its finalizer is taken away, and whether that plants something.
+    for (workspace_name, is_silenced, is_forced) in [("silenced", true, false), ("forced", false, true)] {
+        workspace(&admin, "root", workspace_name, "owner").await;
+        let path = format!("root:{workspace_name}");
+        let owner = tenancy.person("owner", &path);
+        owner.post(DEFINITIONS, definition("clusters", "workload.kcp.dev", "Cluster")).await.expect(201);
+        let mut planted = json!({
+            "apiVersion": "workload.kcp.dev/v1alpha1", "kind": "Cluster",
+            "metadata": { "name": "planted", "annotations": { POINTER: "precious" } },
+        });
+        if is_forced {
+            planted["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        }
+        owner.post(CLUSTERS, planted).await.expect(201);
+        if is_silenced {
+            let mut silent = owner.get(&own).await.expect(200);
+            silent["status"]["conditions"] = json!([]);
+            owner.put(&format!("{own}/status"), silent).await.expect(200);
+        }
+        owner.delete(&own).await.expect(200);
+        if is_forced {
+            owner.merge(&own, json!({ "metadata": { "finalizers": null } })).await.expect(200);
+        }
+        is_gone(&owner, name).await;
+        if is_forced {
+            let complaint = fail(&mut enable(&tenancy, &path));
+            let expected = format!("the workspace {path} still has {name} such as planted");
+            assert!(complaint.contains(&expected), "{complaint}");
+            // What it says helps.
+            owner.post(DEFINITIONS, definition("clusters", "workload.kcp.dev", "Cluster")).await.expect(201);
+            let free = json!({ "metadata": { "finalizers": null } });
+            owner.merge(&format!("{CLUSTERS}/planted"), free).await.expect(200);
+            owner.delete(&own).await.expect(200);
+            is_gone(&owner, name).await;
+        }
+        succeed(&mut enable(&tenancy, &path));
+        assert_eq!(names(&owner.get(CLUSTERS).await.expect(200)), [""; 0], "{workspace_name}");
+    }
+}

@@ -1,0 +1,117 @@
+use atoll_meta::object;
+use atoll_store::key::custom_group;
+use serde_json::json;
+
+use super::*;
+use crate::testing::{keys, registry};
+use crate::{DeleteOptions, Place, Unasked};
+
+const WORKSPACE: &str = "aaaaaaaaaaaaaaa";
+
+fn definition(plural: &str, group: &str) -> (Key, Value) {
+    let name = format!("{plural}.{group}");
+    let names = json!({ "plural": plural, "singular": "one", "kind": "One", "listKind": "OneList" });
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let object = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": name, "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": {
+            "group": group, "scope": "Cluster", "names": names, "conversion": { "strategy": "None" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+        "status": {
+            "acceptedNames": names, "storedVersions": ["v1"],
+            "conditions": [{ "type": "NamesAccepted", "status": "True" }, { "type": "Established", "status": "True" }],
+        },
+    });
+    (Key::object(GROUP, RESOURCE, WORKSPACE, "", &name), object)
+}
+
+fn custom(group: &str, plural: &str, name: &str) -> (Key, Value) {
+    let object = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "One",
+        "metadata": { "name": name, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z" },
+    });
+    (Key::custom(group, plural, WORKSPACE, "", name), object)
+}
+
+#[tokio::test]
+async fn a_definition_is_found_by_its_very_group_and_plural() {
+    let registry = registry(&[definition("foo", "bar.example.com")]).await;
+    for workspace in [Some(WORKSPACE), None] {
+        assert!(registry.find(workspace, "bar.example.com", "v1", "foo").is_some());
+        assert!(registry.find(workspace, "example.com", "v1", "foo.bar").is_none(), "{workspace:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_serves_no_name_that_only_its_status_says() {
+    let mut written = definition("foo", "workload.kcp.dev");
+    written.1["status"]["acceptedNames"]["plural"] = "clusters".into();
+    let (registry, own) = (registry(&[written]).await, "workload.kcp.dev");
+    for plural in ["foo", "clusters"] {
+        assert!(registry.find(Some(WORKSPACE), own, "v1", plural).is_none(), "{plural}");
+    }
+    registry.settle_definition(WORKSPACE, "foo.workload.kcp.dev").await;
+    let row = registry.find(Some(WORKSPACE), own, "v1", "foo").unwrap();
+    assert_eq!(row.resource, "foo", "it has its name again");
+}
+
+/// Statuses that tenants may write to a definition before they delete it.
+fn statuses() -> Vec<Value> {
+    let (_, own) = definition("clusters", "workload.kcp.dev");
+    let mut other = own["status"].clone();
+    other["acceptedNames"]["plural"] = "others".into();
+    let refused =
+        json!([{ "type": "NamesAccepted", "status": "False" }, { "type": "Established", "status": "False" }]);
+    let mut unaccepted = own["status"].clone();
+    unaccepted["conditions"] = refused;
+    let mut silent = own["status"].clone();
+    silent["conditions"] = json!([]);
+    vec![
+        own["status"].clone(),
+        silent,
+        unaccepted,
+        other,
+        json!({}),
+        json!({ "acceptedNames": { "plural": "", "kind": "" } }),
+    ]
+}
+
+#[tokio::test]
+async fn a_definition_takes_its_objects_along_whatever_its_status_says() {
+    for status in statuses() {
+        let (key, mut written) = definition("clusters", "workload.kcp.dev");
+        written["status"] = status.clone();
+        let objects = [(key.clone(), written), custom("workload.kcp.dev", "clusters", "planted")];
+        let registry = registry(&objects).await;
+        let running = tokio::spawn(run(registry.clone()));
+        let row = registry.catalog.find(GROUP, "v1", RESOURCE).unwrap().clone();
+        let place = Place { workspace: WORKSPACE, namespace: "", name: "clusters.workload.kcp.dev" };
+        registry.delete(&row, &place, &DeleteOptions::default(), &Unasked).await.unwrap();
+        let scope = Scope::new(GROUP, RESOURCE, Some(WORKSPACE), None);
+        let seen = registry.snapshot();
+        let mut watcher = registry.cache.watch(scope, seen.revision).unwrap();
+        while registry.snapshot().get(&key).is_some() {
+            watcher.next().await.unwrap();
+        }
+        running.abort();
+        assert_eq!(keys(&registry, WORKSPACE), [""; 0], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_created_while_a_definition_goes() {
+    let (key, mut going) = definition("foo", "example.com");
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    going["metadata"]["finalizers"] = json!(["example.com/mine"]);
+    let registry = registry(&[(key, going)]).await;
+    let row = registry.find(Some(WORKSPACE), "example.com", "v1", "foo").unwrap();
+    let (_, object) = custom("example.com", "foo", "a");
+    let place = Place { workspace: WORKSPACE, namespace: "", name: object::name(&object) };
+    let status = registry.create(&row, &place, object.clone(), None, false, &Unasked).await.unwrap_err();
+    assert_eq!(status.code(), 403, "{status}");
+    assert_eq!(registry.snapshot().count(&Scope::new(&custom_group("example.com"), "foo", None, None)), 0);
+}

@@ -1,0 +1,44 @@
+//! A registry over a store in memory, for tests.
+
+use std::sync::Arc;
+
+use atoll_store::memory::MemoryStore;
+use atoll_store::{Condition, Key, Store, Write};
+use atoll_watch::{Cache, Layer, Limits};
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::placement::Placements;
+use crate::{Catalog, Decoder, Network, Profile, Registry, SystemClock};
+
+/// A registry of the minimal profile in which these objects are stored under these keys.
+pub(crate) async fn registry(objects: &[(Key, Value)]) -> Arc<Registry> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    for (key, value) in objects {
+        let value = Some(Bytes::from(value.to_string()));
+        let write =
+            Write { key: key.clone(), expect: Condition::Absent, value, guards: Vec::new(), memo: None };
+        store.write(write).await.expect("an empty store");
+    }
+    let catalog = Arc::new(Catalog::new(Profile::Minimal));
+    let (placements, decoder) =
+        (Arc::new(Placements::default()), Arc::new(Decoder { catalog: catalog.clone() }));
+    let limits = Limits { bytes: 1 << 20 };
+    let cache = Cache::open(store.as_ref(), decoder, Layer::default(), limits, vec![placements.clone()]);
+    Arc::new(Registry {
+        cache: cache.await.expect("a store in memory"),
+        store,
+        catalog,
+        clock: Arc::new(SystemClock),
+        network: Network::default(),
+        naming: tokio::sync::Mutex::default(),
+        placements,
+        usage: Arc::default(),
+    })
+}
+
+/// The keys of a workspace.
+pub(crate) fn keys(registry: &Registry, workspace: &str) -> Vec<String> {
+    let keys = registry.snapshot().keys_of_workspace(workspace);
+    keys.into_iter().map(|key| key.to_string()).collect()
+}
