@@ -214,7 +214,7 @@ pub struct Record {
 /// The largest status of an object that is told and kept: what controllers write has a few KiB, and some custom resources use more.
 pub const LARGEST_STATUS: usize = 512 << 10;
 /// The longest message about an object.
-const LONGEST_MESSAGE: usize = 4096;
+pub const LONGEST_MESSAGE: usize = 4096;
 
 impl Record {
     /// The same with no more than is kept of an object, whoever says it: text that is only text, and a status of a sensible size.
