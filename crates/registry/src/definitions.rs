@@ -109,12 +109,17 @@ pub fn list(snapshot: &Snapshot, workspace: &str) -> Vec<Arc<Definition>> {
 impl Registry {
     /// Compiles a definition before it is encoded, where nobody waits for the thread. What comes of it is shared for as
     /// long as the answer is kept.
-    pub(crate) async fn compile_ahead(&self, row: &Row, object: &Value) -> Option<Arc<Definition>> {
+    pub(crate) async fn compile_ahead(
+        &self,
+        row: &Row,
+        workspace: &str,
+        object: &Value,
+    ) -> Option<Arc<Definition>> {
         if !defines(row) {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        offload(move || compile::definition(&catalog.definitions, &object)).await.ok()
+        offload(&self.top(workspace), move || compile::definition(&catalog.definitions, &object)).await.ok()
     }
 
     /// The row of a resource as it is served in a workspace (`None`: in all of them).
