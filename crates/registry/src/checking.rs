@@ -1,13 +1,34 @@
 //! What is wrong with an object, found out where it holds up nothing else.
 
 use atoll_meta::{FieldError, Status};
+use atoll_store::Key;
 use serde_json::Value;
 
 use crate::Registry;
+use crate::definitions::Definition;
 use crate::offload::{self, SHORT, offload, offload_check};
-use crate::row::Row;
+use crate::row::{Place, Row};
+use crate::usage::{Reservation, Room};
+
+/// What is held while a write is under way.
+pub(crate) type Reserved<'r> = (Option<Reservation<'r>>, Option<Room<'r>>);
 
 impl Registry {
+    /// Makes room for a write, and for what a definition takes when it is compiled.
+    pub(crate) fn reserve(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        key: &Key,
+        before: Option<usize>,
+        size: usize,
+        definition: Option<&Definition>,
+    ) -> Result<Reserved<'_>, Status> {
+        let reservation = self.usage.reserve(row, place, key, before, size)?;
+        let room = definition.map(|definition| self.usage.make_room(row, place, definition)).transpose()?;
+        Ok((reservation, room.flatten()))
+    }
+
     /// All that is wrong with a new object.
     pub(crate) async fn check_new(
         &self,

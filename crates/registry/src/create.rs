@@ -146,10 +146,11 @@ impl Registry {
                 Status::plain_internal("resourceVersion should not be set on objects to be created");
             return (Err(refused), Written::No);
         }
+        let compiled = self.compile_ahead(row, place.workspace, &object).await;
         let (encoded, facts) = self.encode_stored(row, &mut object);
         let reserved = match limited {
-            true => self.usage.reserve(row, place, &key, None, encoded.len()),
-            false => Ok(None),
+            true => self.reserve(row, place, &key, None, encoded.len(), compiled.as_deref()),
+            false => Ok((None, None)),
         };
         let _reserved = match reserved {
             Ok(reserved) => reserved,

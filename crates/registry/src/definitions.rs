@@ -70,6 +70,10 @@ pub struct Definition {
     pub stored: Option<SharedRow>,
     /// The spec, as it stands in the object.
     pub(crate) spec: Bytes,
+    /// What the spec takes when it is compiled, in bytes, estimated.
+    pub(crate) size: u64,
+    /// The same for all definitions with the same spec, which share what is compiled.
+    pub(crate) hash: u64,
     /// All that this was made of.
     pub(crate) source: Bytes,
 }

@@ -148,11 +148,11 @@ impl Registry {
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
         let unwritten = |answer| (Ok(Some(answer)), Written::No);
-        let mut _reserved = None;
+        let mut _reserved = (None, None);
         let (value, answer) = match step {
             Step::Unchanged => return unwritten(Answer { json: existing.object.json() }),
             Step::Put(mut new) => {
-                let _compiled = self.compile_ahead(row, existing.workspace, &new).await;
+                let compiled = self.compile_ahead(row, existing.workspace, &new).await;
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
                 if same.json == existing.object.json() {
@@ -163,7 +163,8 @@ impl Registry {
                     let place = Place { workspace: existing.workspace, namespace: "", name };
                     let before =
                         existing.snapshot.stored_revision(existing.key).map(|_| existing.object.size());
-                    match self.usage.reserve(row, &place, existing.key, before, same.json.len()) {
+                    let size = same.json.len();
+                    match self.reserve(row, &place, existing.key, before, size, compiled.as_deref()) {
                         Ok(reserved) => _reserved = reserved,
                         Err(status) => return (Err(status), Written::No),
                     }

@@ -18,9 +18,7 @@ impl Record {
     /// a sensible size.
     pub fn bounded(mut self) -> Record {
         let is_status = self.status.is_null() || self.status.is_object();
-        if !is_status
-            || !tidy(&mut self.status, DEEPEST)
-            || json::to_vec(&self.status).len() > LARGEST_STATUS
+        if !is_status || !tidy(&mut self.status, DEEPEST) || json::to_vec(&self.status).len() > LARGEST_STATUS
         {
             self.status = Value::Null;
             self.observed = false;
@@ -50,7 +48,8 @@ fn tidy(value: &mut Value, levels: usize) -> bool {
         Value::Object(fields) => {
             if fields.keys().any(|name| is_untidy(name)) {
                 let named = std::mem::take(fields).into_iter();
-                *fields = named.map(|(name, value)| (clean(&name, LARGEST_STATUS), value)).collect::<Map<_, _>>();
+                *fields =
+                    named.map(|(name, value)| (clean(&name, LARGEST_STATUS), value)).collect::<Map<_, _>>();
             }
             levels > 0 && fields.values_mut().all(|value| tidy(value, levels - 1))
         }
