@@ -1,6 +1,7 @@
 //! What definitions of custom resources say.
 
 use atoll_extension::{Definition, Findings, JsonPath, Origin};
+use atoll_meta::Deadline;
 use atoll_meta::json::{self, Value};
 use serde_json::json;
 
@@ -24,10 +25,10 @@ pub fn custom_resource(bytes: &[u8]) -> Accepted {
     version.schema.read(&mut object, Origin::Request).ok()?;
     assert_eq!(version.schema.prune(&mut object), Vec::<String>::new());
     version.schema.fill(&mut object);
-    let _ = version.schema.check(&object);
+    let _ = version.schema.check(&object, &Deadline::never());
     let mut findings = Findings::default();
-    version.validate_create(&object, &mut findings);
-    version.validate_update(&object, &old, &mut findings);
+    version.validate_create(&object, &mut findings, &Deadline::never());
+    version.validate_update(&object, &old, &mut findings, &Deadline::never());
     version.validate_status_update(&object, &old, &mut findings);
     definition.validate_type(&object, "v1");
     definition.convert(&mut object, "v1");

@@ -2,15 +2,17 @@
 
 mod attribute;
 mod repeat;
+mod surcharge;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+
+use atoll_meta::Deadline;
 
 use crate::cost::standard;
 use crate::error::Error;
 use crate::expression::Evaluation;
 use crate::plan::{Base, Call, Find, Matches, Plan, Step};
-use crate::regexp;
 use crate::standard::put_all;
 use crate::value::{Key, List, Map, Value};
 
@@ -19,8 +21,14 @@ const BROKEN: &str =
     "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add";
 
 /// Runs a plan.
-pub fn evaluate<'a>(plan: &'a Plan, variables: Vec<Option<Value<'a>>>, limit: u64) -> Evaluation<'a> {
-    let mut run = Run { variables, locals: vec![Local::Empty; plan.places], cost: 0, limit, broken: false };
+pub fn evaluate<'a>(
+    plan: &'a Plan,
+    variables: Vec<Option<Value<'a>>>,
+    limit: u64,
+    deadline: &Deadline<'_>,
+) -> Evaluation<'a> {
+    let locals = vec![Local::Empty; plan.places];
+    let mut run = Run { variables, locals, cost: 0, limit, deadline, broken: false };
     let result = match run.step(&plan.root) {
         Err(Error::Cancelled) if run.broken => Err(Error::new(BROKEN)),
         result => result,
@@ -35,7 +43,8 @@ pub fn evaluate<'a>(plan: &'a Plan, variables: Vec<Option<Value<'a>>>, limit: u6
 /// If it has none.
 pub fn fold(step: &Step) -> Result<Value<'static>, Error> {
     // The step outlives nothing of its value but constants, which are shared and not borrowed.
-    let mut run = Run { variables: Vec::new(), locals: Vec::new(), cost: 0, limit: u64::MAX, broken: false };
+    let (variables, locals, deadline) = (Vec::new(), Vec::new(), &Deadline::never());
+    let mut run = Run { variables, locals, cost: 0, limit: u64::MAX, deadline, broken: false };
     let value = run.step(step)?;
     owned(&value).ok_or(Error::NoSuchOverload)
 }
@@ -96,21 +105,22 @@ enum Local<'a> {
     Value(Result<Value<'a>, Error>),
 }
 
-struct Run<'a> {
+struct Run<'a, 'd> {
     variables: Vec<Option<Value<'a>>>,
     locals: Vec<Local<'a>>,
     cost: u64,
     limit: u64,
+    deadline: &'d Deadline<'d>,
     /// Whether it ended where upstream breaks.
     broken: bool,
 }
 
 type Result_<'a> = Result<Value<'a>, Error>;
 
-impl<'a> Run<'a> {
+impl<'a> Run<'a, '_> {
     fn charge(&mut self, cost: u64) -> Result<(), Error> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.limit { Err(Error::Cancelled) } else { Ok(()) }
+        if self.cost > self.limit || self.deadline.step() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     fn step(&mut self, step: &'a Step) -> Result_<'a> {
@@ -202,32 +212,31 @@ impl<'a> Run<'a> {
     }
 
     fn matches(&mut self, matches: &'a Matches) -> Result_<'a> {
-        let text = self.step(&matches.text)?;
-        let result = match &text {
-            Value::String(text) => Ok(Value::Bool(matches.regex.is_match(text))),
-            _ => Err(Error::NoSuchOverload),
-        };
+        let arguments = [self.step(&matches.text)?, matches.pattern.clone()];
         let cost = match matches.method {
-            true => standard::matches(&[text, matches.pattern.clone()], None),
+            true => standard::matches(&arguments, None),
             false => 1,
         };
+        // A match cannot be ended, so it is paid for before it begins.
         self.charge(cost)?;
-        result
+        self.charge(surcharge::of_match("matches", &arguments, cost, matches.size))?;
+        match &arguments[0] {
+            Value::String(text) => Ok(Value::Bool(matches.regex.is_match(text))),
+            _ => Err(Error::NoSuchOverload),
+        }
     }
 
     fn find(&mut self, find: &'a Find) -> Result_<'a> {
         let mut arguments = vec![self.step(&find.text)?, find.pattern.clone()];
         let limit = find.limit.as_ref().map(|limit| self.step(limit)).transpose();
-        let result = match limit {
-            Err(Error::Cancelled) => return Err(Error::Cancelled),
-            Err(error) => Err(error),
-            Ok(limit) => {
-                arguments.extend(limit);
-                (find.call)(&find.regex, &arguments)
-            }
-        };
-        self.charge(crate::library::find_cost(&arguments, None))?;
-        result
+        if let Err(Error::Cancelled) = limit {
+            return Err(Error::Cancelled);
+        }
+        let cost = crate::library::find_cost(&arguments, None);
+        self.charge(cost)?;
+        self.charge(surcharge::of_match("find", &arguments, cost, find.size))?;
+        arguments.extend(limit?);
+        (find.call)(&find.regex, &arguments)
     }
 
     fn call(&mut self, call: &'a Call) -> Result_<'a> {
@@ -256,6 +265,9 @@ impl<'a> Run<'a> {
             self.broken = true;
             return Err(Error::Cancelled);
         }
+        if failed.is_none() {
+            self.charge(surcharge::of_pattern(call.function, &arguments))?;
+        }
         let (result, chosen) = match failed {
             Some(_) if !strict => (Ok(Value::Bool(true)), call.overloads.first()),
             Some(error) => (Err(error), call.overloads.first()),
@@ -268,7 +280,6 @@ impl<'a> Run<'a> {
         });
         let cost = cost.map_or(1, |cost| cost(&arguments, result.as_ref().ok()));
         self.charge(cost)?;
-        self.charge(pattern_surcharge(call.function, &arguments))?;
         result
     }
 
@@ -357,19 +368,5 @@ impl<'a> Run<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// What a pattern that is not a constant costs besides, if it is large: it was compiled for this call, which upstream's
-/// library does in no time. Patterns that anybody would write cost nothing more.
-fn pattern_surcharge(function: &str, arguments: &[Value<'_>]) -> u64 {
-    const FREE: u64 = 16 << 10;
-    const BYTES_FOR_ONE: u64 = 32;
-    match (function, arguments.get(1)) {
-        ("matches" | "find" | "findAll", Some(Value::String(pattern))) => {
-            let size = regexp::size(pattern).unwrap_or_default().min(regexp::LARGEST);
-            size.saturating_sub(FREE) / BYTES_FOR_ONE
-        }
-        _ => 0,
     }
 }

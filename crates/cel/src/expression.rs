@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use atoll_meta::Deadline;
+
 use crate::check::{Checked, Meaning};
 use crate::cost::estimate::estimate;
 use crate::cost::{CostEstimate, Sizes};
@@ -77,9 +79,19 @@ impl Program {
 
     /// Runs the program with values for its variables and ends it when it has cost more than the limit.
     pub fn evaluate<'a>(&'a self, variables: &[(&str, Value<'a>)], limit: u64) -> Evaluation<'a> {
+        self.evaluate_until(variables, limit, &Deadline::never())
+    }
+
+    /// The same; it is cancelled as well once the deadline has passed.
+    pub fn evaluate_until<'a>(
+        &'a self,
+        variables: &[(&str, Value<'a>)],
+        limit: u64,
+        deadline: &Deadline<'_>,
+    ) -> Evaluation<'a> {
         let bound = self.plan.variables.iter().map(|name| {
             variables.iter().find(|(given, _)| *given == &**name).map(|(_, value)| value.clone())
         });
-        evaluate(&self.plan, bound.collect(), limit)
+        evaluate(&self.plan, bound.collect(), limit, deadline)
     }
 }

@@ -191,18 +191,18 @@ impl Planner<'_> {
                 }
             }
             ("matches", [text, Step::Constant(pattern)]) if pattern.as_str().is_some() => {
-                let regex = self.pattern(pattern.as_str().unwrap_or_default())?;
+                let (regex, size) = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let (text, pattern) = (take(text), pattern.clone());
                 let method = single == Some("matches_string");
-                return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, method })));
+                return Ok(Step::Matches(Box::new(Matches { text, pattern, regex, size, method })));
             }
             ("find" | "findAll", [text, Step::Constant(pattern), limit @ ..])
                 if pattern.as_str().is_some() =>
             {
-                let regex = self.pattern(pattern.as_str().unwrap_or_default())?;
+                let (regex, size) = self.pattern(pattern.as_str().unwrap_or_default())?;
                 let call = if declaration.name == "find" { search_first } else { search_all };
                 let (text, pattern, limit) = (take(text), pattern.clone(), limit.first_mut().map(take));
-                return Ok(Step::Find(Box::new(Find { text, pattern, limit, regex, call })));
+                return Ok(Step::Find(Box::new(Find { text, pattern, limit, regex, size, call })));
             }
             _ => {}
         }
@@ -231,14 +231,14 @@ impl Planner<'_> {
         if constant { fold(&step).map(Step::Constant) } else { Ok(step) }
     }
 
-    /// Compiles a constant pattern. All patterns of an expression together may be as large as one.
-    fn pattern(&mut self, pattern: &str) -> Result<Arc<regex::Regex>, Error> {
+    /// Compiles a constant pattern, and says what it takes. All patterns of an expression together may be as large as one.
+    fn pattern(&mut self, pattern: &str) -> Result<(Arc<regex::Regex>, u64), Error> {
         let size = regexp::size(pattern).map_err(|error| Error::new(error.to_string()))?;
         self.patterns = self.patterns.saturating_add(size);
         if self.patterns > regexp::LARGEST {
             return Err(Error::new("the patterns of the expression are too large"));
         }
-        regexp::compile(pattern)
+        Ok((regexp::compile(pattern)?, size))
     }
 
     /// Whether a step is nothing but the accumulator of a macro's loop.

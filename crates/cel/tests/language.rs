@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use atoll_cel::{Environment, ListKind, Object, Shape, ShapeKind, Type, Value};
+use atoll_meta::Deadline;
 use serde_json::json;
 
 /// `self` as most cases see it.
@@ -273,4 +274,47 @@ fn garbage_is_answered_and_nothing_else_happens() {
         let text: String = (0..length).map(|_| PIECES[next(PIECES.len())]).collect();
         assert!(!outcome(&text).is_empty(), "{text}");
     }
+}
+
+#[test]
+fn matches_are_paid_for_before_they_begin() {
+    let run = |text: &str, value: &str, limit: u64| {
+        let environment = Environment::new().with("text", Type::String);
+        let program = environment.compile(text).expect("an expression").program().expect("a program");
+        let (value, shape) = (json!(value), Shape::new(ShapeKind::String));
+        let bound = Value::from_json(&value, &shape).expect("a text");
+        let evaluation = program.evaluate(&[("text", bound)], limit);
+        (evaluation.result.is_ok(), evaluation.cost)
+    };
+    let long = "ab".repeat(1_500_000);
+    for expression in [
+        "text.matches('a[ab]{800}c')",
+        "matches(text, 'a[ab]{800}c')",
+        "matches(text, 'a[ab]{8' + '00}c')",
+        "text.find('a[ab]{800}c') == ''",
+        "text.findAll('a[ab]{8' + '00}c').size() == 0",
+    ] {
+        let (is_done, cost) = run(expression, &long, 1_000_000);
+        assert!(!is_done && cost > 1_000_000, "{expression} costs {cost}");
+        assert!(run(expression, "aabc", 1_000_000).0, "{expression}");
+    }
+    // What upstream charges 1 for costs as much as the method once the text is long.
+    let (method, function) = ("text.matches('^[a-z]*$')", "matches(text, '^[a-z]*$')");
+    let text = "a".repeat(100_000);
+    assert!(run(function, &text, u64::MAX).1 > run(method, &text, u64::MAX).1 / 2);
+    assert_eq!(run(function, "short", u64::MAX).1, 2);
+    // A large pattern is not compiled if it is too dear.
+    let (is_done, cost) = run(r"'a'.matches(text + '{40}){20}')", r"(\pL", 1000);
+    assert!(!is_done && cost > 1000, "{cost}");
+}
+
+#[test]
+fn programs_end_when_time_is_up() {
+    let expression = "[1, 2, 3, 4, 5, 6, 7, 8, 9].map(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].map(b, [1, 2, 3, 4, 5, 6, 7, 8, 9].map(c, a + b + c)))";
+    let program =
+        Environment::new().compile(expression).expect("an expression").program().expect("a program");
+    let deadline = Deadline::new(&|| true);
+    let evaluation = program.evaluate_until(&[], u64::MAX, &deadline);
+    assert!(evaluation.result.is_err() && deadline.has_passed());
+    assert!(program.evaluate(&[], u64::MAX).result.is_ok());
 }

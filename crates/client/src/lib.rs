@@ -20,7 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use atoll_meta::{Status, json};
+use atoll_meta::{Status, json, text};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -69,7 +69,7 @@ impl Transport for Below {
 #[derive(Clone)]
 pub struct Client {
     transport: Arc<dyn Transport>,
-    /// What answers are charged to. Without one, each is only limited by itself.
+    /// What answers are charged to. Without one the server is trusted, and only pages of lists have a limit.
     budget: Option<Arc<Budget>>,
 }
 
@@ -130,12 +130,12 @@ impl Client {
 
     /// What all objects have, of the one at `path`.
     pub async fn get_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.whole(self.send(Method::GET, path, METADATA, "", None).await?).await
+        self.whole(path, self.send(Method::GET, path, METADATA, "", None).await?).await
     }
 
     /// The same of all in a list.
     pub async fn list_metadata(&self, path: &str) -> Result<Value, Status> {
-        self.whole(self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
+        self.whole(path, self.send(Method::GET, path, METADATA_LIST, "", None).await?).await
     }
 
     pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Status> {
@@ -184,7 +184,7 @@ impl Client {
             return Ok(Lines::new(response.into_body(), Charge::new(self.budget.clone())));
         }
         Err(self
-            .whole(response)
+            .whole(path, response)
             .await
             .err()
             .unwrap_or_else(|| Status::internal_error("the stream did not begin")))
@@ -197,7 +197,7 @@ impl Client {
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Status> {
-        self.whole(self.send(method, path, JSON, content_type, body).await?).await
+        self.whole(path, self.send(method, path, JSON, content_type, body).await?).await
     }
 
     async fn send(
@@ -219,13 +219,15 @@ impl Client {
     }
 
     /// The whole answer; a Status that tells of a failure is an error.
-    async fn whole(&self, response: Response<ResponseBody>) -> Result<Value, Status> {
-        let code = response.status();
-        if !code.is_success() {
-            return Err(refusal(response).await);
+    async fn whole(&self, path: &str, response: Response<ResponseBody>) -> Result<Value, Status> {
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
         }
+        // A server that is trusted may have objects of any size, but not many of them in one answer.
+        let is_limited = self.budget.is_some() || is_page(path);
+        let most = if is_limited { memory::ANSWER } else { usize::MAX };
         let mut charge = Charge::new(self.budget.clone());
-        let bytes = match memory::read(response.into_body(), memory::ANSWER, &mut charge).await {
+        let bytes = match memory::read(response.into_body(), most, &mut charge).await {
             Ok(bytes) => bytes,
             Err(Unread::TooLong(_)) => {
                 return Err(too_large(&format!("an answer has more than {} MiB", memory::ANSWER >> 20)));
@@ -233,45 +235,67 @@ impl Client {
             Err(Unread::Refused(status)) => return Err(status),
             Err(Unread::Broken(error)) => return Err(unreached::status(&error)),
         };
-        let size = memory::parsed_size(&bytes);
-        if size > memory::PARSED {
-            return Err(too_large(&format!(
-                "an answer would take more than {} MiB of memory",
-                memory::PARSED >> 20
-            )));
+        if is_limited {
+            let size = memory::parsed_size(&bytes);
+            if size > memory::PARSED {
+                return Err(too_large(&format!(
+                    "an answer would take more than {} MiB of memory",
+                    memory::PARSED >> 20
+                )));
+            }
+            charge.grow(size)?;
         }
-        charge.grow(size)?;
         Ok(json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default())
     }
+
+    /// What an answer that is not a success says. Of one that is too long only the beginning counts.
+    async fn refusal(&self, response: Response<ResponseBody>) -> Status {
+        let code = response.status();
+        let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let after: Option<u32> = after.and_then(|value| value.parse().ok());
+        let mut charge = Charge::new(self.budget.clone());
+        let bytes = match memory::read(response.into_body(), memory::REFUSAL, &mut charge).await {
+            Ok(bytes) | Err(Unread::TooLong(bytes)) => bytes,
+            Err(Unread::Refused(status)) => return status,
+            Err(Unread::Broken(error)) => return unreached::status(&error),
+        };
+        let size = memory::parsed_size(&bytes);
+        let value = match size > memory::PARSED || charge.grow(size).is_err() {
+            true => Value::Null,
+            false => json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default(),
+        };
+        match Status::from_value(&value) {
+            // Its words are kept and shown above, as those of the object that was refused.
+            Some(status) if self.budget.is_some() => status.bounded(memory::MESSAGE),
+            Some(status) => status,
+            None => unspoken(code, after, &bytes),
+        }
+    }
+}
+
+/// Whether a list in parts was asked for, and not its smallest part: less can be asked for.
+fn is_page(path: &str) -> bool {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let limit = query.split('&').find_map(|part| part.strip_prefix("limit="));
+    limit.is_some_and(|limit| limit != "1")
 }
 
 fn too_large(what: &str) -> Status {
     unreached::no_answer(Cause::AnswerTooLarge, what)
 }
 
-/// What an answer that is not a success says. Of one that is too long only the beginning counts.
-async fn refusal(response: Response<ResponseBody>) -> Status {
-    let code = response.status();
-    let after = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let after: Option<u32> = after.and_then(|value| value.parse().ok());
-    let bytes = match memory::read(response.into_body(), memory::REFUSAL, &mut Charge::default()).await {
-        Ok(bytes) | Err(Unread::TooLong(bytes)) => bytes,
-        Err(Unread::Refused(status)) => return status,
-        Err(Unread::Broken(error)) => return unreached::status(&error),
-    };
-    let value = match memory::parsed_size(&bytes) > memory::PARSED {
-        true => Value::Null,
-        false => json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default(),
-    };
-    Status::from_value(&value).unwrap_or_else(|| {
-        let text = String::from_utf8_lossy(&bytes);
-        let text = memory::shortened(text.trim());
-        match code {
-            // A path that means nothing is answered with a page.
-            StatusCode::NOT_FOUND => Status::not_found_generic(),
-            // Who is overwhelmed has no time for more than a line.
-            StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(text, after.unwrap_or(1)),
-            _ => Status::internal_error(format!("{code}: {text}")),
-        }
-    })
+/// A refusal without a Status.
+fn unspoken(code: StatusCode, after: Option<u32>, bytes: &[u8]) -> Status {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text::clean(text.trim(), memory::MESSAGE);
+    match code {
+        // A path that means nothing is answered with a page.
+        StatusCode::NOT_FOUND => Status::not_found_generic(),
+        // A server that is overwhelmed has no time for more than a line.
+        StatusCode::TOO_MANY_REQUESTS => Status::too_many_requests(text, after.unwrap_or(1)),
+        _ => Status::internal_error(format!("{code}: {text}")),
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,13 +11,15 @@ pub struct Lines {
     pending: BytesMut,
     /// How much of what is pending is known to have no end of a line.
     searched: usize,
+    /// Whether the beginning of a line was dropped because the line is too long.
+    skipping: bool,
     /// For what is pending.
     charge: Charge,
 }
 
 impl Lines {
     pub(crate) fn new(body: ResponseBody, charge: Charge) -> Self {
-        Lines { body, pending: BytesMut::new(), searched: 0, charge }
+        Lines { body, pending: BytesMut::new(), searched: 0, skipping: false, charge }
     }
 
     /// The charge for what is read from the same server.
@@ -25,7 +27,8 @@ impl Lines {
         self.charge.another()
     }
 
-    /// The next line without its end; `None` when the server has said all, the connection broke, or the line is too long.
+    /// The next line without its end; `None` when the server has said all, or the connection broke. A line of a cluster that
+    /// is too long is left out and noted in the budget.
     pub async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(end) = self.pending[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -33,12 +36,23 @@ impl Lines {
                 self.charge.shrink(line.len());
                 line.truncate(line.len() - 1);
                 self.searched = 0;
+                if std::mem::take(&mut self.skipping) {
+                    continue;
+                }
                 return Some(line.freeze());
             }
             self.searched = self.pending.len();
-            if self.searched > LINE {
-                self.charge.note_too_large(&format!("a line of a watch has more than {} MiB", LINE >> 20));
-                return None;
+            if self.searched > LINE && self.charge.is_limited() {
+                if !self.skipping {
+                    self.charge
+                        .note_too_large(&format!("a line of a watch has more than {} MiB", LINE >> 20));
+                }
+                self.skipping = true;
+            }
+            if self.skipping {
+                self.charge.shrink(self.pending.len());
+                self.pending = BytesMut::new();
+                self.searched = 0;
             }
             let data = self.body.frame().await?.ok()?.into_data();
             if let Ok(data) = data {
@@ -51,7 +65,15 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use http_body::{Body, Frame};
+
     use super::*;
+    use crate::BoxError;
+    use crate::memory::Budget;
 
     #[test]
     fn lines_end_where_they_end() {
@@ -66,5 +88,39 @@ mod tests {
             assert_eq!(next().as_deref(), Some(line.as_bytes()));
         }
         assert_eq!(next(), None, "what was not ended was not said");
+    }
+
+    struct Pieces(VecDeque<Bytes>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = BoxError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_too_long_are_left_out() {
+        let long = format!("one\n{}\ntwo\n", "x".repeat(LINE + (2 << 20)));
+        let body = || {
+            let pieces = long.as_bytes().chunks(1 << 20).map(Bytes::copy_from_slice);
+            Pieces(pieces.collect()).boxed_unsync()
+        };
+        let budget = Budget::new(LINE * 2);
+        let mut lines = Lines::new(body(), Charge::new(Some(budget.clone())));
+        for line in ["one", "two"] {
+            assert_eq!(lines.next().await.as_deref(), Some(line.as_bytes()));
+        }
+        assert_eq!((lines.next().await, budget.used(), budget.refusals()), (None, 0, 1));
+        // The server in the same process is trusted.
+        let mut lines = Lines::new(body(), Charge::default());
+        for length in [3, LINE + (2 << 20), 3] {
+            assert_eq!(lines.next().await.map(|line| line.len()), Some(length));
+        }
     }
 }

@@ -1,19 +1,17 @@
-//! How much memory a server may cost its clients. A server may be anybody's: what it answers is read only up to these limits, and
-//! what is read and kept of it is charged to a [`Budget`].
+//! How much memory a server may cost its clients. The API server of a cluster may be hostile: what it answers is read only up to
+//! these limits, and what is read and kept of it is charged to a [`Budget`]. A client without a budget trusts its server.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+mod budget;
 
 use atoll_meta::Status;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::Instant;
+use serde_json::Value;
 
 use crate::BoxError;
-use crate::unreached::{self, Cause};
+use crate::unreached::Cause;
+
+pub use budget::{Budget, Budgets, Charge, Usage};
 
 /// One answer. An object has at most about 3 MiB (kube-apiserver accepts no larger request, and etcd stores 1.5 MiB by default),
 /// discovery and OpenAPI documents of clusters with hundreds of CustomResourceDefinitions a few MiB. Only pages of lists are
@@ -29,187 +27,10 @@ pub const PARSED: usize = 64 << 20;
 /// placed objects. Enough for 100,000 Pods beside 20,000 placed objects.
 pub const CLUSTER: usize = 256 << 20;
 
-/// Pages of lists that are read from one cluster at once.
-const PAGES: usize = 2;
-/// For how long a refusal is told after it last happened. Whoever was refused tries again within ten seconds.
-const TOLD: Duration = Duration::from_secs(60);
 /// Answers smaller than this are not measured before they are parsed.
 const SMALL: usize = 64 << 10;
 /// A message of a server, for people.
-const MESSAGE: usize = 4096;
-
-/// What one server may cost in memory, and what it costs at the moment.
-pub struct Budget {
-    limit: usize,
-    used: AtomicUsize,
-    refusals: AtomicU64,
-    last: Mutex<Option<(Cause, String, Instant)>>,
-    pages: Semaphore,
-}
-
-impl Budget {
-    pub fn new(limit: usize) -> Arc<Budget> {
-        Arc::new(Budget {
-            limit,
-            used: AtomicUsize::new(0),
-            refusals: AtomicU64::new(0),
-            last: Mutex::default(),
-            pages: Semaphore::new(PAGES),
-        })
-    }
-
-    pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
-    }
-
-    /// How often something was refused because it was too large, or because the budget was used up.
-    pub fn refusals(&self) -> u64 {
-        self.refusals.load(Ordering::Relaxed)
-    }
-
-    /// What was refused of late, if anything was.
-    pub fn refused(&self) -> Option<(Cause, String)> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = last.as_ref().filter(|(_, _, at)| at.elapsed() < TOLD);
-        recent.map(|(cause, what, _)| (*cause, what.clone()))
-    }
-
-    /// Remembers an answer that was too large however little was asked for.
-    pub fn note(&self, status: &Status) {
-        if is_too_large(status) {
-            self.refuse(Cause::AnswerTooLarge, status.message());
-        }
-    }
-
-    fn refuse(&self, cause: Cause, what: &str) {
-        self.refusals.fetch_add(1, Ordering::Relaxed);
-        let last = (cause, what.to_string(), Instant::now());
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
-    }
-
-    /// Waits until a page of a list may be read.
-    pub async fn page(&self) -> Option<SemaphorePermit<'_>> {
-        // Never closed.
-        self.pages.acquire().await.ok()
-    }
-
-    fn take(&self, bytes: usize) -> Result<(), Status> {
-        let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
-        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
-            Ok(_) => Ok(()),
-            Err(used) => {
-                let mebibytes = |bytes: usize| bytes.div_ceil(1 << 20);
-                let what = format!(
-                    "{} MiB are in use, {} MiB are allowed, and what it sent last would take {} MiB more",
-                    mebibytes(used),
-                    mebibytes(self.limit),
-                    mebibytes(bytes)
-                );
-                self.refuse(Cause::MemoryBudgetExceeded, &what);
-                Err(unreached::no_answer(Cause::MemoryBudgetExceeded, &what))
-            }
-        }
-    }
-}
-
-/// What something takes of a budget, until it is dropped.
-#[derive(Default)]
-pub struct Charge {
-    budget: Option<Arc<Budget>>,
-    bytes: usize,
-}
-
-impl Charge {
-    /// Nothing yet. Without a budget everything is allowed.
-    pub fn new(budget: Option<Arc<Budget>>) -> Charge {
-        Charge { budget, bytes: 0 }
-    }
-
-    /// Nothing yet, of the same budget.
-    pub(crate) fn another(&self) -> Charge {
-        Charge::new(self.budget.clone())
-    }
-
-    pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
-        if let Some(budget) = &self.budget {
-            budget.take(bytes)?;
-            self.bytes += bytes;
-        }
-        Ok(())
-    }
-
-    pub fn shrink(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        if let Some(budget) = &self.budget {
-            budget.used.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// Another amount than before.
-    pub fn set(&mut self, bytes: usize) -> Result<(), Status> {
-        match bytes.checked_sub(self.bytes) {
-            Some(more) => self.grow(more),
-            None => {
-                self.shrink(self.bytes - bytes);
-                Ok(())
-            }
-        }
-    }
-
-    /// Remembers something that was too large.
-    pub(crate) fn note_too_large(&self, what: &str) {
-        if let Some(budget) = &self.budget {
-            budget.refuse(Cause::AnswerTooLarge, what);
-        }
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.shrink(self.bytes);
-    }
-}
-
-/// The budgets of all clusters that a process talks to, by workspace and name.
-#[derive(Default)]
-pub struct Budgets {
-    known: Mutex<BTreeMap<(String, String), Weak<Budget>>>,
-}
-
-/// What a cluster costs at the moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usage {
-    pub workspace: String,
-    pub cluster: String,
-    pub bytes: usize,
-    pub refusals: u64,
-}
-
-impl Budgets {
-    /// A budget for a cluster, which is shown for as long as somebody has it.
-    pub fn open(&self, workspace: &str, cluster: &str) -> Arc<Budget> {
-        let budget = Budget::new(CLUSTER);
-        let mut known = self.known();
-        known.retain(|_, budget| budget.strong_count() > 0);
-        known.insert((workspace.into(), cluster.into()), Arc::downgrade(&budget));
-        budget
-    }
-
-    pub fn usage(&self) -> Vec<Usage> {
-        let known = self.known();
-        let usage = known.iter().filter_map(|((workspace, cluster), budget)| {
-            let budget = budget.upgrade()?;
-            let (workspace, cluster) = (workspace.clone(), cluster.clone());
-            Some(Usage { workspace, cluster, bytes: budget.used(), refusals: budget.refusals() })
-        });
-        usage.collect()
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(String, String), Weak<Budget>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub const MESSAGE: usize = 4096;
 
 /// Why a body was not read to its end.
 pub enum Unread {
@@ -242,78 +63,75 @@ pub fn is_too_large(status: &Status) -> bool {
     status.has_cause(Cause::AnswerTooLarge.name())
 }
 
-/// At most about so many bytes are needed for JSON as values: a map takes a node with room for eleven entries, however few it
-/// has, and a value takes at least 32 bytes.
+/// What a node of a map takes, with room for eleven entries. Entries that arrive in order leave nodes half full.
+const NODE: usize = 640;
+const ENTRY: usize = NODE / 6;
+/// What a value takes in a list, which may have grown to twice what it needs.
+const ITEM: usize = 64;
+/// What a text takes beside its bytes.
+const TEXT: usize = 16;
+
+/// About so many bytes are needed, at most, for JSON as values.
 pub fn parsed_size(json: &[u8]) -> usize {
-    const NODE: usize = 640;
-    const VALUE: usize = 32;
     if json.len() < SMALL {
         return json.len();
     }
-    let (mut size, mut before) = (json.len(), 0);
-    for byte in json {
-        match byte {
-            b',' | b'[' | b'{' => size += VALUE,
-            // One entry in eleven is the first of another node.
-            b':' if before == b'"' => size += NODE / 11,
-            _ => {}
+    let mut size = json.len();
+    // Before the first entry of a map its node is counted; spaces are no entry.
+    let mut opened = false;
+    let mut rest = json.iter();
+    while let Some(byte) = rest.next() {
+        if byte.is_ascii_whitespace() {
+            continue;
         }
-        if before == b'{' && *byte != b'}' {
+        if std::mem::take(&mut opened) && *byte != b'}' {
             size += NODE;
         }
-        before = *byte;
+        match byte {
+            b',' | b'[' => size += ITEM,
+            b'{' => {
+                size += ITEM;
+                opened = true;
+            }
+            b':' => size += ENTRY,
+            b'"' => {
+                size += TEXT;
+                while let Some(byte) = rest.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => {
+                            rest.next();
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
     }
     size
 }
 
-/// What a server says, as far as people can read it in one go.
-pub fn shortened(text: &str) -> &str {
-    if text.len() <= MESSAGE {
-        return text;
+/// About so many bytes are taken by a value.
+pub fn value_size(value: &Value) -> usize {
+    ITEM + match value {
+        Value::String(text) => TEXT + text.len(),
+        Value::Array(items) => items.iter().map(value_size).sum(),
+        Value::Object(fields) if fields.is_empty() => 0,
+        Value::Object(fields) => {
+            let entry = |(name, value): (&String, &Value)| ENTRY + TEXT + name.len() + value_size(value);
+            NODE + fields.iter().map(entry).sum::<usize>()
+        }
+        _ => 0,
     }
-    let end = (0..=MESSAGE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    &text[..end]
 }
 
 #[cfg(test)]
 mod tests {
     use http_body_util::Full;
+    use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn charges_are_given_back() {
-        let budget = Budget::new(100);
-        let mut first = Charge::new(Some(budget.clone()));
-        let mut second = Charge::new(Some(budget.clone()));
-        first.grow(60).unwrap();
-        second.grow(40).unwrap();
-        assert_eq!(budget.refused(), None);
-        let refused = second.grow(1).unwrap_err();
-        assert_eq!(Cause::of(&refused), Some(Cause::MemoryBudgetExceeded));
-        assert_eq!((budget.used(), budget.refusals()), (100, 1));
-        assert_eq!(budget.refused().map(|(cause, _)| cause), Some(Cause::MemoryBudgetExceeded));
-        first.set(10).unwrap();
-        second.shrink(1000);
-        assert_eq!(budget.used(), 10);
-        second.grow(usize::MAX).unwrap_err();
-        drop(first);
-        assert_eq!(budget.used(), 0);
-        Charge::new(None).grow(usize::MAX).unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn refusals_are_told_for_a_while() {
-        let budget = Budget::new(1);
-        let status = unreached::no_answer(Cause::AnswerTooLarge, "a page");
-        assert!(is_too_large(&status));
-        budget.note(&Status::service_unavailable("busy"));
-        assert_eq!(budget.refused(), None);
-        budget.note(&status);
-        assert_eq!(budget.refused(), Some((Cause::AnswerTooLarge, "a page".into())));
-        tokio::time::advance(TOLD).await;
-        assert_eq!(budget.refused(), None);
-    }
 
     #[tokio::test]
     async fn bodies_are_read_up_to_their_limit() {
@@ -355,17 +173,16 @@ mod tests {
         least("{}", 32);
         least("[]", 32);
         least(r#"{"a":0}"#, 632);
-        // A string is about as large as it was.
-        let long = format!("\"{}\"", "a, b".repeat(1 << 18));
-        assert!(parsed_size(long.as_bytes()) < long.len() * 10);
+        least("[{ \"a\" : 0 }]", 632 + ENTRY);
+        least(r#"{"k" :0,"l" :0}"#, 632 + 2 * ENTRY);
+        least(r#""a""#, 32 + 24);
+        // A text is as large as it was, whatever is in it.
+        let long = format!("\"{}\"", r#"a, {b: \"[\\"#.repeat(1 << 18));
+        assert!(parsed_size(long.as_bytes()) < long.len() + 100);
         assert_eq!(parsed_size(b"{}"), 2);
-    }
-
-    #[test]
-    fn messages_end_between_characters() {
-        assert_eq!(shortened("short"), "short");
-        let long = "é".repeat(MESSAGE);
-        assert_eq!(shortened(&long).len(), MESSAGE);
-        assert_eq!(shortened(&long[..MESSAGE - 1 + 1]).len(), MESSAGE);
+        let value = json!({ "a": [0, "b", { "c": null }, {}] });
+        let text = format!("[{}0]", format!("{value},").repeat(10_000));
+        let (measured, counted) = (parsed_size(text.as_bytes()), 10_000 * value_size(&value));
+        assert!(measured >= counted && measured < counted * 2, "{measured} {counted}");
     }
 }

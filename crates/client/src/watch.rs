@@ -44,17 +44,22 @@ impl Watch {
         Watch { lines, charge }
     }
 
-    /// The next event; `None` when the server has ended the watch, the connection broke, or the event is too large.
+    /// The next event; `None` when the server has ended the watch, the connection broke, or the budget is used up. An event of
+    /// a cluster that would take too much memory is left out and noted in the budget: a watch that ended there would begin at
+    /// the same event again.
     pub async fn next(&mut self) -> Option<WatchEvent> {
-        let line = self.lines.next().await?;
-        let size = memory::parsed_size(&line);
-        if size > memory::PARSED {
-            let limit = memory::PARSED >> 20;
-            self.charge
-                .note_too_large(&format!("an event of a watch would take more than {limit} MiB of memory"));
-            return None;
+        loop {
+            let line = self.lines.next().await?;
+            let size = if self.charge.is_limited() { memory::parsed_size(&line) } else { 0 };
+            if size > memory::PARSED {
+                let limit = memory::PARSED >> 20;
+                self.charge.note_too_large(&format!(
+                    "an event of a watch would take more than {limit} MiB of memory"
+                ));
+                continue;
+            }
+            self.charge.set(size).ok()?;
+            return WatchEvent::parse(&line);
         }
-        self.charge.set(size).ok()?;
-        WatchEvent::parse(&line)
     }
 }

@@ -9,12 +9,13 @@
 mod failures;
 mod numbers;
 
+use atoll_meta::Deadline;
 use atoll_meta::quote::print_float;
 use serde_json::{Number, Value};
 
 use crate::node::{Check, Flags, Node, NodeId, Rest, Types};
 
-pub(crate) use failures::failures;
+pub(crate) use failures::{MOST, SIZE, failures, quotable, shown};
 
 /// A number as Go's untyped objects have it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,25 +55,25 @@ impl Numeric {
     }
 }
 
-/// Whether the value is valid.
-pub(crate) fn is_valid(nodes: &[Node], node: &Node, value: &Value) -> bool {
+/// Whether the value is valid. What is not looked at because time is up is not.
+pub(crate) fn is_valid(nodes: &[Node], node: &Node, value: &Value, deadline: &Deadline<'_>) -> bool {
     let at = |id: NodeId| &nodes[id.0 as usize];
-    if !is_type(node, value) {
+    if deadline.step() || !is_type(node, value) {
         return false;
     }
     for check in &node.checks {
-        if !passes(nodes, node, check, value) {
+        if !passes(nodes, node, check, value, deadline) {
             return false;
         }
     }
     match value {
         Value::Object(fields) => fields.iter().all(|(key, value)| match (node.property(key), node.rest) {
-            (Some(id), _) | (None, Rest::Node(id)) => is_valid(nodes, at(id), value),
+            (Some(id), _) | (None, Rest::Node(id)) => is_valid(nodes, at(id), value, deadline),
             (None, Rest::Forbidden) => false,
             (None, Rest::Unsaid | Rest::Allowed) => true,
         }),
         Value::Array(items) => match node.items.map(at) {
-            Some(node) => items.iter().all(|item| is_valid(nodes, node, item)),
+            Some(node) => items.iter().all(|item| is_valid(nodes, node, item, deadline)),
             None => true,
         },
         Value::Number(number) => numbers::in_range(node, Numeric::of(number)),
@@ -107,8 +108,8 @@ fn is_type(node: &Node, value: &Value) -> bool {
     }
 }
 
-fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value) -> bool {
-    let valid = |id: &NodeId| is_valid(nodes, &nodes[id.0 as usize], value);
+fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value, deadline: &Deadline<'_>) -> bool {
+    let valid = |id: &NodeId| is_valid(nodes, &nodes[id.0 as usize], value, deadline);
     // Null is asked for its type and whether it is one of those listed, and for nothing else.
     if value.is_null() && !matches!(check, Check::Enum(_)) {
         return true;
@@ -133,10 +134,10 @@ fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value) -> bool {
         }
         (Check::MinItems(least), Value::Array(items)) => items.len() as i64 >= *least,
         (Check::MaxItems(most), Value::Array(items)) => items.len() as i64 <= *most,
-        (Check::UniqueItems, Value::Array(items)) => {
-            items.iter().enumerate().all(|(index, item)| !items[..index].contains(item))
+        (Check::UniqueItems, Value::Array(items)) => !has_duplicates(items, deadline),
+        (Check::Enum(values), value) => {
+            !deadline.steps(values.len()) && values.iter().any(|known| is_same(value, known))
         }
-        (Check::Enum(values), value) => values.iter().any(|known| is_same(value, known)),
         (Check::MinProperties(least), Value::Object(fields)) => fields.len() as i64 >= *least,
         (Check::MaxProperties(most), Value::Object(fields)) => fields.len() as i64 <= *most,
         (Check::Required(names), Value::Object(fields)) => {
@@ -144,6 +145,11 @@ fn passes(nodes: &[Node], node: &Node, check: &Check, value: &Value) -> bool {
         }
         _ => true,
     }
+}
+
+fn has_duplicates(items: &[Value], deadline: &Deadline<'_>) -> bool {
+    let is_repeated = |(index, item): (usize, &Value)| deadline.steps(index) || items[..index].contains(item);
+    items.iter().enumerate().any(is_repeated)
 }
 
 pub(crate) fn length(text: &str) -> i64 {

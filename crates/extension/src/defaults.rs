@@ -1,7 +1,7 @@
 //! Whether the defaults in a schema are what the schema asks for.
 
 use atoll_meta::field::aggregate;
-use atoll_meta::{FieldError, FieldPath};
+use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::{Map, Value, json};
 
 use crate::check::{failures, is_valid};
@@ -179,10 +179,11 @@ impl<'n> Walk<'n> {
     }
 
     fn value(&mut self, node: &Node, default: &Value, path: &FieldPath) -> bool {
-        if is_valid(self.nodes, node, default) {
+        let deadline = &Deadline::never();
+        if is_valid(self.nodes, node, default, deadline) {
             return true;
         }
-        let found = failures(self.nodes, node, default, None);
+        let found = failures(self.nodes, node, default, None, deadline);
         self.errors.extend(found.into_iter().map(|failure| failure.into_error(path)));
         false
     }

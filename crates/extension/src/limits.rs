@@ -13,6 +13,9 @@ pub const COMPILED: u64 = 16 << 20;
 pub(crate) const KEPT: u64 = 1 << 20;
 /// From here on, patterns are compiled and matched where nobody waits for the thread.
 pub(crate) const SLOW: u64 = 128 << 10;
+/// The same from here on for smaller ones, if this is their size times the length of what is matched: tens of milliseconds in
+/// the worst case.
+pub(crate) const SLOW_MATCH: u64 = 1 << 30;
 
 /// A node of a schema, with its name in the properties of another.
 const NODE: u64 = 160;

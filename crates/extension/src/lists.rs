@@ -6,6 +6,7 @@ use std::sync::Arc;
 use atoll_meta::{FieldError, FieldPath, json};
 use serde_json::{Map, Value};
 
+use crate::check::MOST;
 use crate::node::{Flags, ListType, Node, NodeId};
 use crate::place::Place;
 use crate::schema::Schema;
@@ -33,7 +34,7 @@ impl<'n> Walk<'n, '_> {
     }
 
     fn value(&mut self, node: &'n Node, value: &Value, place: &Place<'_>) {
-        if !node.is(Flags::HOLDS_LISTS) {
+        if !node.is(Flags::HOLDS_LISTS) || self.errors.len() >= MOST {
             return;
         }
         match value {
@@ -72,7 +73,9 @@ impl<'n> Walk<'n, '_> {
     }
 
     fn twice(&mut self, place: &Place<'_>, index: usize, shown: Value) {
-        self.errors.push(FieldError::duplicate(&place.path().index(index), shown));
+        if self.errors.len() < MOST {
+            self.errors.push(FieldError::duplicate(&place.path().index(index), shown));
+        }
     }
 
     fn map(&mut self, node: &Node, items: &[Value], place: &Place<'_>) {

@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     sets: HashMap<(NodeId, bool), Option<RuleSet>>,
     /// What all of them take, compiled, and those that were not compiled because it is too much.
     size: u64,
+    /// What their constant patterns take of that.
+    pub(crate) patterns: u64,
 }
 
 impl Rules {

@@ -48,9 +48,16 @@ impl Schema {
         self.node(self.root).is(Flags::HOLDS_RULES)
     }
 
-    /// Whether checking an object may take long because much has to be compiled first, or matched with what is large.
-    pub fn is_slow(&self) -> bool {
-        self.patterns > limits::SLOW || self.has_rules() && self.rules.get().is_none()
+    /// Whether checking an object may take long in a way that a deadline does not end: because much has to be compiled first, or
+    /// large patterns meet long texts.
+    pub fn is_slow(&self, object: &Value) -> bool {
+        let in_rules = match self.rules.get() {
+            _ if !self.has_rules() => 0,
+            Some(rules) => rules.patterns,
+            None => return true,
+        };
+        let patterns = self.patterns.saturating_add(in_rules);
+        patterns > limits::SLOW || patterns > 0 && patterns.saturating_mul(texts(object)) > limits::SLOW_MATCH
     }
 
     /// How many different nodes there are.
@@ -69,5 +76,15 @@ impl Schema {
 
     pub(crate) fn root(&self) -> &Node {
         self.node(self.root)
+    }
+}
+
+/// How long all texts in a value are together.
+fn texts(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(texts).sum(),
+        Value::Object(fields) => fields.values().map(texts).sum(),
+        _ => 0,
     }
 }

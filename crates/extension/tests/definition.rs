@@ -1,6 +1,7 @@
 //! What a definition says besides what its schema does: columns, scale, selectable fields, versions, documents.
 
 use atoll_extension::{Definition, publish};
+use atoll_meta::Deadline;
 use atoll_meta::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -139,7 +140,7 @@ fn scales_are_read_written_and_checked() {
     ];
     for (object, expected) in cases {
         let mut findings = atoll_extension::Findings::default();
-        version.validate_create(&object, &mut findings);
+        version.validate_create(&object, &mut findings, &Deadline::never());
         let errors: Vec<String> = findings.errors.iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error == expected), "{object}: {errors:?}");
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use atoll_extension::{Definition, Findings, Origin, Schema, Version};
 use atoll_meta::object::{validate_object_meta, validate_object_meta_update};
-use atoll_meta::{FieldError, FieldPath, names};
+use atoll_meta::{Deadline, FieldError, FieldPath, names};
 use generator::Generator;
 use go::ask;
 use rules::{decorate, plain};
@@ -74,16 +74,16 @@ fn ours(case: &Case) -> Value {
         errors: validate_object_meta(&object, true, names::name_is_dns_subdomain, &path),
         ..Findings::default()
     };
-    version.validate_create(&object, &mut create);
+    version.validate_create(&object, &mut create, &Deadline::never());
     let Ok((old, _)) = read(&version.schema, &case.old) else { return json!({"error": "the old object"}) };
     let mut update =
         Findings { errors: validate_object_meta_update(&object, &old, &path), ..Findings::default() };
-    version.validate_update(&object, &old, &mut update);
+    version.validate_update(&object, &old, &mut update, &Deadline::never());
     let mut warnings: Vec<String> = update.warnings.iter().map(|text| plain(text)).collect();
     warnings.sort();
     let mut status =
         Findings { errors: validate_object_meta_update(&object, &old, &path), ..Findings::default() };
-    version.validate_status_update(&object, &old, &mut status);
+    version.validate_status_update(&object, &old, &mut status, &Deadline::never());
     // As Go writes it: a float that is an integer has no point.
     let value: Value =
         serde_json::from_str(&atoll_meta::json::to_string(&object)).expect("what is written is JSON");

@@ -40,9 +40,9 @@ impl<'a> Part<'a> {
             State::Applied | State::Gone => None,
         };
         // What was not applied, or not looked at yet, leaves the status one behind at least.
-        let limit = if refusal.is_some() { generation - 1 } else { generation };
+        let limit = if refusal.is_some() { generation.saturating_sub(1) } else { generation };
         let applied = record.generation.min(limit);
-        let seen = if record.observed { applied } else { applied.min(record.generation - 1) };
+        let seen = if record.observed { applied } else { applied.min(record.generation.saturating_sub(1)) };
         Part { cluster, status: record.status.as_object(), observed: seen.max(0), refusal }
     }
 

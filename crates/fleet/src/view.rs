@@ -1,10 +1,14 @@
 //! What a server tells a syncer, line by line, and what it hears from it.
 
+mod bounded;
+
 use atoll_meta::object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{marks, pod_security};
+
+pub use bounded::{LARGEST_STATUS, LONGEST_MESSAGE};
 
 /// Which resource something is one of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -211,28 +215,6 @@ pub struct Record {
     pub since: u64,
 }
 
-/// The largest status of an object that is told and kept: what controllers write has a few KiB, and some custom resources use more.
-pub const LARGEST_STATUS: usize = 512 << 10;
-/// The longest message about an object.
-const LONGEST_MESSAGE: usize = 4096;
-
-impl Record {
-    /// The same with no more than is kept of an object, whoever says it: text that is only text, and a status of a sensible size.
-    pub fn bounded(mut self) -> Record {
-        let is_status = self.status.is_null() || self.status.is_object();
-        if !is_status || atoll_meta::json::to_vec(&self.status).len() > LARGEST_STATUS {
-            self.status = Value::Null;
-            self.observed = false;
-            if self.message.is_empty() {
-                self.message =
-                    format!("its status there is not shown: it has more than {} KiB", LARGEST_STATUS >> 10);
-            }
-        }
-        self.message = atoll_meta::text::clean(&self.message, LONGEST_MESSAGE);
-        self
-    }
-}
-
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -369,26 +351,5 @@ mod tests {
         let record = Record { message: format!("{LEFT}a changed b"), ..Record::default() };
         assert_eq!(record.drift(), Some("a changed b"));
         assert_eq!(Record { state: State::Refused, ..record }.drift(), None);
-    }
-
-    #[test]
-    fn records_are_no_larger_than_they_need_be() {
-        let small =
-            Record { status: serde_json::json!({ "a": 1 }), message: "fine".into(), ..Record::default() };
-        assert_eq!(small.clone().bounded(), small);
-        let large = Record {
-            status: serde_json::json!({ "a": "x".repeat(LARGEST_STATUS) }),
-            observed: true,
-            ..Record::default()
-        };
-        let kept = large.bounded();
-        assert!(kept.status.is_null() && !kept.observed && kept.message.contains("512 KiB"), "{kept:?}");
-        let odd = Record { status: "text".into(), message: "\u{1b}[2J".repeat(10_000), ..Record::default() };
-        let kept = odd.bounded();
-        assert!(
-            kept.status.is_null()
-                && kept.message.len() <= LONGEST_MESSAGE
-                && !kept.message.contains('\u{1b}')
-        );
     }
 }

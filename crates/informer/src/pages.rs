@@ -24,7 +24,7 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// The next page, from whoever answers for a limit.
+    /// The next page, which `ask` gets for a limit.
     pub async fn next<F>(&mut self, client: &Client, ask: impl Fn(usize) -> F) -> Result<Value, Status>
     where
         F: Future<Output = Result<Value, Status>>,
@@ -49,6 +49,8 @@ impl Pages {
                 Ok(page) => break page,
             }
         };
+        // One large object makes one page small, not all that follow.
+        self.limit = (self.limit * 2).min(PAGE);
         self.empty = match page["items"].as_array().is_none_or(Vec::is_empty) {
             true => self.empty + 1,
             false => 0,

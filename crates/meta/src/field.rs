@@ -340,6 +340,17 @@ impl FieldError {
         &self.detail
     }
 
+    /// About how long its text is.
+    pub fn size(&self) -> usize {
+        let value = match &self.bad_value {
+            BadValue::Omitted => 0,
+            BadValue::Rendered(text) | BadValue::Value(Value::String(text)) => text.len(),
+            BadValue::Value(value @ (Value::Array(_) | Value::Object(_))) => json::to_string(value).len(),
+            BadValue::Value(_) => 8,
+        };
+        self.field.len() + self.detail.len() + value + self.kind.words().len()
+    }
+
     /// The message without the path.
     pub fn body(&self) -> String {
         let mut body = self.kind.words().to_owned();

@@ -10,6 +10,7 @@
 
 pub mod aggregation;
 pub mod cron;
+pub mod deadline;
 pub mod field;
 pub mod id;
 pub mod json;
@@ -22,6 +23,7 @@ pub mod status;
 pub mod text;
 pub mod time;
 
+pub use deadline::Deadline;
 pub use field::{FieldError, FieldPath};
 pub use selector::{FieldSelector, LabelSelector};
 pub use status::Status;

@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::json::write_string;
+use crate::text;
 
 /// A `Status`, nearly always an error. Cheap to pass around: a single pointer.
 #[derive(Clone, PartialEq, Eq)]
@@ -114,6 +115,29 @@ impl Status {
     /// The same with another message.
     pub fn with_message(mut self, message: impl Into<String>) -> Status {
         self.0.message = message.into();
+        self
+    }
+
+    /// The same as far as people can read it: without control characters, each text of at most so many bytes, and with few
+    /// causes. For what servers say that are not trusted.
+    pub fn bounded(mut self, most: usize) -> Status {
+        const CAUSES: usize = 32;
+        let bound = |text: &mut String| *text = text::clean(text, most);
+        let content = &mut *self.0;
+        bound(&mut content.message);
+        let mut reason = std::mem::take(&mut content.reason).into_owned();
+        bound(&mut reason);
+        content.reason = Cow::Owned(reason);
+        bound(&mut content.continue_token);
+        if let Some(details) = &mut content.details {
+            let Details { name, group, kind, uid, causes, .. } = details;
+            [name, group, kind, uid].into_iter().for_each(bound);
+            causes.truncate(CAUSES);
+            causes.shrink_to_fit();
+            for Cause { reason, message, field } in causes {
+                [reason, message, field].into_iter().for_each(bound);
+            }
+        }
         self
     }
 

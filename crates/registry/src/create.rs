@@ -2,12 +2,11 @@
 
 use atoll_merge::apply::Author;
 use atoll_meta::json::splice_resource_version;
-use atoll_meta::{FieldError, Status, id, object};
+use atoll_meta::{Status, id, object};
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::definitions;
-use crate::offload::{self, offload};
 use crate::row::{Place, Row};
 use crate::strategy::Context;
 use crate::{Admission, Answer, Refused, Registry, Written, parse, placement, random, resets, services};
@@ -106,7 +105,7 @@ impl Registry {
     ) -> Result<Answer, Status> {
         let revision = object::resource_version(&object).parse::<u64>().unwrap_or(0);
         self.fill(row, place, &mut object, labelled)?;
-        let (object, errors) = self.check_new(row, object).await?;
+        let (object, errors) = self.check_new(row, place.workspace, object).await?;
         if !errors.is_empty() {
             return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
@@ -117,31 +116,6 @@ impl Registry {
         let (outcome, written) = self.write_new(row, place, object, revision, limited, dry_run).await;
         admission.ended(written).await;
         outcome
-    }
-
-    /// All that is wrong with a new object.
-    async fn check_new(&self, row: &Row, object: Value) -> Result<(Value, Vec<FieldError>), Status> {
-        let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
-        if offload::is_slow(row) {
-            return offload(move || {
-                let errors = strategy.check_create(&object, namespaced, checks);
-                (object, errors)
-            })
-            .await;
-        }
-        let errors = strategy.check_create(&object, namespaced, checks);
-        let errors = row.check_schema(&object, None, errors);
-        let Some(custom) = &row.custom else { return Ok((object, errors)) };
-        if !custom.version.schema.is_slow() {
-            let errors = custom.check_create(&row.kind, &row.api_version(), &object, errors);
-            return Ok((object, errors));
-        }
-        let (custom, kind, api_version) = (custom.clone(), row.kind.clone(), row.api_version());
-        offload(move || {
-            let errors = custom.check_create(&kind, &api_version, &object, errors);
-            (object, errors)
-        })
-        .await
     }
 
     /// Writes a finished object where nothing is.
@@ -172,10 +146,11 @@ impl Registry {
                 Status::plain_internal("resourceVersion should not be set on objects to be created");
             return (Err(refused), Written::No);
         }
+        let compiled = self.compile_ahead(row, place.workspace, &object).await;
         let (encoded, facts) = self.encode_stored(row, &mut object);
         let reserved = match limited {
-            true => self.usage.reserve(row, place, &key, None, encoded.len()),
-            false => Ok(None),
+            true => self.reserve(row, place, &key, None, encoded.len(), compiled.as_deref()),
+            false => Ok((None, None)),
         };
         let _reserved = match reserved {
             Ok(reserved) => reserved,

@@ -74,6 +74,10 @@ pub struct Definition {
     pub stored: Option<SharedRow>,
     /// The spec, as it stands in the object.
     pub(crate) spec: Bytes,
+    /// What the spec takes when it is compiled, in bytes, estimated.
+    pub(crate) size: u64,
+    /// The same for all definitions with the same spec, which share what is compiled.
+    pub(crate) hash: u64,
     /// All that this was made of.
     pub(crate) source: Bytes,
 }
@@ -119,12 +123,17 @@ pub fn list(snapshot: &Snapshot, workspace: &str) -> Vec<Arc<Definition>> {
 impl Registry {
     /// Compiles a definition before it is encoded, where nobody waits for the thread. What comes of it is shared for as
     /// long as the answer is kept.
-    pub(crate) async fn compile_ahead(&self, row: &Row, object: &Value) -> Option<Arc<Definition>> {
+    pub(crate) async fn compile_ahead(
+        &self,
+        row: &Row,
+        workspace: &str,
+        object: &Value,
+    ) -> Option<Arc<Definition>> {
         if !defines(row) {
             return None;
         }
         let (catalog, object) = (self.catalog.clone(), object.clone());
-        offload(move || compile::definition(&catalog.definitions, &object)).await.ok()
+        offload(&self.top(workspace), move || compile::definition(&catalog.definitions, &object)).await.ok()
     }
 
     /// The row of a resource as it is served in a workspace (`None`: in all of them).

@@ -15,6 +15,7 @@ mod admission;
 mod binding;
 pub mod bootstrap;
 pub mod catalog;
+mod checking;
 mod create;
 pub mod custom_keys;
 pub mod definitions;

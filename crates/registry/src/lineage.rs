@@ -108,6 +108,13 @@ impl Registry {
         self.placements.lineage.line(workspace)
     }
 
+    /// The top-level workspace that a workspace is, or is below: the tenant that it belongs to. Of root, root itself.
+    pub(crate) fn top(&self, workspace: &str) -> String {
+        let mut line = self.line(workspace);
+        line.pop_if(|last| last == ROOT);
+        line.pop().unwrap_or_else(|| ROOT.to_string())
+    }
+
     /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.
     pub fn path_of(&self, workspace: &str) -> String {
         match self.placements.lineage.path(ROOT, workspace).as_deref() {

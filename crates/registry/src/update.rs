@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::catalog::ATOLL;
 use crate::definitions;
-use crate::offload::{self, offload};
 use crate::row::{Place, Row};
 use crate::services::{self, Taken};
 use crate::strategy::{Context, raise_generation};
@@ -129,7 +128,7 @@ impl Registry {
         if update.subresource.is_empty() {
             self.check_template(row, existing.workspace, &new, existing.old)?;
         }
-        let step = self.step(row, update, existing.old, new).await?;
+        let step = self.step(row, existing.workspace, update, existing.old, new).await?;
         let limited = update.admission.is_limited();
         let (outcome, written) = self.carry_out(row, existing, step, limited, update.dry_run).await;
         update.admission.ended(written).await;
@@ -149,11 +148,11 @@ impl Registry {
         let shown =
             |encoded: &[u8], revision| Answer { json: splice_resource_version(encoded, revision).into() };
         let unwritten = |answer| (Ok(Some(answer)), Written::No);
-        let mut _reserved = None;
+        let mut _reserved = (None, None);
         let (value, answer) = match step {
             Step::Unchanged => return unwritten(Answer { json: existing.object.json() }),
             Step::Put(mut new) => {
-                let _compiled = self.compile_ahead(row, &new).await;
+                let compiled = self.compile_ahead(row, existing.workspace, &new).await;
                 let (encoded, facts) = self.encode_stored(row, &mut new);
                 let same = shown(&encoded, revision);
                 if same.json == existing.object.json() {
@@ -164,7 +163,8 @@ impl Registry {
                     let place = Place { workspace: existing.workspace, namespace: "", name };
                     let before =
                         existing.snapshot.stored_revision(existing.key).map(|_| existing.object.size());
-                    match self.usage.reserve(row, &place, existing.key, before, same.json.len()) {
+                    let size = same.json.len();
+                    match self.reserve(row, &place, existing.key, before, size, compiled.as_deref()) {
                         Ok(reserved) => _reserved = reserved,
                         Err(status) => return (Err(status), Written::No),
                     }
@@ -223,6 +223,7 @@ impl Registry {
     async fn step<A: Admission>(
         &self,
         row: &Row,
+        workspace: &str,
         update: &Update<'_, A>,
         old: &Value,
         mut new: Value,
@@ -236,7 +237,7 @@ impl Registry {
         if update.subresource == placement::SUBRESOURCE {
             return Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) });
         }
-        let (mut new, errors) = self.check_changed(row, update.subresource, new, old).await?;
+        let (mut new, errors) = self.check_changed(row, workspace, update.subresource, new, old).await?;
         if row.custom.is_some() && differs_in_times_only(&new, old) {
             new.clone_from(old);
         }
@@ -250,43 +251,6 @@ impl Registry {
         }
         update.admission.validate(Some(&new), Some(old)).await?;
         Ok(if is_finished(row, &new) { Step::Delete(new) } else { Step::Put(new) })
-    }
-}
-
-impl Registry {
-    /// All that is wrong with a changed object, or a part of it that is written apart.
-    async fn check_changed(
-        &self,
-        row: &Row,
-        subresource: &str,
-        new: Value,
-        old: &Value,
-    ) -> Result<(Value, Vec<FieldError>), Status> {
-        let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
-        if offload::is_slow(row) {
-            let (old, subresource) = (old.clone(), subresource.to_string());
-            return offload(move || {
-                let errors = strategy.check_update(&subresource, &new, &old, namespaced, checks);
-                (new, errors)
-            })
-            .await;
-        }
-        let mut errors = strategy.check_update(subresource, &new, old, namespaced, checks);
-        if subresource.is_empty() {
-            errors = row.check_schema(&new, Some(old), errors);
-        }
-        let Some(custom) = &row.custom else { return Ok((new, errors)) };
-        let (kind, api_version) = (row.kind.clone(), row.api_version());
-        if !custom.version.schema.is_slow() {
-            let errors = custom.check_update((&kind, &api_version), subresource, &new, old, errors);
-            return Ok((new, errors));
-        }
-        let (custom, old, subresource) = (custom.clone(), old.clone(), subresource.to_string());
-        offload(move || {
-            let errors = custom.check_update((&kind, &api_version), &subresource, &new, &old, errors);
-            (new, errors)
-        })
-        .await
     }
 }
 

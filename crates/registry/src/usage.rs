@@ -11,6 +11,8 @@
 //!
 //! Reserving and counting take turns, so a limit is never exceeded, whoever writes at once.
 
+mod compiled;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +29,10 @@ use crate::bootstrap::ROOT;
 use crate::catalog::ATOLL;
 use crate::definitions;
 use crate::row::{Place, Row};
+
+use compiled::{Compiled, Spec};
+
+pub(crate) use compiled::Room;
 
 /// Keys of the server's own, which are no objects.
 const INTERNAL: &str = "internal.atoll.dev";
@@ -115,6 +121,8 @@ struct State {
     used: HashMap<Box<str>, Amounts>,
     /// Of workspaces whose limits are not the default.
     limits: HashMap<Box<str>, Amounts>,
+    /// By id: what definitions there, and below, take when they are compiled.
+    compiled: HashMap<Box<str>, Compiled>,
     /// What is about to be written. A change to a key settles all that was reserved for it: only one writer can succeed.
     reserved: HashMap<Key, Vec<(u64, Amounts)>>,
     reservations: u64,
@@ -289,6 +297,9 @@ impl Usage {
         if old != new && !old.is_empty() {
             let left = state.used.remove(old).unwrap_or_default();
             state.take_back(parent, left);
+            for (spec, count) in state.compiled.remove(old).unwrap_or_default().specs() {
+                state.remove_spec(parent, spec, count);
+            }
             state.parents.remove(old);
             state.limits.remove(old);
         }
@@ -299,6 +310,9 @@ impl Usage {
             // At the start contents may be known before their workspace is.
             let there = state.used.get(new).copied().unwrap_or_default();
             state.add(parent, there);
+            for (spec, count) in state.compiled.get(new).cloned().unwrap_or_default().specs() {
+                state.add_spec(parent, spec, count);
+            }
             state.parents.insert(new.into(), parent.into());
         }
         let json = after.map(Object::json).unwrap_or_default();
@@ -324,7 +338,16 @@ impl Observer for Usage {
             object.map(|object| Amounts::of(key, object.size())).unwrap_or_default()
         };
         let mut change = amounts(after).minus(amounts(before));
+        let specs = [before, after].map(|object| object.and_then(definitions::Definition::of));
+        let [was, is] = specs.map(|definition| definition.map(|definition| Spec::of(&definition)));
         let mut state = self.state();
+        // Added before it is removed: what stays is not forgotten in between.
+        if let Some(spec) = is {
+            state.add_spec(parts.workspace, spec, 1);
+        }
+        if let Some(spec) = was {
+            state.remove_spec(parts.workspace, spec, 1);
+        }
         let reserved = state.reserved.remove(key).unwrap_or_default();
         for (_, amounts) in reserved {
             change = change.minus(amounts);

@@ -12,6 +12,12 @@ use serde_json::{Map, Value, json};
 
 /// At most so many rows of what is free.
 const ROWS: usize = 16;
+/// A cluster has at most so many zones and resources, as far as is told of it.
+const ZONES: usize = 64;
+const RESOURCES: usize = 64;
+/// The value of a label, and the name of a resource with its domain: what is longer is none.
+const LABEL: usize = 63;
+const RESOURCE: usize = 317;
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// Those that need nothing any more are of no interest.
@@ -58,12 +64,12 @@ impl Node {
         let keeps_out = |taint: &Value| matches!(taint["effect"].as_str(), Some("NoSchedule" | "NoExecute"));
         Node {
             name: object::name(node).into(),
-            capacity: Amounts::read(&node["status"]["capacity"]),
-            allocatable: Amounts::read(&node["status"]["allocatable"]),
+            capacity: few(&Amounts::read(&node["status"]["capacity"])),
+            allocatable: few(&Amounts::read(&node["status"]["allocatable"])),
             is_ready: conditions.into_iter().any(is_ready),
             is_open: node["spec"]["unschedulable"] != true && !taints.into_iter().any(keeps_out),
-            region: object::label(node, REGION).map(str::to_string),
-            zone: object::label(node, ZONE).map(str::to_string),
+            region: label(node, REGION),
+            zone: label(node, ZONE),
         }
     }
 }
@@ -87,6 +93,22 @@ impl Pod {
 const ENTRY: usize = 256;
 /// The same of an amount.
 const AMOUNT: usize = 96;
+
+fn label(node: &Value, name: &str) -> Option<String> {
+    object::label(node, name).filter(|value| value.len() <= LABEL).map(str::to_string)
+}
+
+/// As many amounts as a cluster may have, for a cluster may make up any number of resources.
+fn few(amounts: &Amounts) -> Amounts {
+    let short = amounts.iter().filter(|(name, _)| name.len() <= RESOURCE);
+    // Kubernetes' own first.
+    let (others, own): (Vec<_>, Vec<_>) = short.partition(|(name, _)| name.contains('/'));
+    let mut few = Amounts::default();
+    for (name, amount) in own.into_iter().chain(others).take(RESOURCES) {
+        few.set(name, amount.clone());
+    }
+    few
+}
 
 fn size(amounts: &Amounts) -> usize {
     amounts.iter().map(|(name, _)| name.len() + AMOUNT).sum()
@@ -149,7 +171,7 @@ impl Census {
         let mut state = self.state();
         match sight {
             Sight::There(pod) => {
-                let requests = atoll_quota::requests(&pod, &Amounts::default());
+                let requests = few(&atoll_quota::requests(&pod, &Amounts::default()));
                 let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_string();
                 state.add_pod(object::uid(&pod), Pod { node, requests });
             }
@@ -177,6 +199,7 @@ impl Census {
                 status.insert("region".into(), region.into());
             }
             let zones: BTreeSet<&str> = nodes.filter_map(|node| node.zone.as_deref()).collect();
+            let zones: Vec<&str> = zones.into_iter().take(ZONES).collect();
             if !zones.is_empty() {
                 status.insert("zones".into(), json!(zones));
             }
@@ -202,10 +225,11 @@ fn absent<T>(known: &HashMap<String, T>, present: &HashSet<String>) -> Vec<Strin
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a Amounts>) -> Amounts {
-    all.fold(Amounts::default(), |mut sum, one| {
+    let sum = all.fold(Amounts::default(), |mut sum, one| {
         sum.add(one);
         sum
-    })
+    });
+    few(&sum)
 }
 
 /// What is said most often; of equals the first by name.

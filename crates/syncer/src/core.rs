@@ -75,7 +75,7 @@ impl Core {
             vital,
             table: Table::new(budget.clone()),
             queue: Queue::new(),
-            reports: Reports::default(),
+            reports: Reports::new(budget.clone()),
             contact: Contact::default(),
             spaces: Spaces::new(budget),
             master: watch::Sender::new(None),

@@ -188,7 +188,10 @@ impl Fleet {
             return Ok(self.renew(key, found).await);
         }
         self.end(key).await;
-        let budget = self.setup.budgets.open(&key.workspace, &key.name);
+        let ancestry = world.ancestry(&key.workspace);
+        // The last is root, and below it is the top-level workspace.
+        let top = ancestry.iter().rev().nth(1).map(String::as_str);
+        let budget = self.setup.budgets.open(&key.workspace, &key.name, top);
         let mut renewable = match Https::new(&found.endpoint) {
             Ok(transport) if *key.workspace == self.setup.root => Renewable::new(transport, budget),
             Ok(transport) => Renewable::new(transport.for_tenant(self.setup.tenants.clone()), budget),

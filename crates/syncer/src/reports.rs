@@ -1,20 +1,22 @@
 //! What is told above: the latest of each object, many at once.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::Client;
+use atoll_client::memory::{self, Budget, Charge};
 use atoll_client::unreached::{self, Cause};
 use atoll_fleet::view::{Answer, Happening, Record, Report, State};
 use atoll_informer::Key;
-use atoll_meta::Status;
+use atoll_meta::{Status, text};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::contact::Contact;
 use crate::settings::Settings;
+use crate::table::SHORTEST;
 
 /// At most so many records a report.
 const MOST: usize = 500;
@@ -33,11 +35,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Reports {
     pending: Mutex<Pending>,
     changed: Notify,
+    /// What waits counts against this: it is the cluster's.
+    budget: Option<Arc<Budget>>,
 }
 
 #[derive(Default)]
 struct Pending {
-    records: BTreeMap<Key, Record>,
+    /// With what they take of the cluster's memory.
+    records: BTreeMap<Key, (Record, Charge)>,
     /// By uid.
     events: BTreeMap<String, Happening>,
     heartbeat: Option<Value>,
@@ -47,9 +52,24 @@ struct Pending {
 }
 
 impl Reports {
+    pub fn new(budget: Option<Arc<Budget>>) -> Reports {
+        Reports { budget, ..Reports::default() }
+    }
+
     pub fn tell(&self, key: Key, record: Record) {
-        self.pending().records.insert(key, record);
+        let charged = self.charged(record);
+        self.pending().records.insert(key, charged);
         self.changed.notify_one();
+    }
+
+    /// A record with what it takes; without what the cluster says in it if there is no room.
+    fn charged(&self, mut record: Record) -> (Record, Charge) {
+        let mut charge = Charge::new(self.budget.clone());
+        if charge.grow(memory::value_size(&record.status) + record.message.len()).is_err() {
+            (record.status, record.observed) = (Value::Null, false);
+            record.message = text::clean(&record.message, SHORTEST);
+        }
+        (record, charge)
     }
 
     /// Something has happened. What there is no room for is not told: events are for people who look now.
@@ -65,7 +85,7 @@ impl Reports {
     /// That something is gone is no longer so.
     pub fn unsay_gone(&self, key: &Key) {
         let mut pending = self.pending();
-        if pending.records.get(key).is_some_and(|record| record.state == State::Gone) {
+        if pending.records.get(key).is_some_and(|(record, _)| record.state == State::Gone) {
             pending.records.remove(key);
         }
     }
@@ -134,10 +154,15 @@ impl Reports {
         let _ = post(above, &path, &report).await;
     }
 
-    fn take(&self, most: usize) -> (Vec<Key>, Report) {
+    fn take(&self, most: usize) -> (Vec<(Key, Charge)>, Report) {
         let mut pending = self.pending();
-        let keys: Vec<Key> = pending.records.keys().take(most).cloned().collect();
-        let records = keys.iter().filter_map(|key| pending.records.remove(key)).collect();
+        let (mut keys, mut records) = (Vec::new(), Vec::new());
+        while keys.len() < most
+            && let Some((key, (record, charge))) = pending.records.pop_first()
+        {
+            keys.push((key, charge));
+            records.push(record);
+        }
         // By itself while it is looked for what is not taken.
         let heartbeat = if most == MOST || keys.is_empty() { pending.heartbeat.take() } else { None };
         let ids: Vec<String> = pending.events.keys().take(EVENTS).cloned().collect();
@@ -156,10 +181,10 @@ impl Reports {
     }
 
     /// Unless there is something newer.
-    fn put_back(&self, keys: Vec<Key>, report: Report) {
+    fn put_back(&self, keys: Vec<(Key, Charge)>, report: Report) {
         let mut pending = self.pending();
-        for (key, record) in keys.into_iter().zip(report.records) {
-            pending.records.entry(key).or_insert(record);
+        for ((key, charge), record) in keys.into_iter().zip(report.records) {
+            pending.records.entry(key).or_insert((record, charge));
         }
         for event in report.events {
             pending.events.entry(event.id.clone()).or_insert(event);

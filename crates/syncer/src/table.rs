@@ -1,21 +1,26 @@
 //! Everything that is wanted of the cluster, and what was last seen of it there.
 
+mod entry;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atoll_client::memory::{Budget, Charge};
-use atoll_fleet::view::{LARGEST_STATUS, Record, Resource, State, Target};
+use atoll_fleet::view::{Record, Resource, State, Target};
 use atoll_informer::Key;
 use atoll_meta::object;
-use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::Instant;
+
+use entry::Entry;
 
 use crate::digest;
 use crate::mark::Mark;
 use crate::reconcile::{Seen, Step, Wanted, record, step};
 use crate::settings::Drift;
+
+pub use entry::SHORTEST;
 
 /// Who corrects something again and again waits longer and longer, up to this.
 const LAST_CORRECTION: Duration = Duration::from_secs(60);
@@ -29,38 +34,6 @@ pub fn key(target: &Target) -> Key {
 
 pub fn key_of(resource: &Resource, workspace: &str, namespace: &str, name: &str) -> Key {
     Key::new(workspace, namespace, &format!("{}.{}/{name}", resource.resource, resource.group))
-}
-
-struct Entry {
-    target: Arc<Target>,
-    wanted: Wanted,
-    seen: Option<Seen>,
-    /// What was let go and refers to it, as it was last seen: should it have to be made again, that still counts.
-    keep: String,
-    /// What is wrong, or at least worth a word.
-    trouble: Option<(State, String)>,
-    /// A hash of what was told above last.
-    told: Option<u128>,
-    /// In which round of the view it was mentioned last.
-    round: u64,
-    /// How often others' changes were corrected lately, and when last.
-    corrections: (u32, Option<Instant>),
-    /// How often that was told.
-    corrected: u32,
-    /// The revision above since which it is to go, if it is.
-    since: u64,
-    /// For what was seen.
-    charge: Charge,
-}
-
-impl Entry {
-    /// Remembers what was seen, without a status that is too large or that there is no room for.
-    fn see(&mut self, mut seen: Seen) {
-        if seen.status.len() > LARGEST_STATUS || self.charge.set(seen.size()).is_err() {
-            seen.status = Bytes::new();
-        }
-        self.seen = Some(seen);
-    }
 }
 
 /// What there is to do about one object.
@@ -141,7 +114,7 @@ impl Table {
                         seen.drifted = true;
                     }
                     entry.wanted = wanted;
-                    entry.trouble = None;
+                    entry.set_trouble(None);
                 }
                 // Whoever says it anew may have forgotten what it was told.
                 if entry.round != round {
@@ -330,7 +303,7 @@ impl Table {
 
     pub fn set_trouble(&self, key: &Key, trouble: Option<(State, String)>) {
         if let Some(entry) = self.state().entries.get_mut(key) {
-            entry.trouble = trouble;
+            entry.set_trouble(trouble);
         }
     }
 

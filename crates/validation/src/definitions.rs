@@ -264,9 +264,18 @@ pub(crate) fn compiled_size(spec: &At<'_>) -> Result<u64, FieldError> {
     Ok(size.total())
 }
 
+/// What a definition takes when it is compiled, in bytes, estimated.
+///
+/// # Errors
+///
+/// The field with which it takes more than any definition may.
+pub fn size(definition: &Value) -> Result<u64, FieldError> {
+    compiled_size(&At::field(definition, "spec"))
+}
+
 /// The field of a definition, if any, with which its schemas take more memory than any definition may when it is compiled.
 pub fn too_large(definition: &Value) -> Option<FieldError> {
-    compiled_size(&At::field(definition, "spec")).err()
+    size(definition).err()
 }
 
 /// A text of no named type that must be there and one of these.

@@ -53,7 +53,7 @@ use atoll_meta::FieldError;
 use serde_json::Value;
 
 pub use addresses::address_name;
-pub use definitions::too_large as definition_too_large;
+pub use definitions::{size as definition_size, too_large as definition_too_large};
 
 /// The checks of one kind.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ enum Found<'a> {
     NoIndex(Value<'a>),
 }
 
-impl<'a> Run<'a> {
+impl<'a> Run<'a, '_> {
     /// The value of an attribute.
     pub(super) fn resolve(&mut self, attribute: &'a Attribute) -> Result_<'a> {
         let value = match &attribute.base {

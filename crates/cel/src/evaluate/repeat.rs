@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::plan::LoopStep;
 use crate::value::Value;
 
-impl<'a> Run<'a> {
+impl<'a> Run<'a, '_> {
     pub(super) fn repeat(&mut self, it: &'a LoopStep) -> Result_<'a> {
         let range = self.step(&it.range)?;
         // Another loop may be using these places: a value that is evaluated late is evaluated within others.

@@ -117,6 +117,8 @@ pub struct Matches {
     pub text: Step,
     pub pattern: Value<'static>,
     pub regex: Arc<Regex>,
+    /// What the pattern takes, compiled.
+    pub size: u64,
     /// Whether it was called as a method, and costs accordingly.
     pub method: bool,
 }
@@ -128,6 +130,8 @@ pub struct Find {
     pub pattern: Value<'static>,
     pub limit: Option<Step>,
     pub regex: Arc<Regex>,
+    /// What the pattern takes, compiled.
+    pub size: u64,
     pub call: Search,
 }
 

@@ -3,19 +3,21 @@
 //! Where one of several schemas has to fit and none does, upstream shows the failures of the one that got furthest, and
 //! counts for that every step that was taken; so steps are counted here too. A message that is there is not repeated.
 
+mod outcome;
 mod values;
 
-use std::collections::HashSet;
-
 use atoll_meta::quote::quote;
-use atoll_meta::{FieldError, FieldPath};
+use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::{Map, Value};
 
+use outcome::Outcome;
 use values::{format, listed, number, string, type_of, wrong_type};
 
-use super::Numeric;
+use super::{Numeric, has_duplicates};
 use crate::correlate::Correlated;
 use crate::node::{Check, Node, NodeId, Rest};
+
+pub(crate) use outcome::{MOST, SIZE, quotable, shown};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug)]
@@ -71,54 +73,21 @@ pub(crate) fn failures<'v>(
     node: &Node,
     value: &'v Value,
     before: Option<Correlated<'v>>,
+    deadline: &Deadline<'_>,
 ) -> Vec<Failure> {
-    let walk = Walk { nodes };
-    walk.correlated(node, value, "", before).failures
-}
-
-#[derive(Default)]
-struct Outcome {
-    failures: Vec<Failure>,
-    /// The messages, once there are too many to look through.
-    seen: HashSet<String>,
-    matches: usize,
-}
-
-const MANY: usize = 16;
-
-impl Outcome {
-    fn push(&mut self, failure: Failure) {
-        if self.failures.len() < MANY {
-            if self.failures.iter().any(|known| known.message == failure.message) {
-                return;
-            }
-        } else {
-            if self.seen.is_empty() {
-                self.seen.extend(self.failures.iter().map(|known| known.message.clone()));
-            }
-            if !self.seen.insert(failure.message.clone()) {
-                return;
-            }
-        }
-        self.failures.push(failure);
+    let walk = Walk { nodes, deadline };
+    let mut outcome = walk.correlated(node, value, "", before);
+    if outcome.is_full && !outcome.is_valid() {
+        let message =
+            format!("more than {} errors were found; the others are not shown", outcome.failures.len());
+        outcome.failures.push(Failure { name: String::new(), message, cause: Cause::Whole });
     }
-
-    fn add(&mut self, name: &str, message: String, cause: Cause) {
-        self.push(Failure { name: name.to_owned(), message, cause });
-    }
-
-    fn merge(&mut self, other: Outcome) {
-        self.matches += other.matches;
-        other.failures.into_iter().for_each(|failure| self.push(failure));
-    }
-
-    fn is_valid(&self) -> bool {
-        self.failures.is_empty()
-    }
+    outcome.failures
 }
 
 struct Walk<'n> {
     nodes: &'n [Node],
+    deadline: &'n Deadline<'n>,
 }
 
 impl<'n> Walk<'n> {
@@ -138,6 +107,7 @@ impl<'n> Walk<'n> {
         if !outcome.is_valid() && before.is_some_and(|before| before.is_equal()) {
             outcome.failures.clear();
             outcome.seen.clear();
+            (outcome.size, outcome.is_full) = (0, false);
         }
         outcome
     }
@@ -150,6 +120,9 @@ impl<'n> Walk<'n> {
         before: Option<Correlated<'v>>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
+        if self.deadline.step() {
+            return outcome;
+        }
         if value.is_null() {
             type_of(&mut outcome, node, value, path);
             listed(&mut outcome, node, value, path);
@@ -278,6 +251,9 @@ impl<'n> Walk<'n> {
         if let Some(child) = node.items.map(|id| self.at(id)) {
             let old = before.map(|before| before.items());
             for (index, item) in items.iter().enumerate() {
+                if found.is_full {
+                    break;
+                }
                 let before = old.as_ref().and_then(|old| old.item(item));
                 found.merge(self.correlated(child, item, &format!("{path}[{index}]"), before));
             }
@@ -292,7 +268,7 @@ impl<'n> Walk<'n> {
                     let message = format!("{path} in body should have at most {most} items");
                     found.add(path, message, Cause::TooMany { actual: items.len(), most: *most });
                 }
-                Check::UniqueItems if items.iter().enumerate().any(|(i, item)| items[..i].contains(item)) => {
+                Check::UniqueItems if has_duplicates(items, self.deadline) => {
                     let message = format!("{path} in body shouldn't contain duplicates");
                     found.add(path, message, Cause::Invalid(Value::from("")));
                 }
@@ -325,6 +301,9 @@ impl<'n> Walk<'n> {
             }
         }
         for (key, value) in fields.iter().filter(|(key, _)| node.property(key).is_none()) {
+            if found.is_full {
+                break;
+            }
             match node.rest {
                 Rest::Forbidden => {
                     let message = format!("{path}.{key} in body is a forbidden property");

@@ -102,6 +102,7 @@ fn gather(nodes: &[Node], counts: &[u64], (id, is_object): (NodeId, bool), rules
             for rule in own {
                 let (made, report) = one(nodes, node, rule, &environments, &sized.shape);
                 rules.size = rules.size.saturating_add(report.patterns);
+                rules.patterns = rules.patterns.saturating_add(report.patterns);
                 compiled.push(match rules.is_too_large() {
                     true => CompiledRule::failed(limits::too_large()),
                     false => made,

@@ -1,12 +1,15 @@
 //! The rules of an object, one after the other, until the budget is spent.
 
+use std::borrow::Cow;
+
 use atoll_cel::{Error, Evaluation, Program, Value as Seen};
 use atoll_meta::field::BadValue;
 use atoll_meta::quote::quote;
-use atoll_meta::{FieldError, FieldPath};
+use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
 
 use super::{BUDGET, CALL_LIMIT, CompiledRule, RuleSet, Rules};
+use crate::check::{self, MOST, SIZE, quotable};
 use crate::correlate::Correlated;
 use crate::node::{Flags, Node, NodeId, Rule};
 use crate::place::Place;
@@ -20,13 +23,25 @@ const SPENT: &str =
 
 impl Schema {
     /// Checks the rules of an object, which may have been another before.
-    pub(crate) fn validate_rules(&self, new: &Value, old: Option<&Value>, findings: &mut Findings) {
+    pub(crate) fn validate_rules(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        findings: &mut Findings,
+        deadline: &Deadline<'_>,
+    ) {
         let root = self.root();
         let current = old.map(|old| Correlated { nodes: &self.nodes, node: root, new, old });
-        let mut walk = Walk { nodes: &self.nodes, rules: self.rules(), budget: BUDGET, findings };
+        let mut walk =
+            Walk { nodes: &self.nodes, rules: self.rules(), budget: BUDGET, findings, deadline, size: 0 };
         let root = FieldPath::nil();
         // Whether all was checked does not matter any more.
         let _ = walk.value(self.root, true, new, old, Ratchet { current, parent: None }, &Place::Root(&root));
+        let is_full = walk.is_full();
+        if is_full && !findings.errors.is_empty() {
+            let detail = "more errors were found than are shown";
+            findings.errors.push(FieldError::invalid(&root, BadValue::Omitted, detail));
+        }
     }
 }
 
@@ -39,7 +54,14 @@ pub(crate) fn check_alone(
     budget: &mut i64,
 ) -> Vec<FieldError> {
     let mut findings = Findings::default();
-    let mut walk = Walk { nodes, rules, budget: *budget, findings: &mut findings };
+    let mut walk = Walk {
+        nodes,
+        rules,
+        budget: *budget,
+        findings: &mut findings,
+        deadline: &Deadline::never(),
+        size: 0,
+    };
     let before = Ratchet { current: None, parent: None };
     let spent = walk.value(id, is_object, value, old, before, &Place::Root(path)).is_err();
     *budget = if spent { -1 } else { walk.budget };
@@ -76,6 +98,9 @@ struct Walk<'s, 'f> {
     rules: &'s Rules,
     budget: i64,
     findings: &'f mut Findings,
+    deadline: &'f Deadline<'f>,
+    /// About how long what was found is.
+    size: usize,
 }
 
 impl<'s> Walk<'s, '_> {
@@ -91,6 +116,9 @@ impl<'s> Walk<'s, '_> {
         let node = &self.nodes[id.0 as usize];
         if value.is_null() || !node.is(Flags::HOLDS_RULES) {
             return Ok(());
+        }
+        if self.deadline.step() || self.is_full() {
+            return Err(Spent);
         }
         let old = old.filter(|old| !old.is_null());
         match self.rules.sets.get(&(id, is_object)) {
@@ -147,9 +175,15 @@ impl<'s> Walk<'s, '_> {
         Ok(())
     }
 
+    /// Whether there are more errors than are told.
+    fn is_full(&self) -> bool {
+        self.size > SIZE || self.findings.errors.len() + self.findings.warnings.len() >= MOST
+    }
+
     fn refuse(&mut self, node: &Node, place: &Place<'_>, detail: impl Into<String>) {
-        let kind = type_name(node);
-        self.findings.errors.push(FieldError::invalid(&place.path(), kind, detail));
+        let error = FieldError::invalid(&place.path(), type_name(node), detail);
+        self.size += error.size();
+        self.findings.errors.push(error);
     }
 
     fn set<'v>(
@@ -176,7 +210,10 @@ impl<'s> Walk<'s, '_> {
             if rule.uses_old && old.is_none() && !optional {
                 continue;
             }
-            let evaluation = run(program, set, value, old, optional);
+            let evaluation = run(program, set, value, old, optional, self.deadline);
+            if self.deadline.has_passed() {
+                return Err(Spent);
+            }
             if self.charge(evaluation.cost).is_err() {
                 self.refuse(node, place, SPENT);
                 return Err(Spent);
@@ -234,7 +271,7 @@ impl<'s> Walk<'s, '_> {
         let detail = match &rule.message {
             None => None,
             Some(program) => {
-                let evaluation = run(program, set, value, old, false);
+                let evaluation = run(program, set, value, old, false, self.deadline);
                 match self.message(evaluation, &source.message_expression) {
                     Ok(message) => message,
                     Err(detail) => {
@@ -247,11 +284,11 @@ impl<'s> Walk<'s, '_> {
         };
         let detail = detail.unwrap_or_else(|| match &*source.message {
             "" => format!("failed rule: {}", shown(source)),
-            message => message.trim().to_owned(),
+            message => quotable(message.trim()).into_owned(),
         });
         let bad: BadValue = match type_name(node) {
             "object" | "array" => BadValue::Omitted,
-            _ => BadValue::Value(value.clone()),
+            _ => BadValue::Value(check::shown(value)),
         };
         let error = match source.reason.as_deref() {
             Some("FieldValueForbidden") => FieldError::forbidden(&path, detail),
@@ -264,6 +301,7 @@ impl<'s> Walk<'s, '_> {
     }
 
     fn add(&mut self, error: FieldError, rule: &CompiledRule, before: Ratchet<'_>) {
+        self.size += error.size();
         if !rule.uses_old && before.is_unchanged() {
             self.findings.warnings.push(error.to_string());
         } else {
@@ -296,8 +334,8 @@ fn type_name(node: &Node) -> &'static str {
 }
 
 /// The rule as messages show it.
-fn shown(rule: &Rule) -> &str {
-    if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() }
+fn shown(rule: &Rule) -> Cow<'_, str> {
+    quotable(if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() })
 }
 
 fn run<'a>(
@@ -306,6 +344,7 @@ fn run<'a>(
     value: &'a Value,
     old: Option<&'a Value>,
     optional: bool,
+    deadline: &Deadline<'_>,
 ) -> Evaluation<'a> {
     let failed = |error| Evaluation { result: Err(error), cost: 0 };
     // What a rule does not look at may be anything.
@@ -325,5 +364,5 @@ fn run<'a>(
     } else if let Some(old) = old {
         variables.push(("oldSelf", old));
     }
-    program.evaluate(&variables, CALL_LIMIT)
+    program.evaluate_until(&variables, CALL_LIMIT, deadline)
 }

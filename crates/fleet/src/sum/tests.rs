@@ -26,6 +26,7 @@ fn of_one_cluster_all_is_kept_but_the_generation() {
         (record(3, true, below.clone()), Some(json!(3))),
         (record(9, true, below.clone()), Some(json!(4))),
         (record(1, false, below.clone()), None),
+        (record(i64::MIN, false, below.clone()), None),
         (Record { state: State::Conflict, ..record(2, true, below.clone()) }, Some(json!(2))),
         (Record { state: State::Conflict, ..record(4, true, below.clone()) }, Some(json!(3))),
     ];

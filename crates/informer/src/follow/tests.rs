@@ -183,3 +183,54 @@ async fn lists_without_an_end_and_objects_without_measure_are_noted() {
         assert_eq!(budget.used(), 0);
     }
 }
+
+/// An object that takes more memory than an answer of a cluster may.
+fn dense(name: &str) -> Value {
+    let variables: Vec<Value> = (0..100_000).map(|_| json!({ "name": "a" })).collect();
+    json!({"metadata": {"name": name, "uid": name}, "spec": {"env": variables}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_dense_object_hides_no_other() {
+    // Ten objects, of which the fifth is dense; clients may ask for their metadata alone.
+    struct Ten(Mutex<usize>);
+    impl Transport for Ten {
+        fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+            let path = request.uri().to_string();
+            let number = |name: &str| {
+                let text = path.split(&format!("{name}=")).nth(1).unwrap_or_default();
+                text.split('&').next().unwrap_or_default().parse::<usize>().unwrap_or(0)
+            };
+            *self.0.lock().unwrap() += 1;
+            let is_partial = request.headers()["accept"].to_str().unwrap().contains("PartialObjectMetadata");
+            let (first, end) = (number("continue"), (number("continue") + number("limit")).min(10));
+            let make = |at: usize| if at == 5 && !is_partial { dense("5") } else { job(&at.to_string(), 1) };
+            let items: Vec<Value> = (first..end).map(make).collect();
+            let next = if end < 10 { end.to_string() } else { String::new() };
+            let list = json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": items});
+            let body = if path.contains("watch=true") { String::new() } else { list.to_string() };
+            let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
+            Box::pin(async move { Ok(Response::new(body)) })
+        }
+    }
+    for (budget, expected) in [(None, 10), (Some(Budget::new(atoll_client::memory::CLUSTER)), 9)] {
+        let server = Arc::new(Ten(Mutex::default()));
+        let world = World::one(Client::new(server.clone()).charged_to(budget.clone()));
+        let (shown, all): (Mutex<Vec<String>>, Mutex<Option<(usize, usize)>>) = Default::default();
+        let following = follow(&world, Look::everywhere(&resources::JOBS), |sight| match sight {
+            Sight::There(found) => shown.lock().unwrap().push(object::name(&found).to_string()),
+            Sight::All(present, _) => {
+                all.lock().unwrap().get_or_insert((present.len(), *server.0.lock().unwrap()));
+            }
+            Sight::Gone(_) => {}
+        });
+        let _ = tokio::time::timeout(Duration::from_secs(1), following).await;
+        assert_eq!(shown.lock().unwrap().len(), expected);
+        let (present, requests) = all.lock().unwrap().expect("the list came to an end");
+        assert!(present == 10 && requests < 20, "{present} objects, {requests} requests");
+        if let Some(budget) = budget {
+            assert_eq!(budget.refused().map(|(cause, _)| cause), Some(Cause::AnswerTooLarge));
+            assert_eq!(budget.used(), 0);
+        }
+    }
+}

@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 
 use super::{Cause, Content, Details, Status};
-use crate::field::{FieldError, aggregate};
+use crate::field::{BadValue, FieldError, FieldPath, aggregate};
 use crate::quote::quote;
+
+/// So much of the errors in an object is shown.
+const SHOWN: usize = 512 << 10;
 
 /// `deployments.apps`, or just `pods` in the core group. Kinds are qualified alike.
 fn qualified(group: &str, resource: &str) -> String {
@@ -82,7 +85,21 @@ impl Status {
     }
 
     /// The object breaks rules. The message names each mistake once, the causes list all.
-    pub fn invalid(group: &str, kind: &str, name: &str, errors: Vec<FieldError>) -> Status {
+    ///
+    /// Of very many or very long errors only the first are shown: each is shown twice, and an object may have as many as it
+    /// has fields.
+    pub fn invalid(group: &str, kind: &str, name: &str, mut errors: Vec<FieldError>) -> Status {
+        let mut size = 0;
+        let shown = errors.iter().take_while(|error| {
+            size += error.size();
+            size <= SHOWN
+        });
+        let shown = shown.count().max(1);
+        if shown < errors.len() {
+            let detail = format!("{} more errors are not shown", errors.len() - shown);
+            errors.truncate(shown);
+            errors.push(FieldError::invalid(&FieldPath::nil(), BadValue::Omitted, detail));
+        }
         let mut message = format!("{} {} is invalid", qualified(group, kind), quote(name));
         if !errors.is_empty() {
             message.push_str(": ");

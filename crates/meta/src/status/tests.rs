@@ -218,3 +218,32 @@ fn recorded() -> Vec<(&'static str, Status, &'static str)> {
         ("pod: bind", Status::success_with_code(201), r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#),
     ]
 }
+
+#[test]
+fn what_servers_say_is_bounded() {
+    let long = "\u{1b}[2Jé".repeat(1000);
+    let mut status = Status::forbidden("", "", "", "a").with_message(long.clone());
+    for _ in 0..100 {
+        status = status.with_cause(&long, long.clone(), &long);
+    }
+    let status = status.with_continue(long.clone()).bounded(100);
+    assert_eq!((status.code(), status.reason()), (403, "Forbidden"));
+    assert!(status.to_json().len() < 32 * 3 * 150 + 1000, "{}", status.to_json().len());
+    assert!(!status.message().contains('\u{1b}') && status.message().starts_with("[2Jé"));
+    let plain = Status::service_unavailable("busy").with_cause("A", "b", "c");
+    assert_eq!(plain.clone().bounded(100), plain);
+}
+
+#[test]
+fn of_too_many_errors_the_first_are_shown() {
+    let error = |n: usize| FieldError::invalid(&FieldPath::new("a").index(n), "x".repeat(1000), "is wrong");
+    let status = Status::invalid("g", "Kind", "name", (0..10_000).map(error).collect());
+    assert!(status.to_json().len() < 2 << 20, "{}", status.to_json().len());
+    let shown = status.details().map_or(0, |details| details.causes.len()) - 1;
+    assert!(status.message().ends_with(&format!(": {} more errors are not shown]", 10_000 - shown)));
+    let status = Status::invalid("g", "Kind", "name", (0..100).map(error).collect());
+    assert_eq!(status.details().map_or(0, |details| details.causes.len()), 100);
+    // One is shown however long it is.
+    let long = FieldError::invalid(&FieldPath::new("a"), "x".repeat(1 << 20), "is wrong");
+    assert!(Status::invalid("g", "Kind", "name", vec![long]).message().ends_with("is wrong"));
+}

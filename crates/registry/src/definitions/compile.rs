@@ -1,7 +1,8 @@
 //! From a CustomResourceDefinition to what it means.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use atoll_defaults::Defaults;
 use atoll_extension::Version;
@@ -19,6 +20,9 @@ use crate::row::{Row, SharedRow, Subresource};
 
 /// Numbers of definitions and of their versions' forms; 0 is none.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// Other keys in every process, so that definitions with the same hash cannot be made up.
+static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
@@ -78,6 +82,7 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
             false => Some(compiler.row(version, stored.custom.clone())),
         }
     });
+    let size = atoll_validation::definition_size(object);
     Definition {
         id: number(),
         group: compiler.group.into(),
@@ -86,11 +91,12 @@ fn compile(object: &Value, state: &Value, source: Bytes, start: usize) -> Defini
         is_served: flag("served") && is_complete,
         is_established: flag("established") && is_complete,
         is_terminating: compiler.is_terminating,
-        misreported: is_complete
-            && atoll_validation::definition_too_large(object).is_some() != flag("reported"),
+        misreported: is_complete && size.is_err() != flag("reported"),
         rows: rows.collect(),
         stored,
         accepted,
+        size: size.unwrap_or(atoll_extension::limits::COMPILED),
+        hash: HASHES.hash_one(&source[start..]),
         spec: source.slice(start..),
         source,
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atoll_extension::{Column, Definition, Findings, Origin, Scale, Version};
 use atoll_meta::object;
-use atoll_meta::{FieldError, FieldPath};
+use atoll_meta::{Deadline, FieldError, FieldPath};
 use serde_json::Value;
 
 use crate::strategy::{MetadataChecks, Strategy};
@@ -100,24 +100,25 @@ impl Custom {
         api_version: &str,
         new: &Value,
         metadata: Vec<FieldError>,
+        deadline: &Deadline<'_>,
     ) -> Vec<FieldError> {
         let errors = type_errors(kind, api_version, new);
         if !errors.is_empty() {
             return errors;
         }
         let mut findings = Findings { errors: metadata, ..Findings::default() };
-        self.version.validate_create(new, &mut findings);
+        self.version.validate_create(new, &mut findings, deadline);
         findings.errors
     }
 
     /// All that is wrong with a changed object, or the status of one, whose metadata has these errors.
     pub fn check_update(
         &self,
-        (kind, api_version): (&str, &str),
-        subresource: &str,
+        (kind, api_version, subresource): (&str, &str, &str),
         new: &Value,
         old: &Value,
         metadata: Vec<FieldError>,
+        deadline: &Deadline<'_>,
     ) -> Vec<FieldError> {
         let mut findings = Findings { errors: metadata, ..Findings::default() };
         let errors = type_errors(kind, api_version, new);
@@ -126,8 +127,8 @@ impl Custom {
             return findings.errors;
         }
         match subresource {
-            "status" => self.version.validate_status_update(new, old, &mut findings),
-            _ => self.version.validate_update(new, old, &mut findings),
+            "status" => self.version.validate_status_update(new, old, &mut findings, deadline),
+            _ => self.version.validate_update(new, old, &mut findings, deadline),
         }
         findings.errors
     }

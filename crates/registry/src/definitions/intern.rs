@@ -118,6 +118,8 @@ mod tests {
             stored: None,
             spec: Bytes::new(),
             source,
+            size: 0,
+            hash: 0,
         }
     }
 

@@ -64,7 +64,8 @@ impl Registry {
         let author =
             Author { manager: MANAGER, subresource, time: &time, resets: resets::of(row, subresource) };
         self.record(row, old, &mut new, &author);
-        let _compiled = self.compile_ahead(row, &new).await;
+        let workspace = key.parts().map_or("", |parts| parts.workspace);
+        let _compiled = self.compile_ahead(row, workspace, &new).await;
         let goes = crate::update::is_finished(row, &new);
         let value = (!goes).then(|| self.encode_stored(row, &mut new));
         self.write(snapshot, key, value).await.map(|_| ())

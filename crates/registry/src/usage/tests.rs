@@ -10,7 +10,7 @@ fn object(workspace: &str, name: &str, size: usize) -> Object {
     Object::complete(key, 7, Bytes::from(vec![b'x'; size]), Facts::none())
 }
 
-fn workspace(parent: &str, name: &str, id: &str, limits: &Value) -> Object {
+pub(super) fn workspace(parent: &str, name: &str, id: &str, limits: &Value) -> Object {
     let key = Key::object(ATOLL, "workspaces", parent, "", name);
     let value = json!({ "spec": { "limits": limits }, "status": { "id": id } });
     let facts = Facts { fields: Box::from([("status.id", id.into())]), ..Facts::default() };

@@ -86,3 +86,23 @@ fn few_rows_whatever_there_is() {
         assert_eq!((finely(name, amount), coarsely(name, amount)), (fine, coarse), "{name} {amount}");
     }
 }
+
+#[test]
+fn a_cluster_cannot_say_more_than_is_heard() {
+    let census = Census::default();
+    for number in 0..200 {
+        let mut made = node(&number.to_string(), "4", "8Gi", &format!("z{number}"));
+        for other in 0..100 {
+            made["status"]["capacity"][format!("example.com/r{number}-{other}")] = "1".into();
+        }
+        census.node(Sight::There(made));
+    }
+    let mut long = node("long", "4", "8Gi", &"z".repeat(1 << 20));
+    long["status"]["capacity"]["x".repeat(1 << 20)] = "1".into();
+    census.node(Sight::There(long));
+    census.node(Sight::All(&(0..200).map(|n| n.to_string()).chain(["long".into()]).collect(), 1));
+    let status = census.status();
+    assert_eq!(status["zones"].as_array().map(Vec::len), Some(ZONES));
+    assert_eq!(status["capacity"].as_object().map(Map::len), Some(RESOURCES));
+    assert!(Value::Object(status).to_string().len() < 16 << 10);
+}

@@ -152,3 +152,26 @@ fn what_something_was_kept_for_counts_when_it_is_made_again() {
     table.saw(&key, PLANE, &found(&ours, 1, "c", 7));
     assert_eq!(keep(), "");
 }
+
+#[test]
+fn the_words_of_a_cluster_are_charged_to_it() {
+    let budget = Budget::new(100_000);
+    let table = Table::new(Some(budget.clone()));
+    let keys: Vec<Key> = (0..100).map(|n| table.want(target(&n.to_string(), "u"), wanted(1))).collect();
+    let trouble = || Some((State::Refused, format!("\u{1b}[2J{}", "x".repeat(1 << 20))));
+    for key in &keys {
+        table.set_trouble(key, trouble());
+        let message = table.news(key).expect("something is wrong").message;
+        assert!(!message.contains('\u{1b}') && message.len() <= 4096, "{}", message.len());
+    }
+    assert!(budget.used() > 90_000, "{}", budget.used());
+    assert_eq!(table.news(&keys[99]), None);
+    table.set_trouble(&keys[99], trouble());
+    let kept: usize =
+        keys.iter().filter_map(|key| table.state().entries[key].trouble.clone()).map(|(_, m)| m.len()).sum();
+    assert!(kept < 100_000 + 100 * SHORTEST, "{kept}");
+    for key in &keys {
+        table.set_trouble(key, None);
+    }
+    assert_eq!(budget.used(), 0);
+}

@@ -4,7 +4,8 @@ use atoll_meta::json;
 use atoll_meta::quote::quote;
 use serde_json::Value;
 
-use super::{Cause, Outcome};
+use super::Cause;
+use super::outcome::{LONGEST, Outcome, cut, quoted, shown};
 use crate::check::{Numeric, is_same, length, numbers};
 use crate::formats::Format;
 use crate::node::{Check, Flags, Node, Types};
@@ -17,8 +18,10 @@ pub(super) fn format(node: &Node) -> Option<(Format, &str)> {
 }
 
 pub(super) fn wrong_type(outcome: &mut Outcome, path: &str, wanted: &str, found: &str) {
-    let message = format!("{path} in body must be of type {wanted}: {}", quote(found));
-    outcome.add(path, message, Cause::Type(Value::from(found)));
+    let shown = quoted(found);
+    let message =
+        format!("{path} in body must be of type {wanted}: {}", quote(shown.as_str().unwrap_or_default()));
+    outcome.add(path, message, Cause::Type(shown));
 }
 
 pub(super) fn type_of(outcome: &mut Outcome, node: &Node, value: &Value, path: &str) {
@@ -72,15 +75,23 @@ pub(super) fn listed(outcome: &mut Outcome, node: &Node, value: &Value, path: &s
         if known.iter().any(|known| is_same(value, known)) {
             continue;
         }
-        let texts: Vec<String> = known
-            .iter()
-            .map(|known| match known {
-                Value::String(text) => text.clone(),
-                other => json::to_string(other),
-            })
-            .collect();
+        let (mut texts, mut size) = (Vec::new(), 0);
+        for known in known.iter() {
+            let mut text = match known {
+                Value::String(text) if text.len() <= LONGEST => text.clone(),
+                known => shown(known).as_str().map_or_else(|| json::to_string(known), str::to_owned),
+            };
+            let rest = LONGEST - size;
+            size += text.len();
+            if size > LONGEST {
+                cut(&mut text, rest);
+                texts.push(text);
+                break;
+            }
+            texts.push(text);
+        }
         let message = format!("{path} in body should be one of [{}]", texts.join(" "));
-        outcome.add(path, message, Cause::Unsupported { value: value.clone(), known: texts });
+        outcome.add(path, message, Cause::Unsupported { value: shown(value), known: texts });
     }
 }
 
@@ -94,10 +105,14 @@ pub(super) fn string(outcome: &mut Outcome, node: &Node, text: &str, path: &str)
             }
             Check::MinLength(least) if length(text) < *least => {
                 let message = format!("{path} in body should be at least {least} chars long");
-                return outcome.add(path, message, Cause::Invalid(Value::from(text)));
+                return outcome.add(path, message, Cause::Invalid(quoted(text)));
             }
             Check::Pattern(pattern) if !pattern.is_match(text) => {
                 let message = match pattern.fault() {
+                    None if pattern.is_too_long(text) => {
+                        let source = pattern.source();
+                        format!("{path} in body is too long to be matched with '{source}'")
+                    }
                     None => format!("{path} in body should match '{}'", pattern.source()),
                     Some(fault) => {
                         format!(
@@ -106,7 +121,7 @@ pub(super) fn string(outcome: &mut Outcome, node: &Node, text: &str, path: &str)
                         )
                     }
                 };
-                return outcome.add(path, message, Cause::Invalid(Value::from(text)));
+                return outcome.add(path, message, Cause::Invalid(quoted(text)));
             }
             _ => {}
         }

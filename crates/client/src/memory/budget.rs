@@ -1,0 +1,362 @@
+//! Budgets: what servers cost in memory, each by itself and many together.
+//!
+//! ```text
+//!   cluster of a tenant ─► its top-level workspace ─► all tenants ─► the process
+//!   cluster of root ───────────────────────────────────────────────► the process
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use atoll_meta::Status;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use super::{CLUSTER, is_too_large};
+use crate::unreached::{self, Cause};
+
+/// All clusters of a top-level workspace and of the workspaces below it together.
+pub const WORKSPACE: usize = 512 << 20;
+/// All clusters of tenants together: the rest is for clusters that are registered in the root workspace.
+pub const TENANTS: usize = 3 << 30;
+/// All clusters that a process talks to.
+pub const PROCESS: usize = 4 << 30;
+
+/// Pages of lists that are read from one cluster at once.
+const PAGES: usize = 2;
+/// For how long a refusal is told after it last happened. A client that was refused tries again within ten seconds.
+const TOLD: Duration = Duration::from_secs(60);
+
+/// What one server may cost in memory, and what it costs at the moment.
+pub struct Budget {
+    limit: usize,
+    /// What this is counted for in messages.
+    users: Users,
+    /// What is charged here counts there as well.
+    above: Option<Arc<Budget>>,
+    used: AtomicUsize,
+    refusals: AtomicU64,
+    last: Mutex<Option<(Cause, String, Instant)>>,
+    pages: Semaphore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Users {
+    Cluster,
+    Workspace,
+    Tenants,
+    Process,
+}
+
+/// A budget that is used up, and what was in use of it.
+struct Full<'b> {
+    budget: &'b Budget,
+    used: usize,
+}
+
+impl Full<'_> {
+    fn describe(&self, bytes: usize) -> String {
+        let mebibytes = |bytes: usize| bytes.div_ceil(1 << 20);
+        let (used, limit, more) = (mebibytes(self.used), mebibytes(self.budget.limit), mebibytes(bytes));
+        let together = match self.budget.users {
+            Users::Cluster => {
+                return format!(
+                    "{used} MiB are in use, {limit} MiB are allowed, and what it sent last would take {more} MiB more"
+                );
+            }
+            Users::Workspace => "all clusters of its top-level workspace",
+            Users::Tenants => "all clusters that are not registered in the root workspace",
+            Users::Process => "all clusters",
+        };
+        format!(
+            "{together} together use {used} MiB, {limit} MiB are allowed, and what it sent last would take {more} MiB more"
+        )
+    }
+}
+
+impl Budget {
+    /// A budget of its own.
+    pub fn new(limit: usize) -> Arc<Budget> {
+        Budget::below(None, limit, Users::Cluster)
+    }
+
+    fn below(above: Option<Arc<Budget>>, limit: usize, users: Users) -> Arc<Budget> {
+        Arc::new(Budget {
+            limit,
+            users,
+            above,
+            used: AtomicUsize::new(0),
+            refusals: AtomicU64::new(0),
+            last: Mutex::default(),
+            pages: Semaphore::new(PAGES),
+        })
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// How often something was refused because it was too large, or because the budget was used up.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// What was refused of late, if anything was.
+    pub fn refused(&self) -> Option<(Cause, String)> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = last.as_ref().filter(|(_, _, at)| at.elapsed() < TOLD);
+        recent.map(|(cause, what, _)| (*cause, what.clone()))
+    }
+
+    /// Remembers an answer that was too large however little was asked for.
+    pub fn note(&self, status: &Status) {
+        if is_too_large(status) {
+            self.refuse(Cause::AnswerTooLarge, status.message());
+        }
+    }
+
+    fn refuse(&self, cause: Cause, what: &str) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        let last = (cause, what.to_string(), Instant::now());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+    }
+
+    /// Waits until a page of a list may be read.
+    pub async fn page(&self) -> Option<SemaphorePermit<'_>> {
+        // Never closed.
+        self.pages.acquire().await.ok()
+    }
+
+    fn take(&self, bytes: usize) -> Result<(), Status> {
+        self.reserve(bytes).map_err(|full| {
+            let what = full.describe(bytes);
+            self.refuse(Cause::MemoryBudgetExceeded, &what);
+            unreached::no_answer(Cause::MemoryBudgetExceeded, &what)
+        })
+    }
+
+    /// Counts bytes here and in everything above, or nowhere.
+    fn reserve(&self, bytes: usize) -> Result<(), Full<'_>> {
+        let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit);
+        let counted = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown);
+        counted.map_err(|used| Full { budget: self, used })?;
+        let above = self.above.as_ref().map_or(Ok(()), |above| above.reserve(bytes));
+        above.inspect_err(|_| {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+        })
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(above) = &self.above {
+            above.give_back(bytes);
+        }
+    }
+}
+
+/// What something takes of a budget, until it is dropped.
+#[derive(Default)]
+pub struct Charge {
+    budget: Option<Arc<Budget>>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Nothing yet. Without a budget everything is allowed.
+    pub fn new(budget: Option<Arc<Budget>>) -> Charge {
+        Charge { budget, bytes: 0 }
+    }
+
+    /// Nothing yet, of the same budget.
+    pub(crate) fn another(&self) -> Charge {
+        Charge::new(self.budget.clone())
+    }
+
+    /// Whether a server is not trusted with more than its budget.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.budget.is_some()
+    }
+
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        if let Some(budget) = &self.budget {
+            budget.take(bytes)?;
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        if let Some(budget) = &self.budget {
+            budget.give_back(bytes);
+        }
+    }
+
+    /// Another amount than before.
+    pub fn set(&mut self, bytes: usize) -> Result<(), Status> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.shrink(self.bytes - bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Remembers something that was too large.
+    pub(crate) fn note_too_large(&self, what: &str) {
+        if let Some(budget) = &self.budget {
+            budget.refuse(Cause::AnswerTooLarge, what);
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+/// The budgets of all clusters that a process talks to, by workspace and name.
+pub struct Budgets {
+    process: Arc<Budget>,
+    tenants: Arc<Budget>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    clusters: BTreeMap<(String, String), Weak<Budget>>,
+    /// By the id of a top-level workspace.
+    workspaces: BTreeMap<String, Weak<Budget>>,
+}
+
+/// What a cluster costs at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub workspace: String,
+    pub cluster: String,
+    pub bytes: usize,
+    pub refusals: u64,
+}
+
+impl Default for Budgets {
+    fn default() -> Budgets {
+        let process = Budget::below(None, PROCESS, Users::Process);
+        let tenants = Budget::below(Some(process.clone()), TENANTS, Users::Tenants);
+        Budgets { process, tenants, known: Mutex::default() }
+    }
+}
+
+impl Budgets {
+    /// A budget for a cluster, which is shown for as long as it is used. `top` is the id of the top-level workspace in or
+    /// below which the cluster is registered; `None` for a cluster of the root workspace.
+    pub fn open(&self, workspace: &str, cluster: &str, top: Option<&str>) -> Arc<Budget> {
+        let mut known = self.known();
+        known.clusters.retain(|_, budget| budget.strong_count() > 0);
+        known.workspaces.retain(|_, budget| budget.strong_count() > 0);
+        let above = top.map(|top| {
+            let opened = known.workspaces.get(top).and_then(Weak::upgrade);
+            opened.unwrap_or_else(|| {
+                let opened = Budget::below(Some(self.tenants.clone()), WORKSPACE, Users::Workspace);
+                known.workspaces.insert(top.into(), Arc::downgrade(&opened));
+                opened
+            })
+        });
+        let above = above.unwrap_or_else(|| self.process.clone());
+        let budget = Budget::below(Some(above), CLUSTER, Users::Cluster);
+        known.clusters.insert((workspace.into(), cluster.into()), Arc::downgrade(&budget));
+        budget
+    }
+
+    pub fn usage(&self) -> Vec<Usage> {
+        let known = self.known();
+        let usage = known.clusters.iter().filter_map(|((workspace, cluster), budget)| {
+            let budget = budget.upgrade()?;
+            let (workspace, cluster) = (workspace.clone(), cluster.clone());
+            Some(Usage { workspace, cluster, bytes: budget.used(), refusals: budget.refusals() })
+        });
+        usage.collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_are_given_back() {
+        let budget = Budget::new(100);
+        let mut first = Charge::new(Some(budget.clone()));
+        let mut second = Charge::new(Some(budget.clone()));
+        first.grow(60).unwrap();
+        second.grow(40).unwrap();
+        assert_eq!(budget.refused(), None);
+        let refused = second.grow(1).unwrap_err();
+        assert_eq!(Cause::of(&refused), Some(Cause::MemoryBudgetExceeded));
+        assert_eq!((budget.used(), budget.refusals()), (100, 1));
+        assert_eq!(budget.refused().map(|(cause, _)| cause), Some(Cause::MemoryBudgetExceeded));
+        first.set(10).unwrap();
+        second.shrink(1000);
+        assert_eq!(budget.used(), 10);
+        second.grow(usize::MAX).unwrap_err();
+        drop(first);
+        assert_eq!(budget.used(), 0);
+        Charge::new(None).grow(usize::MAX).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_told_for_a_while() {
+        let budget = Budget::new(1);
+        let status = unreached::no_answer(Cause::AnswerTooLarge, "a page");
+        assert!(is_too_large(&status));
+        budget.note(&Status::service_unavailable("busy"));
+        assert_eq!(budget.refused(), None);
+        budget.note(&status);
+        assert_eq!(budget.refused(), Some((Cause::AnswerTooLarge, "a page".into())));
+        tokio::time::advance(TOLD).await;
+        assert_eq!(budget.refused(), None);
+    }
+
+    #[test]
+    fn clusters_of_a_workspace_share_what_it_may_use() {
+        let budgets = Budgets::default();
+        let charged = |workspace: &str, cluster: &str, top: Option<&str>, bytes: usize| {
+            let mut charge = Charge::new(Some(budgets.open(workspace, cluster, top)));
+            charge.grow(bytes).map(|()| charge)
+        };
+        // Forty clusters of one tenant, in several workspaces, cost no more than two.
+        let kept: Vec<Charge> = (0..40)
+            .filter_map(|number| {
+                charged(&format!("w{}", number % 3), &number.to_string(), Some("a"), CLUSTER).ok()
+            })
+            .collect();
+        assert_eq!((kept.len(), budgets.tenants.used()), (WORKSPACE / CLUSTER, WORKSPACE));
+        let refused = charged("w", "c", Some("a"), 1).err().unwrap();
+        assert!(refused.message().contains("all clusters of its top-level workspace"), "{refused:?}");
+        assert_eq!(Cause::of(&refused), Some(Cause::MemoryBudgetExceeded));
+        // Another tenant has its own, and root has what all tenants leave.
+        let others: Vec<Charge> = (0..40)
+            .filter_map(|number: usize| {
+                let top = format!("t{}", number / 2);
+                charged(&top, &number.to_string(), Some(&top), CLUSTER).ok()
+            })
+            .collect();
+        assert_eq!(others.len(), (TENANTS - WORKSPACE) / CLUSTER);
+        let own: Vec<Charge> =
+            (0..40).filter_map(|number| charged("root", &number.to_string(), None, CLUSTER).ok()).collect();
+        assert_eq!((own.len(), budgets.process.used()), ((PROCESS - TENANTS) / CLUSTER, PROCESS));
+        assert!(charged("root", "c", None, 1).err().unwrap().message().starts_with("all clusters together"));
+        drop((kept, others));
+        assert_eq!((budgets.tenants.used(), budgets.process.used()), (0, PROCESS - TENANTS));
+        drop(own);
+        assert_eq!(budgets.process.used(), 0, "what was refused is not counted");
+    }
+}

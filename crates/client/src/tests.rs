@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use http_body_util::{BodyExt, Full};
+use serde_json::json;
+
+use super::*;
+use crate::memory::{ANSWER, MESSAGE, PARSED};
+
+/// Answers everything with the same.
+struct Answer(u16, String);
+
+impl Transport for Answer {
+    fn send(&self, _: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
+        let body = Full::new(Bytes::from(self.1.clone())).map_err(|never| match never {}).boxed_unsync();
+        let code = self.0;
+        Box::pin(async move { Ok(Response::builder().status(code).body(body)?) })
+    }
+}
+
+/// Clients of a server that answers with a body: one that trusts it, and one of a cluster.
+fn clients(code: u16, body: String) -> (Client, Client, Arc<Budget>) {
+    let (client, budget) = (Client::new(Arc::new(Answer(code, body))), Budget::new(memory::CLUSTER));
+    (client.clone(), client.charged_to(Some(budget.clone())), budget)
+}
+
+/// An object that takes more than sixty times the room of its JSON.
+fn dense() -> Value {
+    let variables: Vec<Value> = (0..100_000).map(|_| json!({ "name": "a" })).collect();
+    json!({ "metadata": { "resourceVersion": "5" }, "spec": { "env": variables } })
+}
+
+#[tokio::test]
+async fn objects_of_a_trusted_server_are_read_whatever_they_take() {
+    let body = dense().to_string();
+    assert!(body.len() < 2 << 20 && memory::parsed_size(body.as_bytes()) > PARSED);
+    let (trusting, charged, budget) = clients(200, body);
+    assert_eq!(trusting.get("/a").await.unwrap(), dense());
+    assert_eq!(trusting.get("/as?limit=1&continue=").await.unwrap(), dense());
+    // Of a page with several objects a smaller one can be asked for.
+    for client in [&trusting, &charged] {
+        assert!(memory::is_too_large(&client.get("/as?watch=false&limit=500").await.unwrap_err()));
+    }
+    assert!(memory::is_too_large(&charged.get("/a").await.unwrap_err()));
+    let (trusting, charged, _) = clients(200, format!("\"{}\"", "x".repeat(ANSWER)));
+    assert!(trusting.get("/a").await.is_ok() && charged.get("/a").await.is_err());
+    assert_eq!(budget.used(), 0);
+}
+
+#[tokio::test]
+async fn one_event_does_not_hold_up_the_others() {
+    let line = |object: Value| format!("{}\n", json!({ "type": "ADDED", "object": object }));
+    let body = format!("{}{}", line(dense()), line(json!({ "after": true })));
+    let (trusting, charged, budget) = clients(200, body);
+    let after = |event: Option<WatchEvent>| matches!(event, Some(WatchEvent::Added(object)) if object["after"] == true);
+    let mut watch = charged.watch("/as").await.unwrap();
+    assert!(after(watch.next().await));
+    assert!(watch.next().await.is_none());
+    assert_eq!(budget.refused().map(|(cause, _)| cause), Some(Cause::AnswerTooLarge));
+    let mut watch = trusting.watch("/as").await.unwrap();
+    assert!(matches!(watch.next().await, Some(WatchEvent::Added(object)) if object == dense()));
+    assert!(after(watch.next().await));
+}
+
+#[tokio::test]
+async fn refusals_of_clusters_are_short_and_clean() {
+    let causes: Vec<Value> = (0..1000).map(|_| json!({ "reason": "x".repeat(100) })).collect();
+    let message = format!("denied\u{1b}[2J{}", "x".repeat(1 << 19));
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
+        "message": message, "details": { "causes": causes },
+    });
+    let (trusting, charged, budget) = clients(403, status.to_string());
+    let refused = charged.get("/a").await.unwrap_err();
+    assert_eq!((refused.code(), refused.message().len()), (403, MESSAGE));
+    assert!(refused.message().starts_with("denied[2Jx") && refused.to_json().len() < 4 * MESSAGE);
+    assert_eq!(trusting.get("/a").await.unwrap_err().message(), message);
+    let (_, charged, _) = clients(502, format!("\u{1b}{}", "x".repeat(1 << 19)));
+    let refused = charged.get("/a").await.unwrap_err();
+    assert!(refused.message().len() < MESSAGE + 100 && !refused.message().contains('\u{1b}'));
+    assert_eq!(budget.used(), 0);
+}

@@ -1,0 +1,104 @@
+//! What is kept of a record, whichever syncer sends it.
+
+use atoll_meta::json;
+use atoll_meta::text::{clean, is_control};
+use serde_json::{Map, Value};
+
+use super::Record;
+
+/// The largest status of an object that is told and kept: what controllers write has a few KiB, and some custom resources use more.
+pub const LARGEST_STATUS: usize = 256 << 10;
+/// The longest message about an object.
+pub const LONGEST_MESSAGE: usize = 4096;
+/// Statuses are no deeper than this: those of Kubernetes have about ten levels.
+const DEEPEST: usize = 32;
+
+impl Record {
+    /// The same with no more than is kept of an object: text that is only text, a generation that there can be, and a status of
+    /// a sensible size.
+    pub fn bounded(mut self) -> Record {
+        let is_status = self.status.is_null() || self.status.is_object();
+        if !is_status || !tidy(&mut self.status, DEEPEST) || json::to_vec(&self.status).len() > LARGEST_STATUS
+        {
+            self.status = Value::Null;
+            self.observed = false;
+            if self.message.is_empty() {
+                self.message = format!(
+                    "its status there is not shown: it has more than {} KiB, or more than {DEEPEST} levels",
+                    LARGEST_STATUS >> 10
+                );
+            }
+        }
+        self.generation = self.generation.max(0);
+        self.message = clean(&self.message, LONGEST_MESSAGE);
+        self
+    }
+}
+
+/// Removes control characters from all texts in a value; `false` if it has too many levels.
+fn tidy(value: &mut Value, levels: usize) -> bool {
+    match value {
+        Value::String(text) => {
+            if is_untidy(text) {
+                *text = clean(text, LARGEST_STATUS);
+            }
+            true
+        }
+        Value::Array(items) => levels > 0 && items.iter_mut().all(|item| tidy(item, levels - 1)),
+        Value::Object(fields) => {
+            if fields.keys().any(|name| is_untidy(name)) {
+                let named = std::mem::take(fields).into_iter();
+                *fields =
+                    named.map(|(name, value)| (clean(&name, LARGEST_STATUS), value)).collect::<Map<_, _>>();
+            }
+            levels > 0 && fields.values_mut().all(|value| tidy(value, levels - 1))
+        }
+        _ => true,
+    }
+}
+
+fn is_untidy(text: &str) -> bool {
+    text.chars().any(|character| !matches!(character, '\n' | '\t') && is_control(character))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn records_are_no_larger_than_they_need_be() {
+        let small = Record { status: json!({ "a": 1 }), message: "fine".into(), ..Record::default() };
+        assert_eq!(small.clone().bounded(), small);
+        let status = json!({ "a": "x".repeat(LARGEST_STATUS) });
+        let kept = Record { status, observed: true, ..Record::default() }.bounded();
+        assert!(kept.status.is_null() && !kept.observed && kept.message.contains("256 KiB"), "{kept:?}");
+        let odd = Record { status: "text".into(), message: "\u{1b}[2J".repeat(10_000), ..Record::default() };
+        let kept = odd.bounded();
+        assert!(
+            kept.status.is_null()
+                && kept.message.len() <= LONGEST_MESSAGE
+                && !kept.message.contains('\u{1b}')
+        );
+        let mut deep = json!({});
+        for _ in 0..DEEPEST {
+            deep = json!({ "a": [deep] });
+        }
+        assert!(Record { status: deep, ..Record::default() }.bounded().status.is_null());
+    }
+
+    #[test]
+    fn statuses_are_only_text() {
+        let status = json!({
+            "conditions": [{ "message": "line\nof\ttext \u{1b}]0;title\u{7}", "\u{202e}type": "Ready" }],
+            "plain é": ["漢"],
+        });
+        let record = Record { status, generation: i64::MIN, ..Record::default() }.bounded();
+        let expected = json!({
+            "conditions": [{ "message": "line\nof\ttext ]0;title", "type": "Ready" }],
+            "plain é": ["漢"],
+        });
+        assert_eq!((record.status, record.generation), (expected, 0));
+    }
+}

@@ -1,0 +1,108 @@
+//! What is wrong with an object, found out where it holds up nothing else.
+
+use atoll_meta::{FieldError, Status};
+use atoll_store::Key;
+use serde_json::Value;
+
+use crate::Registry;
+use crate::definitions::Definition;
+use crate::offload::{self, SHORT, offload, offload_check};
+use crate::row::{Place, Row};
+use crate::usage::{Reservation, Room};
+
+/// What is held while a write is under way.
+pub(crate) type Reserved<'r> = (Option<Reservation<'r>>, Option<Room<'r>>);
+
+impl Registry {
+    /// Makes room for a write, and for what a definition takes when it is compiled.
+    pub(crate) fn reserve(
+        &self,
+        row: &Row,
+        place: &Place<'_>,
+        key: &Key,
+        before: Option<usize>,
+        size: usize,
+        definition: Option<&Definition>,
+    ) -> Result<Reserved<'_>, Status> {
+        let reservation = self.usage.reserve(row, place, key, before, size)?;
+        let room = definition.map(|definition| self.usage.make_room(row, place, definition)).transpose()?;
+        Ok((reservation, room.flatten()))
+    }
+
+    /// All that is wrong with a new object.
+    pub(crate) async fn check_new(
+        &self,
+        row: &Row,
+        workspace: &str,
+        object: Value,
+    ) -> Result<(Value, Vec<FieldError>), Status> {
+        let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
+        if offload::is_slow(row) {
+            return offload(&self.top(workspace), move || {
+                let errors = strategy.check_create(&object, namespaced, checks);
+                (object, errors)
+            })
+            .await;
+        }
+        let errors = strategy.check_create(&object, namespaced, checks);
+        let errors = row.check_schema(&object, None, errors);
+        let Some(custom) = &row.custom else { return Ok((object, errors)) };
+        let (kind, api_version) = (row.kind.clone(), row.api_version());
+        if !custom.version.schema.is_slow(&object) {
+            let checked = offload::in_time(SHORT, |deadline| {
+                custom.check_create(&kind, &api_version, &object, errors.clone(), deadline)
+            });
+            if let Some(errors) = checked {
+                return Ok((object, errors));
+            }
+        }
+        let custom = custom.clone();
+        offload_check(&self.top(workspace), move |deadline| {
+            let errors = custom.check_create(&kind, &api_version, &object, errors, deadline);
+            (object, errors)
+        })
+        .await
+    }
+
+    /// All that is wrong with a changed object, or a part of it that is written apart.
+    pub(crate) async fn check_changed(
+        &self,
+        row: &Row,
+        workspace: &str,
+        subresource: &str,
+        new: Value,
+        old: &Value,
+    ) -> Result<(Value, Vec<FieldError>), Status> {
+        let (strategy, namespaced, checks) = (row.strategy, row.namespaced, row.checks);
+        if offload::is_slow(row) {
+            let (old, subresource) = (old.clone(), subresource.to_string());
+            return offload(&self.top(workspace), move || {
+                let errors = strategy.check_update(&subresource, &new, &old, namespaced, checks);
+                (new, errors)
+            })
+            .await;
+        }
+        let mut errors = strategy.check_update(subresource, &new, old, namespaced, checks);
+        if subresource.is_empty() {
+            errors = row.check_schema(&new, Some(old), errors);
+        }
+        let Some(custom) = &row.custom else { return Ok((new, errors)) };
+        let (kind, api_version) = (row.kind.clone(), row.api_version());
+        if !custom.version.schema.is_slow(&new) {
+            let checked = offload::in_time(SHORT, |deadline| {
+                let place = (kind.as_str(), api_version.as_str(), subresource);
+                custom.check_update(place, &new, old, errors.clone(), deadline)
+            });
+            if let Some(errors) = checked {
+                return Ok((new, errors));
+            }
+        }
+        let (custom, old, subresource) = (custom.clone(), old.clone(), subresource.to_string());
+        offload_check(&self.top(workspace), move |deadline| {
+            let place = (kind.as_str(), api_version.as_str(), subresource.as_str());
+            let errors = custom.check_update(place, &new, &old, errors, deadline);
+            (new, errors)
+        })
+        .await
+    }
+}
