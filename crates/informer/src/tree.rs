@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(tree.path(org).as_deref(), Some("root:org"));
         tree.insert(loose, loose, "circle");
         assert_eq!(tree.path(loose), None);
-        assert!(tree.ancestry(loose).iter().all(|above| above == loose));
+        assert!(tree.ancestry(loose).iter().all(|(above, _)| above == loose));
     }
 }

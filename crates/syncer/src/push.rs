@@ -190,7 +190,7 @@ impl Fleet {
         self.end(key).await;
         let ancestry = world.ancestry(&key.workspace);
         // The last is root, and below it is the top-level workspace.
-        let top = ancestry.iter().rev().nth(1).map(String::as_str);
+        let top = ancestry.iter().rev().nth(1).map(|(id, _)| id.as_str());
         let budget = self.setup.budgets.open(&key.workspace, &key.name, top);
         let mut renewable = match Https::new(&found.endpoint) {
             Ok(transport) if *key.workspace == self.setup.root => Renewable::new(transport, budget),
