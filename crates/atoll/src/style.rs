@@ -60,15 +60,15 @@ impl When {
 const CODES: [&str; 7] = ["0", "1", "2", "32", "33", "1;31", "1;36"];
 
 /// Text in which nothing does anything to a terminal but our own colours, if there are any: other control characters are shown as
-/// escapes.
+/// escapes. Tabs stay: shells read completions that have a tab between each word and what it means.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|character| character != '\n' && is_control(character)) {
+    if !text.chars().any(|character| !matches!(character, '\n' | '\t') && is_control(character)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some(start) = rest.find('\x1b') {
-        out.push_str(&escaped_lines(&rest[..start]));
+        out.push_str(&with_tabs(&rest[..start]));
         rest = &rest[start..];
         let code = rest.strip_prefix("\x1b[").and_then(|code| code.split_once('m')).map(|(code, _)| code);
         let length = match code.filter(|code| CODES.contains(code)) {
@@ -81,8 +81,12 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
         }
         rest = &rest[length.max(1)..];
     }
-    out.push_str(&escaped_lines(rest));
+    out.push_str(&with_tabs(rest));
     Cow::Owned(out)
+}
+
+fn with_tabs(text: &str) -> String {
+    text.split('\t').map(escaped_lines).collect::<Vec<_>>().join("\t")
 }
 
 /// Colours text, or leaves it as it is.
@@ -189,6 +193,7 @@ mod tests {
     fn only_our_own_colours_reach_a_terminal() {
         for (text, expected) in [
             ("plain\n", "plain\n"),
+            ("east\tin root\n\x07", "east\tin root\n\\u{7}"),
             ("\x1b[32mReady\x1b[0m\n", "\x1b[32mReady\x1b[0m\n"),
             ("a\x1b[2Jb", "a\\u{1b}[2Jb"),
             ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
