@@ -218,7 +218,8 @@ mod tests {
         ];
         for (focus, at_once, expected) in cases {
             let focus = focus.iter().map(|&expression| expression.to_owned()).collect();
-            let options = Options { controllers: false, release: false, minutes: 30, at_once, focus };
+            let options =
+                Options { controllers: Controllers::Default, release: false, minutes: 30, at_once, focus };
             let found = portions(&options);
             let found: Vec<_> =
                 found.iter().map(|portion| (portion.focus.as_str(), portion.minutes)).collect();

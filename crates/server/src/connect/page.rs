@@ -15,8 +15,9 @@ use crate::respond::gzip;
 
 /// A tag that is longer, which an image within the page can make it, is passed on as it is.
 const LARGEST_TAG: usize = 64 << 10;
-/// So much of a compressed page is expanded at once: it can become a thousand times as much.
-const SLICE: usize = 4 << 10;
+/// So much of a page is rewritten at once, and so much of a compressed one, which can become a thousand times as much.
+const SLICE: usize = 64 << 10;
+const ZIPPED_SLICE: usize = 4 << 10;
 
 /// The links of one page.
 pub struct Links {
@@ -255,7 +256,8 @@ impl http_body::Body for Page {
         let page = &mut *self;
         while !page.is_done {
             if !page.arrived.is_empty() {
-                let slice = page.arrived.split_to(page.arrived.len().min(SLICE));
+                let most = if matches!(page.coding, Coding::Plain(_)) { SLICE } else { ZIPPED_SLICE };
+                let slice = page.arrived.split_to(page.arrived.len().min(most));
                 let written = page.coding.push(&slice);
                 if let Some(written) = page.passed_on(written) {
                     return Poll::Ready(Some(Ok(Frame::data(written))));
