@@ -270,7 +270,7 @@ async fn definitions_from_before_the_limit_do_not_stop_the_server() {
     eventually("the condition says so", async || said().await["status"] == "False").await;
 }
 
-/// Somebody in the same workspace who may do these things only.
+/// A user in the same workspace who may do these things only.
 async fn limited(tenant: &Access, mut rules: Value) -> Access {
     let entering = json!({ "nonResourceURLs": ["/"], "verbs": ["access"] });
     rules.as_array_mut().unwrap().push(entering);

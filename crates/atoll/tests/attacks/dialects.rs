@@ -93,7 +93,7 @@ async fn no_dialect_takes_over_objects_that_were_planted() {
     let admin = tenancy.admin();
     let name = "clusters.workload.kcp.dev";
     let own = format!("{DEFINITIONS}/{name}");
-    // What is done to the definition before it is deleted, whether its finalizer is taken away, and whether that plants something.
+    // Its status says nothing, or its finalizer is taken away while an object is held.
     for (workspace_name, is_silenced, is_forced) in [("silenced", true, false), ("forced", false, true)] {
         workspace(&admin, "root", workspace_name, "owner").await;
         let path = format!("root:{workspace_name}");
