@@ -24,7 +24,7 @@ pub fn custom_resource(bytes: &[u8]) -> Accepted {
     let version = definition.version("v1").expect("it was just compiled");
     version.schema.read(&mut object, Origin::Request).ok()?;
     assert_eq!(version.schema.prune(&mut object), Vec::<String>::new());
-    version.schema.fill(&mut object);
+    let _ = version.schema.fill(&mut object);
     let _ = version.schema.check(&object, &Deadline::never());
     let mut findings = Findings::default();
     version.validate_create(&object, &mut findings, &Deadline::never());

@@ -9,6 +9,7 @@ mod bodies;
 mod certificates;
 mod cluster_names;
 mod definitions;
+mod dense;
 mod dialing;
 mod fairness;
 mod fake_cluster;
