@@ -24,12 +24,12 @@ pub fn custom_resource(bytes: &[u8]) -> Accepted {
     let version = definition.version("v1").expect("it was just compiled");
     version.schema.read(&mut object, Origin::Request).ok()?;
     assert_eq!(version.schema.prune(&mut object), Vec::<String>::new());
-    version.schema.fill(&mut object);
+    let _ = version.schema.fill(&mut object);
     let _ = version.schema.check(&object, &Deadline::never());
     let mut findings = Findings::default();
     version.validate_create(&object, &mut findings, &Deadline::never());
     version.validate_update(&object, &old, &mut findings, &Deadline::never());
-    version.validate_status_update(&object, &old, &mut findings);
+    version.validate_status_update(&object, &old, &mut findings, &Deadline::never());
     definition.validate_type(&object, "v1");
     definition.convert(&mut object, "v1");
     json::parse(&json::to_vec(&object)).expect("objects can be written");

@@ -2,69 +2,101 @@
 
 use serde_json::{Map, Value};
 
+use crate::limits;
 use crate::node::{Flags, Node, NodeId};
 use crate::schema::Schema;
 
+/// All defaults together may add so much to an object, in bytes: a list of nothing but `{}` may get one for each.
+const MOST: u64 = 32 << 20;
+
 impl Schema {
-    /// Fills in the defaults of the schema, wherever an object stands that can have them.
-    pub fn fill(&self, object: &mut Value) {
-        if self.root().is(Flags::FILLS) {
-            fill(&self.nodes, self.root(), object);
-        }
+    /// Fills in the defaults of the schema, wherever an object stands that can have them. Returns whether there was room for
+    /// all of them.
+    pub fn fill(&self, object: &mut Value) -> bool {
+        let mut filling = Filling { nodes: &self.nodes, left: MOST, is_complete: true };
+        filling.below(self.root(), object);
+        filling.is_complete
     }
 }
 
-fn fill(nodes: &[Node], node: &Node, value: &mut Value) {
-    let at = |id: NodeId| &nodes[id.0 as usize];
-    match value {
-        Value::Object(fields) => {
-            for property in &node.properties {
-                let child = at(property.node);
-                if let Some(default) = child.default_value() {
-                    put(fields, &property.name, child, default);
-                }
-            }
-            for (key, value) in fields.iter_mut() {
-                match (node.property(key), node.rest.node()) {
-                    (Some(id), _) => below(nodes, at(id), value),
-                    (None, Some(id)) => {
-                        replace_null(at(id), value);
-                        below(nodes, at(id), value);
+struct Filling<'n> {
+    nodes: &'n [Node],
+    left: u64,
+    is_complete: bool,
+}
+
+impl<'n> Filling<'n> {
+    fn at(&self, id: NodeId) -> &'n Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    fn below(&mut self, node: &Node, value: &mut Value) {
+        if node.is(Flags::FILLS) && self.is_complete {
+            self.fill(node, value);
+        }
+    }
+
+    fn fill(&mut self, node: &Node, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for property in &node.properties {
+                    let child = self.at(property.node);
+                    if let Some(default) = child.default_value() {
+                        self.put(fields, &property.name, child, default);
                     }
-                    (None, None) => {}
+                }
+                for (key, value) in fields.iter_mut() {
+                    match (node.property(key), node.rest.node()) {
+                        (Some(id), _) => self.below(self.at(id), value),
+                        (None, Some(id)) => {
+                            self.replace_null(self.at(id), value);
+                            self.below(self.at(id), value);
+                        }
+                        (None, None) => {}
+                    }
                 }
             }
+            Value::Array(items) => {
+                let Some(node) = node.items.map(|id| self.at(id)) else { return };
+                for item in items {
+                    self.replace_null(node, item);
+                    self.below(node, item);
+                }
+            }
+            _ => {}
         }
-        Value::Array(items) => {
-            let Some(node) = node.items.map(at) else { return };
-            for item in items {
-                replace_null(node, item);
-                below(nodes, node, item);
+    }
+
+    /// A default, if there is room for it.
+    fn take(&mut self, default: &Value) -> Option<Value> {
+        match self.left.checked_sub(limits::values(default)) {
+            Some(left) => {
+                self.left = left;
+                Some(default.clone())
+            }
+            None => {
+                self.is_complete = false;
+                None
             }
         }
-        _ => {}
     }
-}
 
-fn below(nodes: &[Node], node: &Node, value: &mut Value) {
-    if node.is(Flags::FILLS) {
-        fill(nodes, node, value);
+    fn put(&mut self, fields: &mut Map<String, Value>, name: &str, node: &Node, default: &Value) {
+        match fields.get_mut(name) {
+            Some(value) if value.is_null() && !node.is(Flags::NULLABLE) => {
+                self.take(default).into_iter().for_each(|default| *value = default);
+            }
+            Some(_) => {}
+            None => fields.extend(self.take(default).map(|default| (name.to_owned(), default))),
+        }
     }
-}
 
-fn put(fields: &mut Map<String, Value>, name: &str, node: &Node, default: &Value) {
-    match fields.get_mut(name) {
-        Some(value) if value.is_null() && !node.is(Flags::NULLABLE) => *value = default.clone(),
-        Some(_) => {}
-        None => drop(fields.insert(name.to_owned(), default.clone())),
-    }
-}
-
-fn replace_null(node: &Node, value: &mut Value) {
-    if value.is_null()
-        && !node.is(Flags::NULLABLE)
-        && let Some(default) = node.default_value()
-    {
-        *value = default.clone();
+    fn replace_null(&mut self, node: &Node, value: &mut Value) {
+        if value.is_null()
+            && !node.is(Flags::NULLABLE)
+            && let Some(default) = node.default_value()
+        {
+            self.take(default).into_iter().for_each(|default| *value = default);
+        }
     }
 }

@@ -172,7 +172,7 @@ fn is_map(keyword: &str) -> bool {
 }
 
 /// What the values of an `enum` or a default take.
-fn values(value: &Value) -> u64 {
+pub(crate) fn values(value: &Value) -> u64 {
     VALUE
         + match value {
             Value::String(text) => text.len() as u64,

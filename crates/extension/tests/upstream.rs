@@ -59,7 +59,7 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
 fn read(schema: &Arc<Schema>, object: &Value) -> Result<(Value, Vec<String>), String> {
     let mut object = object.clone();
     let unknown = schema.read(&mut object, Origin::Request)?;
-    schema.fill(&mut object);
+    let _ = schema.fill(&mut object);
     Ok((object, unknown))
 }
 

@@ -32,7 +32,7 @@ impl Registry {
             return Err(Status::forbidden(&row.group, &row.resource, object::name(&object), message));
         }
         let labelled = object::labels(&object).next().is_some();
-        row.fill_defaults(&mut object);
+        row.fill_defaults(&mut object)?;
         let fields = object::metadata_mut(&mut object);
         for unset in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
             fields.remove(unset);
@@ -52,7 +52,7 @@ impl Registry {
             let mut candidate = object.clone();
             object::set_name(&mut candidate, &id::generated_name(&base, random()?));
             // Some things follow from the name.
-            row.fill_defaults(&mut candidate);
+            row.fill_defaults(&mut candidate)?;
             match self.create_once(row, place, candidate, labelled, dry_run, admission).await {
                 Err(status) if status.reason() == "AlreadyExists" => {}
                 outcome => return outcome,

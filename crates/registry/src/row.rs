@@ -5,6 +5,7 @@ use std::sync::Arc;
 use atoll_defaults::Defaults;
 use atoll_extension::Schema;
 use atoll_merge::apply::Kind;
+use atoll_meta::Status;
 use atoll_schema::{TypeId, Types};
 use atoll_store::Key;
 use atoll_validation::Checks;
@@ -154,10 +155,13 @@ impl Row {
     }
 
     /// Fills in what goes without saying in a request.
-    pub(crate) fn fill_defaults(&self, object: &mut Value) {
+    pub(crate) fn fill_defaults(&self, object: &mut Value) -> Result<(), Status> {
         self.defaults.apply(object);
-        if let Some(custom) = &self.custom {
-            custom.fill(object);
+        match self.custom.as_ref().is_none_or(|custom| custom.fill(object)) {
+            true => Ok(()),
+            false => Err(Status::request_entity_too_large(
+                "with the defaults of its definition the object is too large",
+            )),
         }
     }
 

@@ -79,7 +79,7 @@ impl Registry {
             if update.subresource != placement::SUBRESOURCE && placement::keep(&mut new, Some(&shown)) {
                 update.admission.placement_ignored(&new);
             }
-            row.fill_defaults(&mut new);
+            row.fill_defaults(&mut new)?;
             if let Some(manager) = update.manager {
                 let (time, resets) = (self.now(), resets::of(row, update.subresource));
                 let author = Author { manager, subresource: update.subresource, time: &time, resets };

@@ -15,11 +15,11 @@ use crate::support::access::Access;
 use crate::support::process::Atoll;
 use crate::support::{CONFIG_MAPS, config_map_with, eventually};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
 
 /// A workspace below root, and its administrator, who is nothing elsewhere.
-async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Access {
+pub async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Access {
     let admin = atoll.admin();
     let workspace = json!({
         "apiVersion": "atoll.dev/v1alpha1", "kind": "Workspace", "metadata": { "name": name }, "spec": { "limits": limits },
@@ -35,7 +35,7 @@ async fn tenant(atoll: &Atoll, name: &str, limits: Value) -> Access {
     inside.acting_as(name, &[])
 }
 
-fn definition(plural: &str, spec: Value) -> Value {
+pub fn definition(plural: &str, spec: Value) -> Value {
     let schema = json!({ "type": "object", "properties": { "spec": spec } });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -9,6 +9,7 @@ mod bodies;
 mod certificates;
 mod cluster_names;
 mod definitions;
+mod dense;
 mod dialects;
 mod dialing;
 mod fairness;

@@ -82,9 +82,9 @@ impl Custom {
         self.selectable.iter().any(|name| **name == *field)
     }
 
-    /// What goes without saying.
-    pub fn fill(&self, object: &mut Value) {
-        self.version.schema.fill(object);
+    /// What goes without saying. Returns whether there was room for all of it.
+    pub fn fill(&self, object: &mut Value) -> bool {
+        self.version.schema.fill(object)
     }
 
     /// Brings an object of this version into its form: what is not known goes. Returns the paths of what went, or why it

@@ -52,7 +52,8 @@ pub fn read(row: &Row, custom: &Custom, value: &mut Value) {
     if let Some(stored) = custom.definition.version(version) {
         // What cannot be read any more is shown as it is.
         let _ = stored.schema.read(value, Origin::Storage);
-        stored.schema.fill(value);
+        // Defaults that came later and are too many are left out.
+        let _ = stored.schema.fill(value);
     }
     if is_other {
         object::set_type(value, &row.api_version(), &row.kind);
@@ -72,7 +73,7 @@ pub fn to_stored(row: &Row, custom: &Custom, value: &mut Value) {
     }
     // Upstream fills this in whenever it reads, we before we write: a new object has lost its status by now, which may
     // have defaults.
-    custom.storage().fill(value);
+    let _ = custom.storage().fill(value);
 }
 
 /// What selectors can ask of an object in this version.

@@ -1,0 +1,86 @@
+//! Objects that are small to write and large to hold, to check or to complain about.
+
+use serde_json::{Value, json};
+
+use crate::definitions::{DEFINITIONS, definition, tenant};
+use crate::support::eventually;
+use crate::support::process::{Atoll, Setup};
+
+fn deployment(name: &str, variables: usize) -> Value {
+    let variables: Vec<Value> = (0..variables).map(|_| json!({ "name": "a" })).collect();
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
+        "spec": {
+            "replicas": 0, "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [{ "name": "a", "image": "a", "env": variables }] },
+            },
+        },
+    })
+}
+
+#[tokio::test]
+async fn one_dense_object_stops_no_controller() {
+    let mut atoll = Setup::new().flag("--grain", "pod").start();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    // It is watched, and after a restart listed.
+    tenant.post(deployments, deployment("dense", 100_000)).await.expect(201);
+    for name in ["watched", "listed"] {
+        let admin = atoll.admin();
+        admin.post(deployments, deployment(name, 1)).await.expect(201);
+        eventually(&format!("{name} has a ReplicaSet"), async || {
+            let path = format!("/apis/apps/v1/namespaces/default/replicasets?labelSelector=app%3D{name}");
+            let found = admin.get(&path).await.expect(200);
+            found["items"].as_array().is_some_and(|items| !items.is_empty())
+        })
+        .await;
+        atoll.kill();
+        atoll.restart();
+    }
+}
+
+#[tokio::test]
+async fn errors_do_not_repeat_a_schema_without_end() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let known = json!({ "type": "string", "enum": ["x".repeat(1 << 20)] });
+    tenant
+        .post(DEFINITIONS, definition("lists", json!({ "type": "array", "items": known })))
+        .await
+        .expect(201);
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Klists", "metadata": { "name": "a" }, "spec": vec!["a"; 1000],
+    });
+    let before = atoll.resident();
+    let refused = tenant.post("/apis/example.com/v1/namespaces/default/lists", object).await;
+    let message = refused.expect_status(422, "Invalid");
+    assert!(message.len() < 1 << 20, "{} bytes", message.len());
+    assert!(message.contains("the others are not shown"), "{}", &message[..1000]);
+    let grown = atoll.resident().saturating_sub(before);
+    assert!(grown < 200 << 20, "it took {} MiB", grown >> 20);
+}
+
+#[tokio::test]
+async fn checks_without_end_are_given_up_while_others_are_served() {
+    let atoll = Atoll::start_bare();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    let parts: Vec<Value> = (0..8_000).map(|number| json!({ "enum": [number.to_string()] })).collect();
+    let spec = json!({ "type": "array", "items": { "type": "string", "anyOf": parts } });
+    tenant.post(DEFINITIONS, definition("parts", spec)).await.expect(201);
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "Kparts", "metadata": { "name": "a" },
+        "spec": vec!["7999"; 300_000],
+    });
+    let checking =
+        tokio::spawn(
+            async move { tenant.post("/apis/example.com/v1/namespaces/default/parts", object).await },
+        );
+    let others = atoll.admin();
+    while !checking.is_finished() {
+        others.get("/api/v1/namespaces/default").await.expect(200);
+    }
+    let message = checking.await.unwrap().expect_status(504, "Timeout");
+    assert!(message.contains("checking the object took more than 10 seconds"), "{message}");
+}
