@@ -121,7 +121,7 @@ struct Stored {
     duplicate: bool,
 }
 
-fn are_unknown(uids: &Vec<String>) -> bool {
+fn are_unknown(uids: &[String]) -> bool {
     uids.iter().all(String::is_empty)
 }
 

@@ -120,7 +120,7 @@ impl Labels {
         let is_raised = wanted.get(ENFORCE).and_then(|level| Level::parse(level)) > found;
         for key in LABELS.iter().flat_map(|(level, version)| [*level, *version]) {
             let is_enforced = key == ENFORCE || key == ENFORCE_VERSION;
-            if !is_ours(key) && !(is_enforced && is_raised) {
+            if !(is_ours(key) || is_enforced && is_raised) {
                 continue;
             }
             // A version belongs to the level that it was written for.

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use atoll_store::Revision;
+use tokio::time::Instant;
 
 use crate::event::Event;
 use crate::snapshot::Scope;

@@ -25,10 +25,11 @@ mod watcher;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use atoll_store::{Batch, Change, Entry, Range, ReadError, Revision, Store, WriteError};
+use tokio::time::Instant;
 
 pub use event::{Encoding, Event, EventType};
 pub use history::Limits;

@@ -217,7 +217,7 @@ async fn log_from_kubelet(admin: &Access, node: &str, certificate: &str, key: &s
     run_pod(admin, node, port).await;
     let answer = admin.get(&format!("/api/v1/namespaces/default/pods/{node}/log")).await;
     serving.await.unwrap();
-    (answer.status.into(), answer.text())
+    (answer.status, answer.text())
 }
 
 /// Creates a node in root whose kubelet listens on a port of this machine, and a Pod of the same name on it.

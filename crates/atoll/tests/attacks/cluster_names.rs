@@ -85,7 +85,7 @@ async fn a_name_that_a_tenant_has_taken_is_free_above() {
     assert_eq!(moved["status"]["leaving"], json!(["prod"]));
     let mut both = placed(&admin).await;
     both.sort();
-    let mut expected = vec![of("root"), of(&id)].concat();
+    let mut expected = [of("root"), of(&id)].concat();
     expected.sort();
     assert_eq!(both, expected);
     // What nobody has is not named.

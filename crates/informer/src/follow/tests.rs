@@ -216,7 +216,8 @@ async fn one_dense_object_hides_no_other() {
     for (budget, expected) in [(None, 10), (Some(Budget::new(atoll_client::memory::CLUSTER)), 9)] {
         let server = Arc::new(Ten(Mutex::default()));
         let world = World::one(Client::new(server.clone()).charged_to(budget.clone()));
-        let (shown, all): (Mutex<Vec<String>>, Mutex<Option<(usize, usize)>>) = Default::default();
+        let shown: Mutex<Vec<String>> = Mutex::default();
+        let all: Mutex<Option<(usize, usize)>> = Mutex::default();
         let following = follow(&world, Look::everywhere(&resources::JOBS), |sight| match sight {
             Sight::There(found) => shown.lock().unwrap().push(object::name(&found).to_string()),
             Sight::All(present, _) => {

@@ -22,7 +22,7 @@ fn vouches(config_map: &Value, workspace: &str, host: &str, port: u16) -> Option
     let data = &config_map["data"];
     let is_it = object::label(config_map, KUBELETS) == Some(workspace)
         && data["host"] == host
-        && data["port"] == port.to_string();
+        && data["port"].as_str() == Some(port.to_string().as_str());
     let authority = data["certificateAuthority"].as_str().filter(|_| is_it)?;
     Some(authority.as_bytes().to_vec())
 }

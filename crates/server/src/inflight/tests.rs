@@ -120,8 +120,10 @@ async fn bodies_that_do_not_arrive_are_cut() {
     let sent = |size: usize, count: usize| {
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
+            let second = Duration::from_secs(1);
+            let mut seconds = tokio::time::interval_at(tokio::time::Instant::now() + second, second);
             for _ in 0..count {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                seconds.tick().await;
                 if sender.send(Bytes::from(vec![b'x'; size])).await.is_err() {
                     return;
                 }
