@@ -75,11 +75,8 @@ async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), 
     let client = client(connection)?;
     let content = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let content = Bytes::from(content);
-    // Whoever has said yes need not wait for an answer that changes nothing.
-    if !yes {
-        let lost = post(&client, PREVIEW, content.clone()).await?;
-        ask::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
-    }
+    let lost = post(&client, PREVIEW, content.clone()).await?;
+    ask::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
     let answer = post(&client, PATH, content).await?;
     let number = |name: &str| answer[name].as_u64().unwrap_or(0);
     say!(

@@ -158,8 +158,10 @@ mod tests {
              Placed on clusters, and deleted there: 1 on east, 1 on west."
         );
         assert!(holdings.needs_consent());
-        let plain = Holdings { objects: 3, is_partial: true, ..Holdings::default() };
+        let plain = Holdings { objects: 3, ..Holdings::default() };
         assert!(!plain.needs_consent());
+        let plain = Holdings { is_partial: true, ..plain };
+        assert!(plain.needs_consent(), "workspaces below it may be hidden");
         assert_eq!(
             plain.announcement("root:a"),
             "Deleting root:a deletes it, with at least 0 namespaces and 3 objects."

@@ -228,7 +228,8 @@ async fn one_is_told_what_restoring_destroys_and_asked() {
     );
     assert!(said.contains("knows of it: 1 on east."), "{said}");
     admin.get(&config_map("new")).await.expect(200);
-    restore(&server, &file);
+    let said = restore(&server, &file);
+    assert!(said.contains("That deletes 1 workspace, 1 namespace"), "also with --yes: {said}");
     assert_eq!(admin.get(&config_map("new")).await.status, 404);
     // Who may not restore is told nothing, and only the root knows of it.
     let body =
