@@ -48,32 +48,36 @@ async fn of(site: &Site<'_>) -> Vec<String> {
             "finalizers": metadata["finalizers"], "ownerReferences": metadata["ownerReferences"],
         });
         for value in [&mut below, &mut status] {
-            mask(value, site.namespace);
+            mask(value, site);
         }
         portrait.push(format!("{name}: {below:#}\n{status:#}"));
     }
     portrait
 }
 
-fn mask(value: &mut Value, namespace: &str) {
+fn mask(value: &mut Value, site: &Site<'_>) {
     match value {
         Value::Object(content) => {
             for (key, value) in content {
                 match GIVEN.contains(&key.as_str()) {
                     true => *value = "given".into(),
-                    false => mask(value, namespace),
+                    false => mask(value, site),
                 }
             }
         }
         Value::Array(content) => {
-            content.iter_mut().for_each(|value| mask(value, namespace));
+            content.iter_mut().for_each(|value| mask(value, site));
             // Conditions come in the order in which they were first true.
             if content.iter().all(|item| item["type"].is_string()) {
                 content.sort_by_key(|item| item["type"].to_string());
             }
         }
         Value::String(text) if time::parse(text).is_ok() => *value = "a time".into(),
-        Value::String(text) => *text = text.replace(namespace, "namespace"),
+        Value::String(text) => {
+            // The condition `Placed` names the cluster.
+            let masked = text.replace(site.namespace, "namespace");
+            *text = masked.replace(&format!("on {}", site.cluster), "on the cluster");
+        }
         _ => {}
     }
 }
