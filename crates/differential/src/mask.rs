@@ -267,6 +267,8 @@ fn continue_token(text: &str) -> Option<Value> {
     if token["rv"].as_i64().is_some_and(|revision| revision > 0) {
         token["rv"] = json!("<revision>");
     }
+    // Atoll's own, so that it need not count again what is left; `remainingItemCount` is compared.
+    token.as_object_mut()?.remove("rest");
     Some(token)
 }
 

@@ -19,23 +19,32 @@ pub struct Token {
     pub revision: Option<u64>,
     /// What follows the list's prefix in the key of the last object sent.
     pub after: String,
-    /// How many objects were left when the token was handed out: at its revision nobody has to count them again.
-    pub rest: Option<usize>,
+    /// How many objects were left when the token was handed out, so that they need not be counted again at its revision.
+    pub rest: Option<Rest>,
+}
+
+/// How many objects are left of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    pub count: usize,
+    /// A hash of what was listed: in another namespace the token means another list, as upstream has it.
+    pub of: u64,
 }
 
 impl Token {
     /// Where the next page begins.
     pub fn start(&self) -> Start<'_> {
-        Start { after: &self.after, rest: self.rest, is_anew: self.revision.is_none() }
+        let rest = self.rest.map(|rest| rest.count);
+        Start { after: &self.after, rest, is_anew: self.revision.is_none() }
     }
 
-    pub fn encode(revision: Option<u64>, after: &str, rest: Option<usize>) -> String {
+    pub fn encode(revision: Option<u64>, after: &str, rest: Option<Rest>) -> String {
         let revision = revision.map_or(json!(-1), |revision| json!(revision));
         // The next key is the smallest one behind the last: the same with a zero byte.
         let mut token = json!({ "v": VERSION, "rv": revision, "start": format!("{after}\0") });
         // Upstream's decoder ignores what it does not know.
         if let Some(rest) = rest {
-            token["rest"] = rest.into();
+            token["rest"] = json!([rest.count, rest.of]);
         }
         BASE64.encode(json::to_vec(&token))
     }
@@ -78,10 +87,10 @@ impl Token {
             return Err(invalid(format!("continue key is not valid: {start}")));
         }
         let after = relative.strip_suffix('\0').unwrap_or(relative).to_string();
-        // Of a revision that has expired the count says nothing; tokens of earlier versions have it nevertheless.
-        let rest = token["rest"].as_u64().filter(|_| revision.is_some());
-        let rest = rest.and_then(|rest| usize::try_from(rest).ok());
-        Ok(Token { revision, after, rest })
+        let count = token["rest"][0].as_u64().and_then(|count| usize::try_from(count).ok());
+        let rest = count.zip(token["rest"][1].as_u64()).map(|(count, of)| Rest { count, of });
+        // Of a revision that has expired the count says nothing.
+        Ok(Token { revision, after, rest: rest.filter(|_| revision.is_some()) })
     }
 }
 
@@ -91,7 +100,8 @@ mod tests {
 
     #[test]
     fn what_is_encoded_comes_back() {
-        for (revision, after, rest) in [(Some(7), "default/a", Some(3)), (None, "x", None)] {
+        let three = Some(Rest { count: 3, of: u64::MAX });
+        for (revision, after, rest) in [(Some(7), "default/a", three), (None, "x", None)] {
             let token = Token::decode(&Token::encode(revision, after, rest)).unwrap();
             assert_eq!(token, Token { revision, after: after.into(), rest });
         }
@@ -100,7 +110,8 @@ mod tests {
     #[test]
     fn a_token_without_a_revision_does_not_say_how_many_are_left() {
         for (revision, rest) in [(Some(7), Some(3)), (None, None)] {
-            let token = Token::decode(&Token::encode(revision, "a", Some(3))).unwrap();
+            let three = Some(Rest { count: 3, of: 1 });
+            let token = Token::decode(&Token::encode(revision, "a", three)).unwrap();
             assert_eq!(
                 (token.start().rest, token.start().is_anew),
                 (rest, revision.is_none()),

@@ -118,6 +118,9 @@ async fn act(
         (_, "create") => create::answer(server, row, call).await,
         (_, "get") => get::answer(server, row, call).await,
         (_, "list") => list::answer(server, row, call).await,
+        ("", "watch") if !row.serves("watch") => {
+            Err(Status::method_not_supported(&row.group, &row.resource, "watch"))
+        }
         (_, "watch") => watch::answer(server, row, call).await,
         (_, "update") => update::answer(server, row, call).await,
         (_, "patch") => patch::answer(server, row, call).await,
@@ -148,12 +151,14 @@ pub(crate) fn check_path(row: &Row, info: &RequestInfo, method: &Method) -> Resu
     let needs_namespace = row.namespaced && info.namespace.is_empty() && whole_collection;
     let names_what_is_new = info.verb == "create" && !info.name.is_empty() && info.subresource.is_empty();
     let names_nothing = matches!(info.verb, "update" | "patch") && info.name.is_empty();
+    // What can be listed is told apart from what can be watched only after its path is known to be served.
+    let is_list = info.subresource.is_empty() && info.verb == "watch" && row.serves("list");
     // Whatever there is to ask, whoever is behind it answers.
     let asks = info.verb.is_empty() && info.subresource == "proxy" && method == Method::OPTIONS;
     if needs_namespace
         || names_what_is_new
         || names_nothing
-        || !(asks || verbs.iter().any(|verb| verb == info.verb))
+        || !(asks || is_list || verbs.iter().any(|verb| verb == info.verb))
     {
         return Err(Status::method_not_supported_generic());
     }

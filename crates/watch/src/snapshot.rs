@@ -26,7 +26,7 @@ pub struct Snapshot {
 }
 
 /// A part of the key space: a resource, narrowed down to a workspace, a namespace, one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// What all keys in it begin with; the whole key if it is one object.
     pub(crate) prefix: String,

@@ -2,6 +2,7 @@
 
 mod elsewhere;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::Server;
 use crate::body::Body;
 use crate::chain::Call;
 use crate::options::{ListOptions, Match};
-use crate::paging::Token;
+use crate::paging::{Rest, Token};
 use crate::respond;
 use crate::sync::renewals;
 
@@ -40,7 +41,8 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         renewals::renewed(&mut listing, &snapshot);
     }
     let next = listing.next.as_deref();
-    let token = next.map(|next| Token::encode(Some(listing.revision), next, listing.remaining));
+    let rest = listing.remaining.map(|count| Rest { count, of: hash(&scope) });
+    let token = next.map(|next| Token::encode(Some(listing.revision), next, rest));
     Ok(respond::list::answer(row, listing, token.as_deref(), call).await)
 }
 
@@ -67,7 +69,8 @@ pub async fn position(
 ) -> Result<(Arc<Snapshot>, Option<Token>), Status> {
     let cache = &server.registry.cache;
     if !options.continue_token.is_empty() {
-        let token = Token::decode(&options.continue_token)?;
+        let mut token = Token::decode(&options.continue_token)?;
+        token.rest = token.rest.filter(|rest| rest.of == hash(scope));
         if !matches!(options.resource_version.as_str(), "" | "0") {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
@@ -105,6 +108,13 @@ pub async fn position(
         RevisionError::Future { requested, current } => too_large(requested, current),
     })?;
     Ok((snapshot, None))
+}
+
+/// What tells one list from another in a continue token.
+fn hash(scope: &Scope) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    scope.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Waits a little for a revision that is still to come.
