@@ -130,14 +130,21 @@ async fn go(core: &Core, locator: &Locator, name: &str) -> Result<Went, Status> 
             Ok(Went::Gone)
         }
         Ok(Retired::NotNow) => Ok(Went::Wait(Next::Again)),
-        Ok(Retired::Passing(_)) if core.spaces.is_patient(locator) => Ok(Went::Wait(Next::After(SOON))),
+        Ok(Retired::Passing(_) | Retired::Silent(_)) if core.spaces.is_patient(locator) => {
+            Ok(Went::Wait(Next::After(SOON)))
+        }
         // What cannot be listed may be there. The namespace above waits until that is known.
-        Ok(Retired::Unseen(unseen)) if core.spaces.is_held(locator) => {
+        Ok(Retired::Unseen(unseen) | Retired::Silent(unseen)) if core.spaces.is_held(locator) => {
             tell_unseen(core, locator, name, &unseen);
             let pause = if core.spaces.is_patient(locator) { SOON } else { LATER };
             Ok(Went::Wait(Next::After(core.settings.about(pause))))
         }
-        Ok(Retired::Kept(contents) | Retired::Passing(contents) | Retired::Unseen(contents)) => {
+        Ok(
+            Retired::Kept(contents)
+            | Retired::Passing(contents)
+            | Retired::Unseen(contents)
+            | Retired::Silent(contents),
+        ) => {
             core.tell_kept(name, &contents);
             Ok(Went::Stays(core.why_kept(name, &contents)))
         }

@@ -31,8 +31,10 @@ pub enum Retired {
     NotNow,
     /// Something is in it.
     Kept(Vec<String>),
-    /// Whether something is in it is not known: these resources cannot be listed.
+    /// Whether something is in it is not known: these resources may not be listed.
     Unseen(Vec<String>),
+    /// The same, of resources that do not answer for now.
+    Silent(Vec<String>),
     /// What is in it was made for others and goes by itself, if those are gone.
     Passing(Vec<String>),
 }
@@ -59,12 +61,15 @@ pub async fn retire(
         }
         return Ok(Retired::NotOurs);
     }
-    let Contents { kept, unseen, passing } = contents(below, name).await?;
+    let Contents { kept, unseen, silent, passing } = contents(below, name).await?;
     if !kept.is_empty() {
         return Ok(Retired::Kept(kept));
     }
     if !unseen.is_empty() {
         return Ok(Retired::Unseen(unseen));
+    }
+    if !silent.is_empty() {
+        return Ok(Retired::Silent(silent));
     }
     if !passing.is_empty() {
         return Ok(Retired::Passing(passing));
@@ -112,8 +117,10 @@ const BUILT_IN: [&str; 18] = [
 struct Contents {
     /// By itself.
     kept: Vec<String>,
-    /// Resources that the syncer may not list, or that do not answer.
+    /// Resources that the syncer may not list.
     unseen: Vec<String>,
+    /// Resources that do not answer.
+    silent: Vec<String>,
     /// For others, with which it goes.
     passing: Vec<String>,
 }
@@ -130,7 +137,7 @@ impl Contents {
     }
 
     fn shortened(mut self) -> Contents {
-        for list in [&mut self.kept, &mut self.unseen, &mut self.passing] {
+        for list in [&mut self.kept, &mut self.unseen, &mut self.silent, &mut self.passing] {
             if list.len() > MOST {
                 list.truncate(MOST);
                 list.push("and more".into());
@@ -143,7 +150,7 @@ impl Contents {
 async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
     let mut found = Contents::default();
     let (resources, silent) = served(below).await?;
-    found.unseen.extend(silent.iter().map(|group| format!("{group} (does not answer)")));
+    found.silent.extend(silent.iter().map(|group| format!("{group} (does not answer)")));
     for resource in resources {
         let name = match resource.group.as_str() {
             "" => resource.resource.clone(),
@@ -170,7 +177,7 @@ async fn contents(below: &Below, namespace: &str) -> Result<Contents, Status> {
                 }
                 Err(status) if matches!(status.code(), 404 | 405) => break,
                 Err(status) if is_silence(&status, &resource.group) => {
-                    found.unseen.push(format!("{name} (does not answer)"));
+                    found.silent.push(format!("{name} (does not answer)"));
                     break;
                 }
                 Err(status) => return Err(status),

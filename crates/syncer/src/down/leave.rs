@@ -104,12 +104,14 @@ impl Work<'_> {
         match retire(&self.core.in_turn, &locator, &name, is_still).await? {
             Retired::Gone | Retired::NotOurs => self.core.spaces.forget(&locator),
             Retired::NotNow => return Ok(Some((String::new(), Next::Again))),
-            Retired::Passing(contents) if self.core.spaces.is_patient(&locator) => {
+            Retired::Passing(contents) | Retired::Silent(contents)
+                if self.core.spaces.is_patient(&locator) =>
+            {
                 let why = format!("its namespace waits for what is left in it: {}", contents.join(", "));
                 return Ok(Some((why, Next::After(SOON))));
             }
             // The namespace has its own turn, which waits for as long as that takes.
-            Retired::Unseen(_) => {}
+            Retired::Unseen(_) | Retired::Silent(_) => {}
             Retired::Kept(contents) | Retired::Passing(contents) => self.core.tell_kept(&name, &contents),
         }
         Ok(None)
