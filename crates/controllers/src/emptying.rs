@@ -47,13 +47,12 @@ impl Remaining {
     pub fn clusters(&self) -> Option<String> {
         let parts: Vec<String> =
             self.clusters.iter().map(|(name, count)| format!("{name} ({count})")).collect();
-        (!parts.is_empty()).then(|| {
-            format!(
-                "Waiting for clusters to let go of what was placed on them: {}; if one is gone for good: atoll cluster remove \
-                 NAME --lost",
-                parts.join(", ")
-            )
-        })
+        let first = self.clusters.keys().next()?;
+        Some(format!(
+            "Waiting for clusters to let go of what was placed on them: {}; an event of the namespace says why if one refuses; \
+             if {first} is gone for good: atoll cluster remove {first} --lost",
+            parts.join(", ")
+        ))
     }
 
     pub fn add(&mut self, resource: &Resource, count: usize) {

@@ -36,6 +36,11 @@ impl Closed {
     }
 }
 
+/// Whether an administrator has said that nothing runs on a Cluster any more.
+pub fn is_fenced(cluster: &Value) -> bool {
+    cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
+}
+
 /// Why a Cluster takes nothing new, if so. Which workspaces may use it is another question, see [`crate::workspaces`].
 pub fn closed(cluster: &Value) -> Option<Closed> {
     let (name, spec) = (object::name(cluster), &cluster["spec"]);
@@ -50,7 +55,7 @@ pub fn closed(cluster: &Value) -> Option<Closed> {
         let join = format!("atoll cluster join {name} --kubeconfig FILE");
         return because("only observed, nothing can be written to it", "to manage it", join, false);
     }
-    if spec["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED) {
+    if is_fenced(cluster) {
         let lift = format!("atoll cluster fence {name} --lift");
         return because("fenced, nothing runs there", "lift that with", lift, false);
     }
@@ -88,9 +93,12 @@ impl Choice {
         match refusals.as_slice() {
             [] => Choice::Absent,
             [refusal] => Choice::Refused(format!("no cluster takes it: {refusal}")),
-            all => Choice::Refused(format!(
-                "no cluster takes it: all {} clusters are closed; see why with: atoll cluster list",
-                all.len()
+            [first, others @ ..] => Choice::Refused(format!(
+                "no cluster takes it: {first}; {} it as well, see: atoll cluster list",
+                match others.len() {
+                    1 => "another cluster refuses".to_string(),
+                    count => format!("{count} other clusters refuse"),
+                }
             )),
         }
     }
@@ -178,7 +186,9 @@ mod tests {
             (vec![east()], Some("no cluster takes it: east is cordoned")),
             (
                 vec![east(), west(Some("west is fenced"))],
-                Some("no cluster takes it: all 2 clusters are closed; see why with: atoll cluster list"),
+                Some(
+                    "no cluster takes it: east is cordoned; another cluster refuses it as well, see: atoll cluster list",
+                ),
             ),
             (vec![east(), west(None)], Some("place it with: atoll place job/a --namespace n --on west")),
         ] {

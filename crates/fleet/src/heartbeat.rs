@@ -23,7 +23,7 @@ const NAMESPACES: usize = 100;
 /// The form of a field.
 #[derive(Clone, Copy)]
 enum Form {
-    /// Of which only so many bytes are kept, without control characters.
+    /// Of which only so many bytes are kept, on one line and without control characters.
     Text(usize),
     /// A word for programs, such as `CertificateExpired`.
     Reason,
@@ -72,7 +72,9 @@ impl Form {
     fn read(self, path: &FieldPath, value: &Value, errors: &mut Vec<FieldError>) -> Option<Value> {
         let kept = match (self, value) {
             (_, Value::Null) => return None,
-            (Form::Text(most), Value::String(text)) => Some(clean(text, most).into()),
+            (Form::Text(most), Value::String(text)) => {
+                Some(clean(text, most).replace(['\n', '\r'], " ").into())
+            }
             (Form::Reason, Value::String(text)) if is_reason(text) => Some(value.clone()),
             (Form::Integer, _) => value.as_i64().filter(|number| *number >= 0).map(Value::from),
             (Form::Quantities, Value::Object(amounts)) => {

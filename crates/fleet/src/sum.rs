@@ -128,12 +128,14 @@ fn numbers(status: &mut Map<String, Value>, parts: &[Part<'_>]) {
     const GREATEST: &[&str] = &["collisionCount", "currentCPUUtilizationPercentage"];
     let fields = parts.iter().filter_map(|part| part.status).flatten();
     let mut sums: Map<String, Value> = Map::new();
-    for (name, number) in fields.filter_map(|(name, value)| Some((name, value.as_i64()?))) {
+    // A cluster may report anything, and what is not a count must not keep the counts of others from being shown.
+    let count = |value: &Value| value.as_i64().map(|number| number.clamp(0, i64::from(i32::MAX)));
+    for (name, number) in fields.filter_map(|(name, value)| Some((name, count(value)?))) {
         let before = sums.get(name).and_then(Value::as_i64).unwrap_or(0);
         let sum = if GREATEST.contains(&name.as_str()) {
             before.max(number)
         } else {
-            before.saturating_add(number)
+            (before + number).min(i64::from(i32::MAX))
         };
         sums.insert(name.clone(), sum.into());
     }

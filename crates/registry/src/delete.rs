@@ -77,7 +77,7 @@ impl Registry {
             let stored = existing.clone();
             let existing = if row.custom.is_some() { row.shown(existing) } else { existing };
             let mut old = parse(&existing.json())?;
-            self.forget_missing_clusters(row, place.workspace, &mut old);
+            self.forget_missing_clusters(place.workspace, &mut old);
             check_preconditions(row, &old, options)?;
             admission.validate(None, Some(&old)).await?;
             let step = self.next_step(row, &old, options);

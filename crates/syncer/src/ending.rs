@@ -101,7 +101,9 @@ enum Went {
 fn tell_unseen(core: &Core, locator: &Locator, name: &str, unseen: &[String]) {
     let cluster = &core.settings.cluster;
     let message = format!(
-        "namespace {name} in cluster {cluster} is not deleted while the syncer cannot see whether it is empty: {}; let the          syncer list custom resources with: atoll cluster join {cluster} --groups GROUP,... --kubeconfig FILE, or delete          it in the cluster: kubectl delete namespace {name}",
+        "namespace {name} in cluster {cluster} is not deleted while the syncer cannot see whether it is empty: {}; if it may \
+         not list them, join the cluster again, which gives it the right: atoll cluster join {cluster} --kubeconfig FILE; or \
+         delete the namespace in the cluster: kubectl delete namespace {name}",
         unseen.join(", ")
     );
     if let Some(held) = core.spaces.is_news(locator, &message) {

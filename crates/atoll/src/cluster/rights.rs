@@ -124,6 +124,8 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
             rules.extend(table(&SEEN, &READ));
             // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));
+            // A namespace is deleted only after it was seen to be empty, of whatever the cluster serves.
+            rules.push(rule("*", &["*"], &["list"]));
             rules.extend(custom);
             rules
         }

@@ -64,10 +64,10 @@ async fn clusters_of_tenants_are_not_looked_for_on_this_machine() {
         condition(&control_plane.admin(), "seen", "Ready").await[0] == "True"
     })
     .await;
+    are_reached_where_that_is_allowed().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn clusters_of_tenants_are_reached_anywhere_where_that_is_allowed() {
+async fn are_reached_where_that_is_allowed() {
     let setup =
         Setup::new().flag("--cluster-grace-period", 12).variable("ATOLL_ALLOW_TENANT_ADDRESSES", "true");
     let control_plane = setup.start();

@@ -10,6 +10,7 @@ use self::running::Cluster;
 use crate::support::access::Access;
 use crate::support::process::{Atoll, atoll};
 use crate::support::programs::succeed;
+use crate::support::watching::Watch;
 use crate::support::{config_map_with, eventually};
 
 const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
@@ -381,4 +382,44 @@ async fn placed_pods_meet_the_level_of_the_cluster() {
     team.post(path, greedy("hostile", hostile())).await.expect(201);
     let refused = team.merge(&format!("{path}/hostile/placement"), on("east")).await;
     refused.expect_status(403, "Forbidden");
+}
+
+/// Fields that no manager owns do not go to clusters: leaving them out must not weaken what was checked.
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_that_are_not_sent_do_not_count_for_pod_security() {
+    let above = Atoll::start_bare();
+    let admin = above.admin();
+    let team = tenant(&admin, "root", "team").await;
+    let cluster =
+        json!({ "metadata": { "name": "east" }, "spec": { "mode": "none", "podSecurity": "restricted" } });
+    admin.post(CLUSTERS, cluster).await.expect(201);
+    let container = json!({
+        "name": "a", "image": "a",
+        "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+    });
+    let pod = json!({
+        "securityContext": { "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } },
+        "containers": [container],
+    });
+    let created = team.post(DEPLOYMENTS, greedy("sly", pod)).await.expect(201);
+    let mut sly = created.clone();
+    for entry in sly["metadata"]["managedFields"].as_array_mut().unwrap() {
+        forget(&mut entry["fieldsV1"], "f:securityContext");
+    }
+    team.put(&format!("{DEPLOYMENTS}/sly"), sly).await.expect(200);
+    team.merge(&format!("{DEPLOYMENTS}/sly/placement"), on("east")).await.expect(200);
+    let _view = Watch::open(&admin, "/services/sync/east").await;
+    eventually("it is refused", async || {
+        let list = team.get("/apis/atoll.dev/v1alpha1/namespaces/default/objectstatuses").await.expect(200);
+        let first = &list["items"][0]["status"];
+        let message = first["message"].as_str().unwrap_or_default();
+        first["state"] == "Refused" && message.contains("violates PodSecurity \"restricted:latest\"")
+    })
+    .await;
+}
+
+fn forget(fields: &mut Value, field: &str) {
+    let Some(fields) = fields.as_object_mut() else { return };
+    fields.remove(field);
+    fields.values_mut().for_each(|value| forget(value, field));
 }

@@ -234,6 +234,17 @@ async fn another_cluster_of_the_same_name_has_not_got_it() {
             && web["status"].get("availableReplicas").is_none()
     })
     .await;
+    // A cluster that is gone is not waited for, neither by what moves nor by what is deleted.
+    let elsewhere = json!({ "spec": { "clusters": [{ "name": "east" }], "force": true } });
+    let moved = above.merge(&format!("{WEB}/placement"), elsewhere).await.expect(200);
+    assert_eq!(moved["status"], json!(null), "{moved}");
+    above.delete(&format!("{CLUSTERS}/east")).await.expect(200);
+    eventually("that Cluster is gone, too", async || {
+        above.get(&format!("{CLUSTERS}/east")).await.status == 404
+    })
+    .await;
+    above.delete(WEB).await.expect(200);
+    eventually("it is gone", async || above.get(WEB).await.status == 404).await;
 }
 
 /// A cluster that takes nothing new keeps nothing from the others.

@@ -353,3 +353,33 @@ async fn the_decider_of_a_placement_has_a_short_name() {
     wanted["spec"]["by"] = "policy".into();
     admin.put(&placement_path("web"), wanted).await.expect(200);
 }
+
+/// What one cluster reports nonsense of is shown as the others report it.
+#[tokio::test]
+async fn a_nonsensical_status_hides_no_other() {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    let atoll = Atoll::start();
+    let admin = atoll.admin();
+    for name in ["east", "west"] {
+        let mut cluster = cluster(name);
+        cluster["spec"]["mode"] = "none".into();
+        admin.post(CLUSTERS, cluster).await.expect(201);
+    }
+    let service = json!({ "metadata": { "name": "web" }, "spec": { "type": "LoadBalancer", "ports": [{ "port": 80 }] } });
+    admin.post(SERVICES, service).await.expect(201);
+    let both = on(json!([{ "name": "east" }, { "name": "west" }]));
+    admin.put(&format!("{SERVICES}/web/placement"), both).await.expect(200);
+    for (name, address) in [("west", "nonsense"), ("east", "192.0.2.1")] {
+        let view = format!("/services/sync/{name}");
+        let line = said(&mut Watch::open(&admin, &view).await).await;
+        let mut applied = record(&line, "Applied");
+        applied["status"] = json!({ "loadBalancer": { "ingress": [{ "ip": address }] } });
+        applied["observed"] = true.into();
+        admin.post(&view, report(applied)).await.expect(200);
+    }
+    eventually("what east reports is shown", async || {
+        let service = admin.get(&format!("{SERVICES}/web")).await.expect(200);
+        service["status"]["loadBalancer"]["ingress"].to_string().contains("192.0.2.1")
+    })
+    .await;
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use atoll_fleet::closed::{Choice, closed};
+use atoll_fleet::closed::{Choice, closed, is_fenced};
 use atoll_fleet::placed::Health;
 use atoll_fleet::workspaces::may_use;
 use atoll_fleet::{labels, pod_security};
@@ -85,6 +85,9 @@ impl Terms {
 
 /// What counts of a cluster for the status of objects in it: a change of anything else is no reason to look at them again.
 pub fn health(cluster: &Value) -> Health {
+    if is_fenced(cluster) {
+        return Health::NotReady("the cluster is fenced: nothing counts as running there".to_string());
+    }
     match conditions::find(cluster, "Ready") {
         Some(ready) if ready["status"] != "True" && ready["reason"] != CURRENT => {
             let text = |field: &str| ready[field].as_str().unwrap_or_default();

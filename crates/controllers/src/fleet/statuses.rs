@@ -7,7 +7,7 @@ use atoll_fleet::Placement;
 use atoll_fleet::closed::Choice;
 use atoll_fleet::placed::{self, Health, Known, NOT_PLACED};
 use atoll_fleet::placement::Share;
-use atoll_fleet::view::Record;
+use atoll_fleet::view::{Record, State};
 use atoll_informer::{Cache, DeleteOptions, Key, Next, Queue, Recorder, Resource, resources};
 use atoll_meta::{Status, object, time};
 use serde_json::Value;
@@ -18,6 +18,8 @@ use crate::conditions;
 use crate::context::{Acts, Context};
 
 const AT_ONCE: usize = 16;
+/// The status subresource, to find out whether a status would be accepted.
+const STATUS_DRY_RUN: &str = "status?dryRun=All";
 /// An object that is younger than this, in seconds, was created while somebody waited for what becomes of it.
 const NEW: i64 = 60;
 /// No cluster is called this.
@@ -231,7 +233,16 @@ impl Controller {
         let Some(wanted) = self.wanted(&resource, &found, &told, has_departed) else { return Ok(Next::Done) };
         let mut changed = found.clone();
         changed["status"] = wanted;
-        match world.update_status(&resource, &changed).await {
+        let mut written = world.update_status(&resource, &changed).await;
+        if written.as_ref().is_err_and(|status| status.code() == 422) {
+            // A cluster has reported what is no status. That does not keep those of others from being shown.
+            let valid = self.valid(&resource, &found, told).await;
+            self.tell(&resource, &found, &valid);
+            let Some(wanted) = self.wanted(&resource, &found, &valid, false) else { return Ok(Next::Done) };
+            changed["status"] = wanted;
+            written = world.update_status(&resource, &changed).await;
+        }
+        match written {
             Err(status) if status.reason() == "Conflict" => Ok(Next::Again),
             // Kinds without a status have none below, either.
             Err(status) if matches!(status.reason(), "NotFound" | "MethodNotAllowed") => Ok(Next::Done),
@@ -240,6 +251,38 @@ impl Controller {
                 Ok(Next::Done)
             }
         }
+    }
+
+    /// What clusters have reported of an object, but for statuses that the API refuses.
+    async fn valid(
+        &self,
+        resource: &Resource,
+        found: &Value,
+        told: Vec<(String, Record)>,
+    ) -> Vec<(String, Record)> {
+        let mut valid = Vec::with_capacity(told.len());
+        for (cluster, record) in told {
+            let alone = [(cluster, record)];
+            let refused = match self.wanted(resource, found, &alone, false) {
+                Some(status) => {
+                    let mut tried = found.clone();
+                    tried["status"] = status;
+                    let tried =
+                        self.context.world().update_subresource(resource, STATUS_DRY_RUN, &tried).await;
+                    tried.err().filter(|status| status.code() == 422)
+                }
+                None => None,
+            };
+            let [(cluster, mut record)] = alone;
+            if let Some(status) = refused {
+                record.status = Value::Null;
+                record.state = State::Refused;
+                record.message =
+                    format!("the cluster reported a status that is not valid: {}", status.message());
+            }
+            valid.push((cluster, record));
+        }
+        valid
     }
 
     /// A workload whose pods are made where it is placed.

@@ -51,7 +51,7 @@ impl Registry {
     }
 
     /// An object that can be placed, and the row of it.
-    pub(super) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
+    pub(crate) fn placeable(&self, key: &Key) -> Result<Option<(SharedRow, Value)>, Status> {
         let Some((parts, found)) = key.parts().zip(self.snapshot().get(key)) else { return Ok(None) };
         let found = crate::parse(&found.json())?;
         let version = object::api_version(&found).rsplit('/').next().unwrap_or_default();

@@ -9,7 +9,7 @@ use atoll_store::{Key, key};
 use serde_json::Value;
 
 use crate::Registry;
-use crate::row::{Place, Row, SharedRow};
+use crate::row::{Place, SharedRow};
 
 const NAMESPACES: (&str, &str) = (key::CORE, "namespaces");
 
@@ -37,7 +37,9 @@ impl Registry {
         self.place(&row, &place, None, false, &change).await.map(drop)
     }
 
-    /// Takes a cluster that is no longer registered off all namespaces that mean it: nobody could say for it that it has let go.
+    /// Takes a cluster that is no longer registered off everything that waits for it to let go, and off namespaces: no syncer
+    /// will report that it has. What is placed there and not being deleted keeps its share, and its status says that there
+    /// is no such cluster.
     pub(crate) fn forget_cluster<'a>(
         &'a self,
         cluster: &'a Value,
@@ -48,7 +50,7 @@ impl Registry {
 
     async fn let_go_of_all(&self, cluster: &str, uid: &str) {
         for (key, share_uid) in self.placements.on(cluster) {
-            let Some(parts) = key.parts().filter(is_namespace) else { continue };
+            let Some(parts) = key.parts() else { continue };
             let is_meant = match &*share_uid {
                 "" => self.home_of_cluster(parts.workspace, cluster).is_none(),
                 known => known == uid,
@@ -56,38 +58,45 @@ impl Registry {
             if !is_meant {
                 continue;
             }
-            let place = Place { workspace: parts.workspace, namespace: "", name: parts.name };
-            let change = |_: &Value, current: &Placement| Ok(current.let_go(cluster, &share_uid, true));
-            let written = match self.namespaces() {
-                Ok(row) => self.place(&row, &place, None, false, &change).await.map(drop),
+            let is_noted = is_namespace(&parts);
+            let row = match is_noted {
+                true => self.namespaces().map(Some),
+                false => self.placeable(&key).map(|found| found.map(|(row, _)| row)),
+            };
+            let place = Place { workspace: parts.workspace, namespace: parts.namespace, name: parts.name };
+            let change = |existing: &Value, current: &Placement| {
+                let is_gone = is_noted || object::is_being_deleted(existing);
+                Ok(current.let_go(cluster, &share_uid, is_gone))
+            };
+            let written = match row {
+                Ok(Some(row)) => self.place(&row, &place, None, false, &change).await.map(drop),
+                Ok(None) => Ok(()),
                 Err(status) => Err(status),
             };
             if let Err(status) =
                 written.or_else(|status| if status.code() == 404 { Ok(()) } else { Err(status) })
             {
-                tracing::warn!(%status, namespace = %key, cluster, "the namespace still waits for a cluster that was removed; delete it again");
+                tracing::warn!(%status, object = %key, cluster, "the object still waits for a cluster that was removed; delete it again");
             }
         }
     }
 
-    /// The same for one namespace that is about to be deleted, should that have been missed.
-    pub(crate) fn forget_missing_clusters(&self, row: &Row, workspace: &str, namespace: &mut Value) {
-        if !row.group.is_empty() || row.resource != "namespaces" {
-            return;
-        }
-        let current = Placement::of(namespace);
+    /// The same for one object that is about to be deleted, should that have been missed.
+    pub(crate) fn forget_missing_clusters(&self, workspace: &str, object: &mut Value) {
+        let current = Placement::of(object);
         let is_missing = |(name, uid): &(&str, &str)| self.cluster(workspace, name, uid).is_none();
         let missing: Vec<(&str, &str)> = current.spots().filter(is_missing).collect();
         if missing.is_empty() {
             return;
         }
         tracing::info!(
-            namespace = object::name(namespace),
+            name = object::name(object),
+            namespace = object::namespace(object),
             ?missing,
             "clusters that are no longer registered are not waited for"
         );
         let rest = missing.iter().fold(current.clone(), |rest, (name, uid)| rest.let_go(name, uid, true));
-        super::set(namespace, rest.text().map(Value::String));
+        super::set(object, rest.text().map(Value::String));
     }
 
     fn namespaces(&self) -> Result<SharedRow, Status> {

@@ -10,7 +10,7 @@ use atoll_fleet::view::{Drift, Line, Resource, Target};
 use atoll_fleet::{Overrides, Placement, placement, shape};
 use atoll_meta::{Status, object};
 use atoll_registry::catalog::ATOLL;
-use atoll_registry::placement::Follower;
+use atoll_registry::placement::{Follower, Registered};
 use atoll_store::{Key, key};
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -360,17 +360,18 @@ impl View {
             self.told.entry(key.clone()).or_insert_with(|| Told { target, hash: None }).hash = None;
             return None;
         }
-        let waits = shall.and_then(|_| self.waits(&target, &placement));
-        let told = self.told.entry(key.clone()).or_default();
-        told.target.clone_from(&target);
-        if let Some(message) = waits {
-            told.hash = None;
-            records::refuse(&self.server, self.family(), target, message).await;
+        if let Some(message) = shall.and_then(|_| self.waits(&target, &placement)) {
+            self.refuse(key, target, message).await;
             return None;
         }
+        self.told.entry(key.clone()).or_default().target.clone_from(&target);
         Some(match shall {
             Some(share) if !object::is_being_deleted(&object) => {
                 let mut shaped = shape::shape(&object, &self.cluster, share.replicas);
+                if let Some(message) = self.weakened(&parts, &object, &shaped) {
+                    self.refuse(key, target, message).await;
+                    return None;
+                }
                 let overridden = self.overrides.as_ref().map_err(String::clone);
                 let overridden = overridden.and_then(|overrides| overrides.apply(&mut shaped));
                 let taken = overridden.and_then(|()| {
@@ -378,8 +379,7 @@ impl View {
                     objection.map_or(Ok(()), Err)
                 });
                 if let Err(message) = taken {
-                    told.hash = None;
-                    records::refuse(&self.server, self.family(), target, message).await;
+                    self.refuse(key, target, message).await;
                     return None;
                 }
                 let drift = Drift::of(&self.registered, &object);
@@ -393,6 +393,28 @@ impl View {
         })
     }
 
+    /// Records why the cluster does not get an object as it is now. What it had before stays.
+    async fn refuse(&mut self, key: &Key, target: Target, message: String) {
+        let told = self.told.entry(key.clone()).or_default();
+        told.target.clone_from(&target);
+        told.hash = None;
+        records::refuse(&self.server, self.family(), target, message).await;
+    }
+
+    /// What an object violates of the cluster's Pod Security level once only those of its fields are left that go down,
+    /// although it violates nothing as it is stored: tenants write `managedFields` themselves.
+    fn weakened(&self, parts: &key::Parts<'_>, object: &Value, shaped: &Value) -> Option<String> {
+        let registry = &self.server.registry;
+        let version = object::api_version(object).rsplit('/').next().unwrap_or_default();
+        let row = registry.find(Some(parts.workspace), parts.api_group(), version, parts.resource)?;
+        let registered = Registered { workspace: self.workspace.clone(), cluster: self.registered.clone() };
+        let mut sent = object.clone();
+        sent["spec"] = shaped["spec"].clone();
+        let violation = registry.violates(&row, parts.workspace, &sent, &registered)?;
+        let is_new = registry.violates(&row, parts.workspace, object, &registered).is_none();
+        is_new.then(|| format!("without the fields that no manager owns, it {violation}"))
+    }
+
     /// Why a cluster does not get an object yet: another cluster has still to let go of it, and it must not run twice.
     fn waits(&self, target: &Target, placement: &Placement) -> Option<String> {
         let resource = &target.resource;
@@ -403,8 +425,16 @@ impl View {
         {
             return None;
         }
-        let names: Vec<&str> = placement.leaving.iter().map(|one| one.name.as_str()).collect();
-        let names = names.join(", ");
+        // What was on a fenced cluster does not run there any more: an administrator has seen to that.
+        let is_fenced = |name: &str, uid: &str| {
+            let found = self.server.registry.cluster(&target.workspace, name, uid);
+            found.is_some_and(|found| atoll_fleet::closed::is_fenced(&found.cluster))
+        };
+        let waited_for = placement.leaving.iter().filter(|one| !is_fenced(&one.name, &one.uid));
+        let names = waited_for.map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+        if names.is_empty() {
+            return None;
+        }
         Some(format!(
             "it must not run twice, and {names} has not let go of it yet; if that cluster is gone for good: atoll cluster remove \
              {names} --lost"

@@ -103,6 +103,9 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         }
         let mut decided = current.decided(clusters, by);
         decided.duplicate = duplicate && !decided.clusters.is_empty();
+        // A cluster that is not registered any more never reports that it has let go.
+        let is_there = |name: &str, uid: &str| server.registry.cluster(place.workspace, name, uid).is_some();
+        decided.leaving.retain(|one| is_there(&one.name, &one.uid));
         brakes::check(server, row, &call.workspace, place.name, current, &decided)?;
         Ok(decided)
     };
