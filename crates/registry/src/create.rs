@@ -110,6 +110,7 @@ impl Registry {
             return Err(Status::invalid(row.storage_group(), row.named_kind(&object), place.name, errors));
         }
         self.check_reserved(row, place, &object, None)?;
+        self.check_depth(row, place)?;
         let _naming = self.name_cluster(row, place).await?;
         admission.validate(Some(&object), None).await?;
         let limited = admission.is_limited();

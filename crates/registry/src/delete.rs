@@ -99,6 +99,9 @@ impl Registry {
                 Step::Go => None,
             };
             let encoded = value.as_ref().map(|(encoded, _)| encoded.clone());
+            if value.is_none() && row.group == ATOLL && row.resource == "workspaces" {
+                self.purge_child(&key).await?;
+            }
             match (self.write(&snapshot, &key, value).await, encoded) {
                 // Watchers have seen the mark; now it goes.
                 (Ok(_), Some(_)) if matches!(step, Step::MarkAndGo(_)) => {}

@@ -15,6 +15,9 @@ use crate::catalog::ATOLL;
 use crate::placement::is_namespace;
 use crate::row::{Place, Row};
 
+/// How many workspaces may be above one, root included.
+const DEEPEST: usize = 64;
+
 /// Kept up to date with every write. An id belongs to one Workspace object: one that claims the id of another, or one that
 /// no Workspace is given, stands for no workspace.
 #[derive(Default)]
@@ -113,6 +116,18 @@ impl Registry {
         let mut line = self.line(workspace);
         line.pop_if(|last| last == ROOT);
         line.pop().unwrap_or_else(|| ROOT.to_string())
+    }
+
+    /// Refuses a workspace that is nested too deeply: limits count for all workspaces above, and each request walks there.
+    pub(crate) fn check_depth(&self, row: &Row, place: &Place<'_>) -> Result<(), Status> {
+        if (row.group.as_str(), row.resource.as_str()) != (ATOLL, "workspaces")
+            || self.line(place.workspace).len() < DEEPEST
+        {
+            return Ok(());
+        }
+        let message = format!("workspaces cannot be nested more than {DEEPEST} deep");
+        let error = FieldError::forbidden(&FieldPath::new("metadata").child("name"), message);
+        Err(Status::invalid(ATOLL, &row.kind, place.name, vec![error]))
     }
 
     /// The path of a workspace, such as `root:org:team`. Of one that is not known any longer, the id.

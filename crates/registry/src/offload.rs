@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use atoll_meta::{Deadline, Status};
 use tokio::sync::oneshot;
 
+use crate::Registry;
 use crate::definitions;
 use crate::row::Row;
 
@@ -44,13 +45,24 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     let failed =
-        |error: &dyn std::fmt::Display| Status::internal_error(format!("checking the object: {error}"));
+        |error: &dyn std::fmt::Display| Status::internal_error(format!("work for the request: {error}"));
     let turn = SLOTS.turn(tenant).await.map_err(|error| failed(&error))?;
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         work()
     });
     done.await.map_err(|error| failed(&error))
+}
+
+impl Registry {
+    /// Does work that takes long for a workspace, away from the threads that serve requests, when its turn has come.
+    pub async fn offload<T, F>(&self, workspace: &str, work: F) -> Result<T, Status>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        offload(&self.top(workspace), work).await
+    }
 }
 
 /// Checks an object in the same way, and gives up after a while.

@@ -260,8 +260,11 @@ pub async fn answer(
     query: Query,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Status> {
+    let registry = server.registry.clone();
+    let tenant = workspace.scope().unwrap_or_default().to_string();
     let (server, info) = (server.clone(), info.clone());
-    let answered = tokio::task::spawn_blocking(move || {
+    // Tenants take turns, so that large definitions of one hold up no other.
+    let answered = registry.offload(&tenant, move || {
         let shelf = &shelves.openapi;
         let custom =
             workspace.scope().and_then(|workspace| shelf.custom(&server.registry.definitions(workspace)));
@@ -280,7 +283,7 @@ pub async fn answer(
             None => request.index(),
         }
     });
-    answered.await.map_err(|error| Status::internal_error(error.to_string()))
+    answered.await
 }
 
 struct Request<'a> {

@@ -21,3 +21,4 @@ mod proxied_pages;
 mod shadowing;
 #[path = "../support/support.rs"]
 mod support;
+mod workspaces;

@@ -1,6 +1,6 @@
 //! Workspaces: each gets an id that is never used again, and stays until its contents are gone.
 
-use atoll_meta::{FieldError, FieldPath, id, names};
+use atoll_meta::{FieldError, FieldPath, id, names, object};
 use serde_json::{Value, json};
 
 use super::{Context, Strategy, field, spec_differs, text};
@@ -16,6 +16,8 @@ pub static STRATEGY: Strategy = Strategy {
     validate_update: |new, _| validate(new),
     validate_subresource: |_, new, old| validate_identity(new, old),
     begin_delete,
+    // Its contents go first, whatever finalizers a client has left it.
+    is_held: |workspace| !object::is_being_deleted(workspace),
     ..Strategy::GENERIC
 };
 
@@ -28,6 +30,11 @@ fn prepare_create(workspace: &mut Value, context: &Context<'_>) {
         workspace["spec"] = json!({});
     }
     workspace["status"] = json!({ "id": id, "phase": "Ready" });
+    keep_contents(workspace);
+}
+
+/// Adds the finalizer, if it is not there.
+fn keep_contents(workspace: &mut Value) {
     match workspace["metadata"]["finalizers"].as_array_mut() {
         Some(finalizers) if finalizers.iter().any(|own| own == FINALIZER) => {}
         Some(finalizers) => finalizers.push(FINALIZER.into()),
@@ -77,6 +84,7 @@ fn validate_identity(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn begin_delete(workspace: &mut Value) {
+    keep_contents(workspace);
     workspace["status"]["phase"] = "Deleting".into();
 }
 

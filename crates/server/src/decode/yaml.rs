@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_saphyr::Spanned;
-use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
+use serde_saphyr::{Error, Spanned};
 
 /// How upstream's YAML reader begins a list of complaints, one a line.
 const COMPLAINTS: &str = "yaml: unmarshal errors:";
@@ -15,11 +15,21 @@ const COMPLAINTS: &str = "yaml: unmarshal errors:";
 pub fn parse(body: &[u8]) -> Result<(Value, Option<String>), String> {
     // What stands around an error may be secret, and is not quoted.
     let text = std::str::from_utf8(body).map_err(|_| "control characters are not allowed".to_string())?;
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    let options = serde_saphyr::options! {
+        legacy_octal_numbers: true, with_snippet: false, alias_limits: alias_limits(),
+    };
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(value) => Ok((value, None)),
-        Err(error) => with_duplicates(text).ok_or_else(|| error.to_string()),
+        Err(error @ Error::DuplicateMappingKey { .. }) => {
+            with_duplicates(text).ok_or_else(|| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
     }
+}
+
+/// A few hundred bytes of aliases of aliases would otherwise be millions of nodes. Upstream refuses excessive aliasing, too.
+fn alias_limits() -> AliasLimits {
+    serde_saphyr::alias_limits! { max_total_replayed_events: 10_000 }
 }
 
 /// The lines of a complaint, each as a warning of its own.
@@ -36,7 +46,9 @@ pub fn warnings(remark: String) -> Vec<String> {
 #[cold]
 fn with_duplicates(text: &str) -> Option<(Value, Option<String>)> {
     let options = || {
-        serde_saphyr::options! { legacy_octal_numbers: true, duplicate_keys: DuplicateKeyPolicy::LastWins }
+        serde_saphyr::options! {
+            legacy_octal_numbers: true, duplicate_keys: DuplicateKeyPolicy::LastWins, alias_limits: alias_limits(),
+        }
     };
     let value = serde_saphyr::from_str_with_options(text, options()).ok()?;
     let Lines(lines) = serde_saphyr::from_str_with_options(text, options()).ok()?;
@@ -145,6 +157,13 @@ mod tests {
             assert_eq!(parse(text.as_bytes()), Ok((value, complaint)), "{text}");
         }
         assert!(parse(b"a: [").is_err());
+        // Nine levels of nine aliases each.
+        let levels = (1..9).map(|level| {
+            format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(", "))
+        });
+        let bomb = format!("a0: &a0 [{}]\n{}", vec!["x"; 9].join(", "), levels.collect::<String>());
+        assert!(bomb.len() < 600 && parse(bomb.as_bytes()).is_err());
+        assert_eq!(parse(b"a: &a [1]\nb: *a").unwrap().0, json!({ "a": [1], "b": [1] }));
         assert_eq!(
             warnings(format!("{COMPLAINTS}\n  line 1: x\n  line 2: y")),
             ["line 1: x".to_owned(), "line 2: y".to_owned()]

@@ -1,0 +1,45 @@
+//! Workspaces are no way around the limits of the one that they are in.
+
+use serde_json::json;
+
+use crate::definitions::tenant;
+use crate::support::process::Atoll;
+use crate::support::{CONFIG_MAPS, config_map_with, eventually};
+
+const WORKSPACES: &str = "/apis/atoll.dev/v1alpha1/workspaces";
+
+/// A tenant takes off the finalizer that keeps a Workspace until its contents are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn contents_go_with_a_workspace_whatever_its_finalizers() {
+    let atoll = Atoll::start();
+    let tenant = tenant(&atoll, "team", json!({})).await;
+    tenant.post(WORKSPACES, json!({ "metadata": { "name": "leak" } })).await.expect(201);
+    let leak = format!("{WORKSPACES}/leak");
+    let finalizers = json!({ "metadata": { "finalizers": null } });
+    tenant.merge(&leak, finalizers).await.expect(200);
+    let inside = atoll.admin().workspace("root:team:leak");
+    inside.post(CONFIG_MAPS, config_map_with("leaked", "1")).await.expect(201);
+    tenant.delete(&leak).await.expect(200);
+    eventually("the workspace is gone", async || tenant.get(&leak).await.status == 404).await;
+    let all = atoll.admin().get("/clusters/*/api/v1/configmaps?fieldSelector=metadata.name=leaked").await;
+    assert_eq!(all.expect(200)["items"], json!([]), "nothing is left of it");
+}
+
+/// Limits count for all workspaces above, so there must not be too many of them.
+#[tokio::test]
+async fn workspaces_are_not_nested_without_end() {
+    let atoll = Atoll::start_bare();
+    let admin = atoll.admin();
+    let mut path = "root".to_string();
+    let mut refused = None;
+    for _ in 0..100 {
+        let answer = admin.workspace(&path).post(WORKSPACES, json!({ "metadata": { "name": "w" } })).await;
+        if answer.status != 201 {
+            refused = Some(answer.expect_status(422, "Invalid"));
+            break;
+        }
+        path.push_str(":w");
+    }
+    let refused = refused.expect("a hundred workspaces in each other");
+    assert!(refused.contains("workspaces cannot be nested more than 64 deep"), "{refused}");
+}
