@@ -102,7 +102,7 @@ fn tell_unseen(core: &Core, locator: &Locator, name: &str, unseen: &[String]) {
     let cluster = &core.settings.cluster;
     let message = format!(
         "namespace {name} in cluster {cluster} is not deleted while the syncer cannot see whether it is empty: {}; if it may \
-         not list them, join the cluster again, which gives it the right: atoll cluster join {cluster} --kubeconfig FILE; or \
+         not list them, join the cluster again, which gives the right: atoll cluster join {cluster} --kubeconfig FILE; or \
          delete the namespace in the cluster: kubectl delete namespace {name}",
         unseen.join(", ")
     );

@@ -60,6 +60,7 @@ use guard::Guard;
 
 pub use adoption::adoption;
 pub use push::{Push, push};
+pub use retire::is_built_in;
 pub use settings::{Access, Drift, Random, Settings};
 
 /// Who ends says so, but not for longer than this.

@@ -112,6 +112,11 @@ const BUILT_IN: [&str; 18] = [
     "storagemigration.k8s.io",
 ];
 
+/// Whether Kubernetes itself has an API group.
+pub fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || BUILT_IN.contains(&group)
+}
+
 /// What is in a namespace.
 #[derive(Default)]
 struct Contents {
@@ -206,8 +211,7 @@ where
 /// Whether somebody does not answer to whom the cluster has left a group; that the cluster itself was not reached, or cannot
 /// serve what is its own, is something else.
 fn is_silence(status: &Status, group: &str) -> bool {
-    let is_elsewhere = group.contains('.') && !BUILT_IN.contains(&group);
-    status.code() >= 500 && is_elsewhere && matches!(Cause::of(status), None | Some(Cause::TimedOut))
+    status.code() >= 500 && !is_built_in(group) && matches!(Cause::of(status), None | Some(Cause::TimedOut))
 }
 
 /// Whether it belongs to something else: it goes with that, a little later.

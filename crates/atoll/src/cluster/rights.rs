@@ -124,8 +124,6 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
             rules.extend(table(&SEEN, &READ));
             // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));
-            // A namespace is deleted only after it was seen to be empty, of whatever the cluster serves.
-            rules.push(rule("*", &["*"], &["list"]));
             rules.extend(custom);
             rules
         }
@@ -157,6 +155,13 @@ pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
         role["metadata"]["annotations"] = json!({ GROUPS: groups.join(",") });
     }
     role
+}
+
+/// Lets a syncer list what others have defined in the cluster: a namespace is deleted only after it was seen to be empty.
+pub fn list(role: &mut Value, groups: &[String]) {
+    if let Some(rules) = role["rules"].as_array_mut() {
+        rules.extend(groups.iter().map(|group| rule(group, &["*"], &["list"])));
+    }
 }
 
 /// The groups that an administrator has added to a ClusterRole.

@@ -108,6 +108,14 @@ impl Below {
         Ok(role.map(|role| rights::groups_of(&role)).unwrap_or_default())
     }
 
+    /// The groups of the cluster's API that Kubernetes itself does not have.
+    async fn defined_groups(&self) -> Result<Vec<String>, Failure> {
+        let found = self.api.get("/apis").await.map_err(administrator)?;
+        let names =
+            found["groups"].as_array().into_iter().flatten().filter_map(|group| group["name"].as_str());
+        Ok(names.filter(|name| !atoll_syncer::is_built_in(name)).map(str::to_string).collect())
+    }
+
     /// Whether whoever this is can give rights to others.
     pub async fn may_give_rights(&self) -> Result<bool, Failure> {
         let attributes = json!({
@@ -134,8 +142,12 @@ impl Below {
         let accounts = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts");
         self.api.create_if_absent(&accounts, &account).await.map_err(administrator)?;
         let namespaced = format!("{ROLES}/namespaces/{SYSTEM_NAMESPACE}");
+        let mut role = rights::cluster_role(access, groups, namespace);
+        if access == Access::Manage {
+            rights::list(&mut role, &self.defined_groups().await?);
+        }
         for (path, object) in [
-            (format!("{ROLES}/clusterroles/{ACCOUNT}"), rights::cluster_role(access, groups, namespace)),
+            (format!("{ROLES}/clusterroles/{ACCOUNT}"), role),
             (format!("{ROLES}/clusterrolebindings/{ACCOUNT}"), rights::binding(Some(namespace))),
             (format!("{namespaced}/roles/{ACCOUNT}"), rights::role(access)),
             (format!("{namespaced}/rolebindings/{ACCOUNT}"), rights::binding(None)),
