@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use crate::body::Body;
 use crate::connect::Open;
 use crate::identity::{Certificate, Identified};
-use crate::inflight::Sender;
+use crate::inflight::{Room, Sender};
 use crate::negotiate::{Output, wants_pretty};
 use crate::panics::caught;
 use crate::query::Query;
@@ -47,6 +47,7 @@ pub struct Call {
     pub workspace: Workspace,
     pub body: bytes::Bytes,
     pub output: Output,
+    pub room: Room,
 }
 
 /// Answers one request, whatever happens.
@@ -178,11 +179,12 @@ where
         };
     }
     if info.is_connection() {
+        let room = share.room();
         let _place = share.enter()?;
         let headers = request.headers().clone();
         let output = Output::of_error(&headers, &query);
         let (method, body) = (request.method().clone(), bytes::Bytes::new());
-        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
+        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output, room };
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let open = Open { request, address: peer.address };
         return verbs::dispatch(server, call, Some(open)).await;
@@ -194,11 +196,12 @@ where
             true => bytes::Bytes::new(),
             false => share.read(body).await?,
         };
+        let room = share.room();
         let _place = share.enter()?;
         let mut output = Output::negotiate(&parts.headers, info, &query)?;
         output.skew = server.registry.clock.skew();
         let (method, headers) = (parts.method, parts.headers);
-        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output };
+        let call = Call { info: info.clone(), query, method, headers, user, workspace, body, output, room };
         return verbs::dispatch(server, call, None).await;
     }
     let is_get = parts.method == Method::GET;
@@ -207,6 +210,7 @@ where
         true => (share.read(body).await?, None),
         false => (bytes::Bytes::new(), Some(body)),
     };
+    let room = share.room();
     let _place = share.enter()?;
     match info.path.as_str() {
         "/version" | "/version/" if !is_get => Err(Status::method_not_supported_generic()),
@@ -228,7 +232,7 @@ where
             let mut output = Output::of_untyped(&parts.headers, &listed, &query)?;
             output.skew = server.registry.clock.skew();
             let (info, method, headers) = (info.clone(), parts.method, parts.headers);
-            let call = Call { info, query, method, headers, user, workspace, body: received, output };
+            let call = Call { info, query, method, headers, user, workspace, body: received, output, room };
             sync::clusters::answer(server, &call).await
         }
         path if let Some(cluster) = sync::cluster(path) => {

@@ -4,8 +4,13 @@
 //! has arrived. A sender that is slow, or sends much, thus uses up its own share and keeps no other sender waiting.
 //!
 //! ```text
-//!   head ─► Share of the sender ─► body, within its time and the memory for all ─► Place ─► verb
+//!   head ─► Share of the sender ─► body, within its time and memory ─► Place ─► verb ─► answer, within memory
 //! ```
+//!
+//! Of the memory for bodies, and of that for large answers until they have been sent, senders have the same parts.
+
+mod desk;
+mod memory;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +25,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use self::desk::Desk;
+pub use self::desk::{LARGE, Room};
+use self::memory::{Memory, Reserved};
 use crate::request::RequestInfo;
 use crate::workspace::Workspace;
 use crate::{MAX_BODY, health, impersonation};
@@ -30,15 +38,16 @@ const SHARE: usize = 4;
 const PART: usize = 2;
 /// Bytes a second that a body has to arrive with, after the time that any body may take.
 const SLOWEST: u32 = 32 << 10;
-/// Bytes that are counted as one.
-const UNIT: usize = 1 << 10;
+/// Memory for large answers on their way, for all senders.
+const ANSWERS: usize = 1 << 30;
 
 pub struct InFlight {
     reading: Arc<Semaphore>,
     mutating: Arc<Semaphore>,
     limits: [usize; 2],
-    /// Memory for bodies, in units.
-    memory: Arc<Semaphore>,
+    bodies: Arc<Memory>,
+    answers: Arc<Memory>,
+    desk: Arc<Desk>,
     /// How long any body may take.
     patience: Duration,
     senders: Arc<Senders>,
@@ -51,13 +60,15 @@ struct Senders(Mutex<HashMap<Box<str>, [usize; 2]>>);
 /// What a request counts for, the widest circle first: the workspaces on the way, the workspace itself, then the user; in the
 /// root the namespace of a ServiceAccount, then the account. A tenant that makes up names of users, accounts or workspaces
 /// stays within a circle that existed before.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Sender(Vec<Box<str>>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender(Arc<[Box<str>]>);
 
 impl Sender {
     /// `workspace` is the one that the request is in.
     pub fn of(user: &User, workspace: Option<&Workspace>) -> Sender {
-        let Some(home) = &user.home else { return Sender(vec![format!("user {}", user.name).into()]) };
+        let Some(home) = &user.home else {
+            return Sender([format!("user {}", user.name).into()].into());
+        };
         let mut circles: Vec<Box<str>> = Vec::new();
         if let Some(Workspace::One { id, steps, .. }) = workspace.filter(|workspace| !workspace.is_root()) {
             let on_the_way = steps.iter().skip(1).map(|step| step.parent.as_str());
@@ -71,7 +82,7 @@ impl Sender {
             circles.push(format!("accounts of {namespace} of {home}").into());
         }
         circles.push(format!("user {} of {home}", user.name).into());
-        Sender(circles)
+        Sender(circles.into())
     }
 }
 
@@ -81,7 +92,8 @@ pub struct Share<'a> {
     kind: Kind,
     /// A request that is exempt has none.
     sender: Option<Sender>,
-    memory: Option<OwnedSemaphorePermit>,
+    /// For the body, until the request is over.
+    memory: Reserved,
 }
 
 /// Keeps a place taken for as long as a request lasts.
@@ -103,12 +115,13 @@ fn busy() -> Status {
 impl InFlight {
     /// So many that read and so many that write, with bodies that arrive in `patience` or fast enough.
     pub fn new(reading: usize, mutating: usize, patience: Duration) -> Self {
-        let memory = mutating.max(SHARE).saturating_mul(MAX_BODY / UNIT).min(Semaphore::MAX_PERMITS);
         InFlight {
             reading: Arc::new(Semaphore::new(reading)),
             mutating: Arc::new(Semaphore::new(mutating)),
             limits: [reading, mutating],
-            memory: Arc::new(Semaphore::new(memory)),
+            bodies: Memory::new(mutating.max(SHARE).saturating_mul(MAX_BODY), MAX_BODY),
+            answers: Memory::new(ANSWERS, ANSWERS / 2),
+            desk: Arc::new(Desk::new()),
             patience,
             senders: Arc::default(),
         }
@@ -125,7 +138,8 @@ impl InFlight {
         if let Some(sender) = &sender {
             self.senders.count(sender, kind, self.limits[kind as usize])?;
         }
-        Ok(Share { inflight: self, kind, sender, memory: None })
+        let memory = self.bodies.nothing(sender.clone());
+        Ok(Share { inflight: self, kind, sender, memory })
     }
 }
 
@@ -133,14 +147,14 @@ impl Senders {
     fn count(&self, sender: &Sender, kind: Kind, limit: usize) -> Result<(), Status> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut share = limit / SHARE;
-        for circle in &sender.0 {
+        for circle in sender.0.iter() {
             let count = counts.get(circle).map_or(0, |counts| counts[kind as usize]);
             if count >= share.max(1) {
                 return Err(busy());
             }
             share /= PART;
         }
-        for circle in &sender.0 {
+        for circle in sender.0.iter() {
             counts.entry(circle.clone()).or_default()[kind as usize] += 1;
         }
         Ok(())
@@ -148,7 +162,7 @@ impl Senders {
 
     fn discount(&self, sender: &Sender, kind: Kind) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for circle in &sender.0 {
+        for circle in sender.0.iter() {
             if let Some(count) = counts.get_mut(circle) {
                 count[kind as usize] = count[kind as usize].saturating_sub(1);
                 if *count == [0, 0] {
@@ -160,13 +174,13 @@ impl Senders {
 }
 
 impl<'a> Share<'a> {
-    /// The whole body, up to the limit, if it arrives fast enough.
+    /// The whole body, up to the limit, if it arrives fast enough. Requests that read have no use for one: it is not looked at.
     pub async fn read<B>(&mut self, body: B) -> Result<Bytes, Status>
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if body.is_end_stream() {
+        if body.is_end_stream() || matches!(self.kind, Kind::Reading) {
             return Ok(Bytes::new());
         }
         let began = Instant::now();
@@ -187,7 +201,7 @@ impl<'a> Share<'a> {
                 false => Status::bad_request(error.to_string()),
             })?;
             let Ok(data) = frame.into_data() else { continue };
-            self.reserve(received + data.len())?;
+            self.memory.resize(received + data.len())?;
             // Most bodies come in one piece, which need not be copied.
             if received == 0 {
                 first = data;
@@ -200,19 +214,14 @@ impl<'a> Share<'a> {
         Ok(if rest.is_empty() { first } else { rest.freeze() })
     }
 
-    /// Takes memory for a body of so many bytes, until the request is over.
-    fn reserve(&mut self, bytes: usize) -> Result<(), Status> {
-        if self.sender.is_none() {
-            return Ok(());
+    /// What there is for the answer.
+    pub fn room(&self) -> Room {
+        Room {
+            desk: self.inflight.desk.clone(),
+            memory: self.inflight.answers.clone(),
+            sender: self.sender.clone(),
+            may_refuse: matches!(self.kind, Kind::Reading),
         }
-        let held = self.memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let more = u32::try_from(bytes.div_ceil(UNIT).saturating_sub(held)).unwrap_or(u32::MAX);
-        let more = self.inflight.memory.clone().try_acquire_many_owned(more).map_err(|_| busy())?;
-        match &mut self.memory {
-            Some(memory) => memory.merge(more),
-            None => self.memory = Some(more),
-        }
-        Ok(())
     }
 
     /// A place among all requests, or the advice to come back later.

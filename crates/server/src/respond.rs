@@ -18,14 +18,29 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
 
 use crate::body::Body;
+use crate::chain::Call;
+use crate::inflight::LARGE;
 use crate::negotiate::{Form, Media, Output};
 
 /// Bodies from this size on are compressed for clients that can read it.
 pub const GZIP_FROM: usize = 128 << 10;
 
-/// An object of a row, given as it is stored, in the form and encoding that the client wants.
-pub fn of_row(row: &Row, code: StatusCode, stored: Bytes, output: Output) -> Response<Body> {
-    shown(row.custom.as_deref(), code, stored, output)
+/// An object of a row, given as it is stored, in the form and encoding that the client wants. Where that takes long, it is
+/// done where it keeps no other request waiting.
+pub async fn of_row(
+    row: &Row,
+    code: StatusCode,
+    stored: Bytes,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let (output, zips) = (call.output, accepts_gzip(&call.headers));
+    let is_copied = output.form == Form::Whole && output.media == Media::Json { pretty: false } && !zips;
+    if stored.len() < LARGE || is_copied {
+        return call.room.keep(shown(row.custom.as_deref(), code, stored, output));
+    }
+    let (custom, size) = (row.custom.clone(), stored.len());
+    let work = move || zipped(shown(custom.as_deref(), code, stored, output), zips);
+    call.room.write(size, work).await
 }
 
 /// A Scale, whatever it is the scale of.
@@ -145,9 +160,15 @@ pub fn gzip() -> GzEncoder<Vec<u8>> {
 }
 
 /// A large body in fewer bytes, if the client can read that.
-pub fn compress(mut response: Response<Body>, request: &HeaderMap) -> Response<Body> {
+pub fn compress(response: Response<Body>, request: &HeaderMap) -> Response<Body> {
+    zipped(response, accepts_gzip(request))
+}
+
+/// The same for a client of which that is known.
+fn zipped(mut response: Response<Body>, zips: bool) -> Response<Body> {
     let Body::Full(Some(bytes)) = response.body() else { return response };
-    if bytes.len() < GZIP_FROM || !accepts_gzip(request) {
+    let is_done = response.headers().contains_key(header::CONTENT_ENCODING);
+    if bytes.len() < GZIP_FROM || !zips || is_done {
         return response;
     }
     let Some(zipped) = gzipped(bytes) else { return response };

@@ -154,3 +154,42 @@ async fn memory_for_bodies_has_an_end() {
     held.pop();
     assert!(begin(&inflight, "create", &eve).unwrap().read(whole()).await.is_ok());
 }
+
+#[tokio::test]
+async fn bodies_of_one_sender_leave_memory_to_others() {
+    // Sixteen bodies for all: four for a workspace, two for a user in it.
+    let bodies = Memory::new(16 * MAX_BODY, MAX_BODY);
+    let inflight = InFlight { bodies, ..InFlight::new(64, 64, PATIENCE) };
+    let whole = || Full::new(Bytes::from(vec![b'x'; MAX_BODY]));
+    let org = within(&["o"]);
+    let (mut held, mut counts) = (Vec::new(), Vec::new());
+    for name in ["a", "b", "c"] {
+        let sender = Sender::of(&person(name).of_workspace("o"), Some(&org));
+        let before = held.len();
+        let refused = loop {
+            let mut share = inflight.begin(&request("create"), Some(sender.clone())).unwrap();
+            match share.read(whole()).await {
+                Ok(_) => held.push(share),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!((refused.code(), refused.retry_after()), (429, Some(1)));
+        counts.push(held.len() - before);
+    }
+    assert_eq!(counts, [2, 2, 0]);
+    let mut other = begin(&inflight, "create", &person("other")).unwrap();
+    assert!(other.read(whole()).await.is_ok());
+    drop((held, other));
+    assert_eq!(inflight.bodies.taken(), (0, 0));
+}
+
+#[tokio::test]
+async fn what_reads_has_no_body() {
+    let inflight = InFlight::new(4, 4, PATIENCE);
+    for verb in ["get", "list"] {
+        let mut share = begin(&inflight, verb, &person("ann")).unwrap();
+        // It would never arrive.
+        let (_sender, receiver) = mpsc::channel(1);
+        assert!(share.read(Pieces(receiver)).await.unwrap().is_empty());
+    }
+}

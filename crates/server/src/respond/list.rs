@@ -22,15 +22,14 @@ use super::table::Table;
 use super::{GZIP_FROM, accepts_gzip, gzip, metadata, protobuf};
 use crate::body::Body;
 use crate::chain::Call;
-use crate::negotiate::{Form, Media, Meta};
+use crate::inflight::LARGE;
+use crate::negotiate::{Form, Media, Meta, Output};
 use crate::workspace::Workspace;
 
 /// Pieces are at most this long: encrypted, and with what HTTP puts around them, they are sent at once.
 const CHUNK: usize = (256 << 10) - 1024;
 /// How many slices a piece usually has: two for each of many small objects.
 const SLICES: usize = 512;
-/// How much JSON is made into something else before it is somebody else's turn.
-const TURN: usize = 64 << 10;
 /// What follows kind and version in every object that has them.
 const METADATA: &[u8] = b"\"metadata\":{";
 /// What an item, and the end of the list, may need besides the object's own JSON; an origin comes on top.
@@ -66,47 +65,136 @@ enum Item {
     Metadata(Meta),
 }
 
-/// The answer to a list of `row`; `token` continues it.
-pub async fn answer(row: &Row, mut listing: Listing, token: Option<&str>, call: &Call) -> Response<Body> {
-    if row.may_convert() {
-        let shown: Vec<_> = listing.objects.iter().map(|object| row.shown(object.clone())).collect();
-        listing.objects = shown.into();
+/// The answer to a list of `row`; `token` continues it. What is not put together while it is sent is written where it keeps
+/// no other request waiting, if it is large.
+pub async fn answer(
+    row: &Row,
+    listing: Listing,
+    token: Option<&str>,
+    call: &Call,
+) -> Result<Response<Body>, Status> {
+    let writing = Writing {
+        output: call.output,
+        origin: call.workspace == Workspace::All,
+        zips: accepts_gzip(&call.headers),
+    };
+    // What refuses the form is as short as what has only begun.
+    if writing.is_in_pieces() || matches!(writing.output.form, Form::Metadata(_)) {
+        return Ok(writing.written(row, listing, token));
     }
-    let output = call.output;
-    let origin = call.workspace == Workspace::All;
-    match (output.form, output.media) {
-        (Form::Metadata(_), _) => {
-            let kind = row.list_kind();
-            let message = format!(
-                "you requested PartialObjectMetadata, but the requested object is a list ({})",
-                metadata::go_name(&row.group, &kind, row.type_id.is_some())
-            );
-            super::status(&Status::not_acceptable_form(message), output.refusal())
+    let size = size(&listing.objects, usize::MAX);
+    if size < LARGE {
+        return call.room.keep(writing.written(row, listing, token));
+    }
+    let (row, token) = (row.clone(), token.map(str::to_string));
+    let work = move || super::zipped(writing.written(&row, listing, token.as_deref()), writing.zips);
+    call.room.write(size, work).await
+}
+
+/// How a list is written.
+#[derive(Clone, Copy)]
+struct Writing {
+    output: Output,
+    /// Items say which workspace they are from.
+    origin: bool,
+    zips: bool,
+}
+
+impl Writing {
+    fn is_in_pieces(&self) -> bool {
+        let is_list = matches!(self.output.form, Form::Whole | Form::MetadataList(_));
+        is_list && self.output.media == Media::Json { pretty: false }
+    }
+
+    fn written(&self, row: &Row, mut listing: Listing, token: Option<&str>) -> Response<Body> {
+        if row.may_convert() {
+            let shown: Vec<_> = listing.objects.iter().map(|object| row.shown(object.clone())).collect();
+            listing.objects = shown.into();
         }
-        (Form::Table(version, include), _) => {
-            let head = list_metadata(&listing, token);
-            let custom = row.custom.as_deref();
-            let mut table = Table::new(&row.group, &row.kind, custom, version, include, output.skew);
-            each(&listing.objects, origin, |json| table.push(json)).await;
-            super::encoded(StatusCode::OK, table.finish(&head, true), output)
+        let output = self.output;
+        match (output.form, output.media) {
+            (Form::Metadata(_), _) => {
+                let kind = row.list_kind();
+                let message = format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                    metadata::go_name(&row.group, &kind, row.type_id.is_some())
+                );
+                super::status(&Status::not_acceptable_form(message), output.refusal())
+            }
+            (Form::Table(version, include), _) => {
+                let head = list_metadata(&listing, token);
+                let custom = row.custom.as_deref();
+                let mut table = Table::new(&row.group, &row.kind, custom, version, include, output.skew);
+                self.each(&listing.objects, |json| table.push(json));
+                super::encoded(StatusCode::OK, table.finish(&head, true), output)
+            }
+            (form, Media::Protobuf) => {
+                let head = list_metadata(&listing, token);
+                let size = size(&listing.objects, usize::MAX);
+                let (mut list, kind, api_version) = match (form, row.type_id) {
+                    (Form::MetadataList(version), _) => {
+                        let list = protobuf::List::of_metadata(version, size / 2);
+                        (list, "PartialObjectMetadataList".to_string(), version.api_version().to_string())
+                    }
+                    (_, Some(id)) => {
+                        (protobuf::List::of_objects(id, size), row.list_kind(), row.api_version())
+                    }
+                    // Such a kind is refused before anything is read.
+                    (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
+                };
+                self.each(&listing.objects, |json| list.push(&json));
+                let body = Body::from(list.finish(&api_version, &kind, &head));
+                super::with_type(StatusCode::OK, output.media.content_type(), body)
+            }
+            (form, _) => self.as_json(row, listing, token, form),
         }
-        (form, Media::Protobuf) => {
-            let head = list_metadata(&listing, token);
-            let size = size(&listing.objects, usize::MAX);
-            let (mut list, kind, api_version) = match (form, row.type_id) {
-                (Form::MetadataList(version), _) => {
-                    let list = protobuf::List::of_metadata(version, size / 2);
-                    (list, "PartialObjectMetadataList".to_string(), version.api_version().to_string())
-                }
-                (_, Some(id)) => (protobuf::List::of_objects(id, size), row.list_kind(), row.api_version()),
-                // Such a kind is refused before anything is read.
-                (_, None) => return super::status(&Status::not_acceptable_form(""), output.refusal()),
-            };
-            each(&listing.objects, origin, |json| list.push(&json)).await;
-            let body = Body::from(list.finish(&api_version, &kind, &head));
-            super::with_type(StatusCode::OK, output.media.content_type(), body)
+    }
+
+    fn each(&self, objects: &Stretch, mut act: impl FnMut(Bytes)) {
+        for object in objects.iter() {
+            act(if self.origin { object.json_with_origin() } else { object.json() });
         }
-        (form, _) => as_json(row, listing, token, call, form),
+    }
+
+    fn as_json(&self, row: &Row, listing: Listing, token: Option<&str>, form: Form) -> Response<Body> {
+        let output = self.output;
+        let (item, kind, api_version) = match (form, row.type_id) {
+            (Form::MetadataList(version), _) => {
+                let kind = "PartialObjectMetadataList".to_string();
+                (Item::Metadata(version), kind, version.api_version().to_string())
+            }
+            (_, Some(_)) => (Item::Typed, row.list_kind(), row.api_version()),
+            (_, None) => (Item::Untyped, row.list_kind(), row.api_version()),
+        };
+        let mut head = Vec::with_capacity(256);
+        head.extend_from_slice(b"{\"kind\":");
+        json::write_string(&kind, &mut head);
+        head.extend_from_slice(b",\"apiVersion\":");
+        json::write_string(&api_version, &mut head);
+        head.extend_from_slice(b",\"metadata\":");
+        let is_custom = row.custom.is_some() && matches!(item, Item::Untyped);
+        head.extend_from_slice(&list_metadata(&listing, token.or(is_custom.then_some(""))));
+        head.extend_from_slice(b",\"items\":");
+        if listing.objects.is_empty() && matches!(item, Item::Metadata(_)) {
+            head.extend_from_slice(b"null}");
+            return super::encoded(StatusCode::OK, Bytes::from(head), output);
+        }
+        head.push(b'[');
+        let in_pieces = self.is_in_pieces();
+        let size = size(&listing.objects, if in_pieces { GZIP_FROM } else { usize::MAX });
+        let items = Items::new(item, self.origin);
+        let mut body = ListBody::new(head, listing.objects, items);
+        if size < GZIP_FROM || !in_pieces {
+            return super::encoded(StatusCode::OK, Bytes::from(body.whole(size)), output);
+        }
+        body.gzip = self.zips.then(gzip);
+        let body = Body::List(Box::new(body));
+        let mut response = super::with_type(StatusCode::OK, output.media.content_type(), body);
+        if self.zips {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        response
     }
 }
 
@@ -120,61 +208,6 @@ fn size(objects: &Stretch, enough: usize) -> usize {
         }
     }
     size
-}
-
-/// Does something with each object that takes a while, and lets others have their turn in between.
-async fn each(objects: &Stretch, origin: bool, mut act: impl FnMut(Bytes)) {
-    let mut done = 0;
-    for object in objects.iter() {
-        done += object.size();
-        act(if origin { object.json_with_origin() } else { object.json() });
-        if done >= TURN {
-            done = 0;
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-fn as_json(row: &Row, listing: Listing, token: Option<&str>, call: &Call, form: Form) -> Response<Body> {
-    let output = call.output;
-    let (item, kind, api_version) = match (form, row.type_id) {
-        (Form::MetadataList(version), _) => {
-            let kind = "PartialObjectMetadataList".to_string();
-            (Item::Metadata(version), kind, version.api_version().to_string())
-        }
-        (_, Some(_)) => (Item::Typed, row.list_kind(), row.api_version()),
-        (_, None) => (Item::Untyped, row.list_kind(), row.api_version()),
-    };
-    let mut head = Vec::with_capacity(256);
-    head.extend_from_slice(b"{\"kind\":");
-    json::write_string(&kind, &mut head);
-    head.extend_from_slice(b",\"apiVersion\":");
-    json::write_string(&api_version, &mut head);
-    head.extend_from_slice(b",\"metadata\":");
-    let is_custom = row.custom.is_some() && matches!(item, Item::Untyped);
-    head.extend_from_slice(&list_metadata(&listing, token.or(is_custom.then_some(""))));
-    head.extend_from_slice(b",\"items\":");
-    if listing.objects.is_empty() && matches!(item, Item::Metadata(_)) {
-        head.extend_from_slice(b"null}");
-        return super::encoded(StatusCode::OK, Bytes::from(head), output);
-    }
-    head.push(b'[');
-    let in_pieces = output.media == Media::Json { pretty: false };
-    let size = size(&listing.objects, if in_pieces { GZIP_FROM } else { usize::MAX });
-    let items = Items::new(item, call.workspace == Workspace::All);
-    let mut body = ListBody::new(head, listing.objects, items);
-    if size < GZIP_FROM || !in_pieces {
-        return super::encoded(StatusCode::OK, Bytes::from(body.whole(size)), output);
-    }
-    let zipped = accepts_gzip(&call.headers);
-    body.gzip = zipped.then(gzip);
-    let body = Body::List(Box::new(body));
-    let mut response = super::with_type(StatusCode::OK, output.media.content_type(), body);
-    if zipped {
-        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    }
-    response
 }
 
 fn list_metadata(listing: &Listing, token: Option<&str>) -> Vec<u8> {
@@ -333,87 +366,4 @@ impl Items {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use atoll_store::Key;
-    use atoll_watch::Facts;
-
-    use super::*;
-
-    fn body(sizes: &[usize]) -> ListBody {
-        let object = |(number, size): (usize, &usize)| {
-            let data = "x".repeat(*size);
-            let stored =
-                format!(r#"{{"kind":"K","apiVersion":"v1","metadata":{{"name":"{number}"}},"d":"{data}"}}"#);
-            let key = Key::object("", "things", "root", "n", &number.to_string());
-            Arc::new(Object::new(key, 7, stored.as_bytes(), Facts::none()))
-        };
-        let objects: Vec<_> = sizes.iter().enumerate().map(object).collect();
-        ListBody::new(b"{\"items\":[".to_vec(), objects.into(), Items::new(Item::Typed, false))
-    }
-
-    #[test]
-    fn pieces_make_up_the_list_and_never_grow() {
-        let most = CHUNK - 100;
-        for sizes in [
-            vec![],
-            vec![1000; 500],
-            vec![most, most, 10, most],
-            vec![10, 3 * CHUNK, 10],
-            (0..300).map(|number| number * 17 % 5000).collect(),
-        ] {
-            let mut pieces = Vec::new();
-            let mut list = body(&sizes);
-            while let Some(piece) = list.next_piece() {
-                let piece = piece.into_bytes();
-                let whole_object = sizes.iter().any(|size| piece.len() > *size && *size >= most);
-                assert!(piece.len() <= CHUNK || whole_object, "{} bytes", piece.len());
-                pieces.extend_from_slice(&piece);
-            }
-            let mut whole = body(&sizes).whole(0);
-            whole.push(b'\n');
-            assert_eq!(pieces, whole);
-            let list: serde_json::Value = serde_json::from_slice(&pieces).unwrap();
-            let items = list["items"].as_array().unwrap();
-            let lengths: Vec<usize> = items.iter().map(|item| item["d"].as_str().unwrap().len()).collect();
-            assert_eq!(lengths, sizes);
-            assert!(items.iter().all(|item| item["metadata"]["resourceVersion"] == "7"));
-        }
-    }
-    #[test]
-    fn others_have_their_turn_after_each_piece_but_the_last() {
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        let (mut list, mut expected) = (body(&vec![1000; 1500]), body(&vec![1000; 1500]).whole(0));
-        expected.push(b'\n');
-        let (mut all, mut count) = (Vec::new(), 0);
-        while let Poll::Ready(Some(piece)) = list.poll_piece(&mut context) {
-            all.extend_from_slice(&piece.into_bytes());
-            count += 1;
-            assert_eq!(list.is_done(), all.len() == expected.len());
-            assert_eq!(list.sending, !list.is_done());
-            if !list.is_done() {
-                assert!(list.poll_piece(&mut context).is_pending());
-            }
-        }
-        assert!(matches!(list.poll_piece(&mut context), Poll::Ready(None)));
-        assert!(all == expected);
-        assert!(count > 3);
-    }
-
-    #[test]
-    fn items_begin_with_their_metadata_whatever_the_others_are() {
-        let mut items = Items::new(Item::Typed, false);
-        for (json, shown) in [
-            (r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"a"}}"#, r#""metadata":{"name":"a"}}"#),
-            (r#"{"kind":"K","apiVersion":"v1","metadata":{"name":"b"}}"#, r#""metadata":{"name":"b"}}"#),
-            (r#"{"kind":"K","apiVersion":"v10","metadata":{"name":"b"}}"#, r#""metadata":{"name":"b"}}"#),
-            (r#"{"kind":"K","apiVersion":"v1","other":{}}"#, r#""kind":"K","apiVersion":"v1","other":{}}"#),
-            (r#"{"metadata":{"name":"c"}}"#, r#""metadata":{"name":"c"}}"#),
-            (r#"{"kind":"L","apiVersion":"v1","metadata":{}}"#, r#""metadata":{}}"#),
-        ] {
-            let start = items.prefix_len(json.as_bytes());
-            assert_eq!((&json[start..], start), (shown, json::prefix_len(json.as_bytes())));
-        }
-    }
-}
+mod tests;

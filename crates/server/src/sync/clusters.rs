@@ -56,7 +56,7 @@ pub async fn answer(server: &Arc<Server>, call: &Call) -> Result<Response<Body>,
         .collect();
     let listing =
         Listing { objects: objects.into(), revision: snapshot.revision, next: None, remaining: None };
-    Ok(respond::list::answer(row, listing, None, call).await)
+    respond::list::answer(row, listing, None, call).await
 }
 
 /// What tenants may know of a Cluster that is registered in a workspace above. Everything that is not named here is left out:

@@ -32,7 +32,7 @@ pub async fn get(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respons
     // The resource is in the singular here, as upstream has it.
     let name = name.ok_or_else(|| Status::not_found("", "componentstatus", &call.info.name))?;
     let object = component(server, row, name).await;
-    Ok(respond::of_row(row, StatusCode::OK, object.json(), call.output))
+    respond::of_row(row, StatusCode::OK, object.json(), call).await
 }
 
 pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Response<Body>, Status> {
@@ -45,7 +45,7 @@ pub async fn list(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Respon
         }
     }
     let listing = Listing { objects: objects.into(), revision: 0, next: None, remaining: None };
-    Ok(respond::list::answer(row, listing, None, call).await)
+    respond::list::answer(row, listing, None, call).await
 }
 
 /// How one of them is now.

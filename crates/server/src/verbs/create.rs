@@ -61,5 +61,5 @@ async fn create(
     };
     let created = server.registry.create(row, &place, object, Some(&manager), options.dry_run, &gate).await;
     gate.unseal(&created).await;
-    Ok(respond::of_row(row, StatusCode::CREATED, created?.json, call.output))
+    respond::of_row(row, StatusCode::CREATED, created?.json, call).await
 }

@@ -21,12 +21,13 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let warnings = Warnings::default();
     let gate = Gate::of(server, row, call, place, Options::Delete(&options), &warnings);
     let deleted = server.registry.delete(row, &place, &options, &gate).await;
-    let answer = deleted.map(|deleted| match deleted {
-        Deleted::Gone(answer) | Deleted::Marked(answer) => {
-            respond::of_row(row, StatusCode::OK, answer.json, call.output)
+    let answer = match deleted {
+        Ok(Deleted::Gone(answer) | Deleted::Marked(answer)) => {
+            respond::of_row(row, StatusCode::OK, answer.json, call).await
         }
-        Deleted::Status(status) => respond::status(&status, call.output),
-    });
+        Ok(Deleted::Status(status)) => Ok(respond::status(&status, call.output)),
+        Err(status) => Err(status),
+    };
     Ok(warn(answer, &warnings.take(), call))
 }
 

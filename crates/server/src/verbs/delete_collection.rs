@@ -69,7 +69,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
         finished(Some(outcome))?;
     }
     let answer = respond::list::answer(&row, listing, None, call).await;
-    Ok(warn(Ok(answer), &warnings.told(), call))
+    Ok(warn(answer, &warnings.told(), call))
 }
 
 fn finished(outcome: Option<Result<Result<(), Status>, tokio::task::JoinError>>) -> Result<(), Status> {

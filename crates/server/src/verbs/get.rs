@@ -26,5 +26,5 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     {
         json = renewed;
     }
-    Ok(respond::of_row(row, StatusCode::OK, json, call.output))
+    respond::of_row(row, StatusCode::OK, json, call).await
 }

@@ -43,7 +43,7 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     let next = listing.next.as_deref();
     let rest = listing.remaining.map(|count| Rest { count, of: hash(&scope) });
     let token = next.map(|next| Token::encode(Some(listing.revision), next, rest));
-    Ok(respond::list::answer(row, listing, token.as_deref(), call).await)
+    respond::list::answer(row, listing, token.as_deref(), call).await
 }
 
 /// What is listed; one object only if the selector names it.

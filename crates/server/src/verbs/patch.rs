@@ -80,10 +80,13 @@ pub async fn answer(server: &Arc<Server>, row: &Row, call: &Call) -> Result<Resp
     };
     let updated = server.registry.update(row, &place, &update).await;
     gate.unseal(&updated).await;
-    let answer = updated.map(|(patched, created)| {
-        let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-        respond::of_row(row, code, patched.json, call.output)
-    });
+    let answer = match updated {
+        Ok((patched, created)) => {
+            let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+            respond::of_row(row, code, patched.json, call).await
+        }
+        Err(status) => Err(status),
+    };
     Ok(warn(answer, &warnings.take(), call))
 }
 

@@ -65,7 +65,7 @@ async fn update(
     gate.unseal(&updated).await;
     let (updated, created) = updated?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(respond::of_row(row, code, updated.json, call.output))
+    respond::of_row(row, code, updated.json, call).await
 }
 
 /// The object must be the one that the URL names.

@@ -1,0 +1,110 @@
+//! Memory that all senders share, and of which each has a part, as of places.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use atoll_meta::Status;
+
+use super::{PART, SHARE, Sender, busy};
+
+/// So many bytes for all.
+pub struct Memory {
+    limit: usize,
+    /// What a circle may have that has nothing else, even if its share is smaller: or what is large could not be had at all
+    /// deep down in workspaces.
+    alone: usize,
+    held: Mutex<Held>,
+}
+
+/// What is taken, in all and by each circle. A circle that has nothing has no entry.
+#[derive(Default)]
+struct Held {
+    all: usize,
+    circles: HashMap<Box<str>, usize>,
+}
+
+/// Memory that is taken until this is dropped.
+pub struct Reserved {
+    memory: Arc<Memory>,
+    /// Without one, nothing is counted.
+    sender: Option<Sender>,
+    bytes: usize,
+}
+
+impl Memory {
+    pub fn new(limit: usize, alone: usize) -> Arc<Self> {
+        Arc::new(Memory { limit, alone, held: Mutex::default() })
+    }
+
+    /// Nothing yet, on account of a sender.
+    pub fn nothing(self: &Arc<Self>, sender: Option<Sender>) -> Reserved {
+        Reserved { memory: self.clone(), sender, bytes: 0 }
+    }
+}
+
+impl Held {
+    fn has_room(&self, memory: &Memory, sender: &Sender, own: usize, more: usize) -> bool {
+        let mut share = memory.limit / SHARE;
+        let fits = sender.0.iter().all(|circle| {
+            let held = self.circles.get(circle).copied().unwrap_or_default();
+            let most = if held <= own { share.max(memory.alone) } else { share };
+            share /= PART;
+            held.saturating_add(more) <= most
+        });
+        fits && self.all.saturating_add(more) <= memory.limit
+    }
+
+    fn change(&mut self, sender: &Sender, from: usize, to: usize) {
+        self.all = self.all.saturating_sub(from).saturating_add(to);
+        for circle in sender.0.iter() {
+            let held = self.circles.entry(circle.clone()).or_default();
+            *held = held.saturating_sub(from).saturating_add(to);
+            if *held == 0 {
+                self.circles.remove(circle);
+            }
+        }
+    }
+}
+
+impl Reserved {
+    /// Takes so much instead, or advises to come back later.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), Status> {
+        self.set(bytes, false)
+    }
+
+    /// Takes so much instead even if there is no room for it: others are then turned away for it.
+    pub fn force(&mut self, bytes: usize) {
+        // What is forced does not fail.
+        let _ = self.set(bytes, true);
+    }
+
+    fn set(&mut self, bytes: usize, forced: bool) -> Result<(), Status> {
+        let Some(sender) = &self.sender else { return Ok(()) };
+        if bytes == self.bytes {
+            return Ok(());
+        }
+        let mut held = self.memory.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = bytes.saturating_sub(self.bytes);
+        if more > 0 && !forced && !held.has_room(&self.memory, sender, self.bytes, more) {
+            return Err(busy());
+        }
+        held.change(sender, self.bytes, bytes);
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Memory {
+    /// How much is taken in all, and by how many circles.
+    pub fn taken(&self) -> (usize, usize) {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        (held.all, held.circles.len())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.force(0);
+    }
+}
