@@ -161,7 +161,7 @@ mod tests {
         let levels = (1..9).map(|level| {
             format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(", "))
         });
-        let bomb = format!("a0: &a0 [{}]\n{}", vec!["x"; 9].join(", "), levels.collect::<String>());
+        let bomb = format!("a0: &a0 [{}]\n{}", ["x"; 9].join(", "), levels.collect::<String>());
         assert!(bomb.len() < 600 && parse(bomb.as_bytes()).is_err());
         assert_eq!(parse(b"a: &a [1]\nb: *a").unwrap().0, json!({ "a": [1], "b": [1] }));
         assert_eq!(
