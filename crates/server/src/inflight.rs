@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use self::desk::Desk;
-pub use self::desk::{LARGE, Room};
+pub use self::desk::{Held, LARGE, Room};
 use self::memory::{Memory, Reserved};
 use crate::request::RequestInfo;
 use crate::workspace::Workspace;

@@ -1,5 +1,6 @@
 //! Connections: TCP, TLS, HTTP/1.1 or HTTP/2, and a graceful end.
 
+mod dawdling;
 mod door;
 mod line;
 mod patience;
@@ -21,6 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use self::dawdling::Dawdling;
 use self::door::Door;
 use self::line::Line;
 use self::patience::{Heard, Patience};
@@ -120,12 +122,14 @@ async fn connection(
     }
     let peer = Peer { certificate, weather: entrance.weather, address };
     let patience = Patience::new(limit);
+    let dawdling = Arc::new(Dawdling::default());
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (server, peer, answering) = (server.clone(), peer.clone(), patience.answering());
-        let exposure = exposure.clone();
+        let (exposure, dawdling) = (exposure.clone(), dawdling.clone());
         async move {
-            let response = handle(&server, &peer, request).await;
+            let mut response = handle(&server, &peer, request).await;
             drop(answering);
+            dawdling.begins(&mut response);
             Ok::<_, Infallible>(match exposure {
                 None => response,
                 Some(exposure) => exposure.carry(response).await,
@@ -145,6 +149,7 @@ async fn connection(
             tokio::select! {
                 outcome = connection.as_mut() => return Ok(outcome?),
                 () = patience.ended() => return Err("its headers took too long".into()),
+                () = dawdling.ended() => return Err("it did not read its answers".into()),
                 () = lost => return Err("it got lost".into()),
                 () = server.stopped() => {}
             }
@@ -152,6 +157,7 @@ async fn connection(
             tokio::select! {
                 outcome = connection => Ok(outcome?),
                 () = patience.ended() => Err("its headers took too long".into()),
+                () = dawdling.ended() => Err("it did not read its answers".into()),
             }
         }};
     }

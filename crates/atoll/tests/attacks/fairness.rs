@@ -110,13 +110,51 @@ async fn one_service_account_keeps_no_other_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_of_watches_are_not_read() {
+async fn bodies_of_requests_that_read_are_not_read() {
     let tenancy = Tenancy::start(&["ann"], &[]);
     bind(&tenancy.admin(), "ann", "edit", json!({ "kind": "User", "name": "ann" })).await;
-    let mut raw = Raw::open(&tenancy.admin().anonymous()).await;
     let lines = "Authorization: Bearer ann\r\nContent-Length: 3000000\r\nExpect: 100-continue\r\n";
-    let head = raw.head("GET", &format!("{CONFIG_MAPS}?watch=1"), lines);
-    raw.send(head).await.unwrap();
-    let answer = raw.answer().await.unwrap();
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    for path in
+        [format!("{CONFIG_MAPS}?watch=1"), CONFIG_MAPS.into(), format!("{CONFIG_MAPS}/kube-root-ca.crt")]
+    {
+        let mut raw = Raw::open(&tenancy.admin().anonymous()).await;
+        let head = raw.head("GET", &path, lines);
+        raw.send(head).await.unwrap();
+        let answer = raw.answer().await.unwrap();
+        assert!(matches!(answer.status, 200 | 404), "{path}: {} {}", answer.status, answer.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_not_read_use_up_the_share_of_one_user() {
+    let tenancy = Tenancy::start(&["ann", "bob"], &[]);
+    let admin = tenancy.admin();
+    for name in ["ann", "bob"] {
+        bind(&admin, name, "edit", json!({ "kind": "User", "name": name })).await;
+    }
+    let value = "x".repeat(900 << 10);
+    for number in 0..20 {
+        admin.post(CONFIG_MAPS, config_map_with(&format!("large-{number}"), &value)).await.expect(201);
+    }
+    let path = format!("{CONFIG_MAPS}?pretty=true");
+    let mut unread = Vec::new();
+    let refused = loop {
+        let mut raw = Raw::open(&admin.anonymous()).await;
+        let head = raw.head("GET", &path, "Authorization: Bearer ann\r\n");
+        raw.send(head).await.unwrap();
+        let answer = raw.answer().await.unwrap();
+        match answer.status {
+            200 if unread.len() < 40 => unread.push(raw),
+            _ => break answer,
+        }
+    };
+    // A quarter of a gibibyte is ann's, and each answer has more than seventeen mebibytes.
+    assert_eq!((refused.status, unread.len()), (429, 14), "{}", refused.text);
+    assert!(refused.text.to_lowercase().contains("retry-after: 1"), "{}", refused.text);
+    let (ann, bob) = (tenancy.person("ann", "root"), tenancy.person("bob", "root"));
+    let whole = bob.get(&path).await;
+    assert!(whole.expect(200)["items"].as_array().is_some_and(|items| items.len() >= 20));
+    ann.get(&format!("{CONFIG_MAPS}/large-1")).await.expect_status_code(200);
+    drop(unread);
+    eventually("what is gone is not counted", async || ann.get(&path).await.status == 200).await;
 }

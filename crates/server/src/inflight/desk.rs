@@ -41,6 +41,15 @@ struct Turn {
 struct Kept {
     bytes: Bytes,
     _reserved: Reserved,
+    _there: Arc<()>,
+}
+
+/// Tells those who send an answer that memory is held for it.
+#[derive(Clone)]
+pub struct Held {
+    pub bytes: usize,
+    /// It is there until all of it has been sent.
+    pub there: Weak<()>,
 }
 
 impl AsRef<[u8]> for Kept {
@@ -140,7 +149,14 @@ fn kept(mut response: Response<Body>, reserved: Reserved) -> Response<Body> {
     if let Body::Full(Some(bytes)) = response.body_mut()
         && bytes.len() >= LARGE
     {
-        *bytes = Bytes::from_owner(Kept { bytes: std::mem::take(bytes), _reserved: reserved });
+        let there = Arc::new(());
+        let held = Held { bytes: bytes.len(), there: Arc::downgrade(&there) };
+        let is_counted = reserved.is_counted();
+        let kept = Kept { bytes: std::mem::take(bytes), _reserved: reserved, _there: there };
+        *bytes = Bytes::from_owner(kept);
+        if is_counted {
+            response.extensions_mut().insert(held);
+        }
     }
     response
 }

@@ -67,6 +67,10 @@ impl Held {
 }
 
 impl Reserved {
+    pub fn is_counted(&self) -> bool {
+        self.sender.is_some()
+    }
+
     /// Takes so much instead, or advises to come back later.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Status> {
         self.set(bytes, false)
