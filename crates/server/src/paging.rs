@@ -44,7 +44,7 @@ impl Token {
         let mut token = json!({ "v": VERSION, "rv": revision, "start": format!("{after}\0") });
         // Upstream's decoder ignores what it does not know.
         if let Some(rest) = rest {
-            token["rest"] = json!([rest.count, rest.of]);
+            token["rest"] = json!([rest.count, format!("{:x}", rest.of)]);
         }
         BASE64.encode(json::to_vec(&token))
     }
@@ -88,7 +88,8 @@ impl Token {
         }
         let after = relative.strip_suffix('\0').unwrap_or(relative).to_string();
         let count = token["rest"][0].as_u64().and_then(|count| usize::try_from(count).ok());
-        let rest = count.zip(token["rest"][1].as_u64()).map(|(count, of)| Rest { count, of });
+        let of = token["rest"][1].as_str().and_then(|of| u64::from_str_radix(of, 16).ok());
+        let rest = count.zip(of).map(|(count, of)| Rest { count, of });
         // Of a revision that has expired the count says nothing.
         Ok(Token { revision, after, rest: rest.filter(|_| revision.is_some()) })
     }
