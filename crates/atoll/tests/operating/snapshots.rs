@@ -105,7 +105,7 @@ async fn a_snapshot_moves_everything_to_a_fresh_server() {
     let admin = new.admin();
     admin.post(CONFIG_MAPS, config_map_with("not-in-it", "1")).await.expect(201);
     let said = restore(&new, &file);
-    assert!(said.starts_with("Restored ") && said.contains("Revisions go on from "), "{said}");
+    assert!(said.contains("\nRestored ") && said.contains("Revisions go on from "), "{said}");
     same(&contents(&admin).await, &expected);
     admin.get(&config_map("not-in-it")).await.expect_status(404, "NotFound");
     // Clients of the old server that come here must not take what is new for what they know.
