@@ -8,6 +8,7 @@ mod conformance;
 mod dist;
 mod fuzz;
 mod tidy;
+mod upstream_diff;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ usage: cargo xtask CHORE [OPTIONS]
                                          upstream's conformance tests: a, of an API server alone; b, with controllers
   dist [--out target/dist]               build what is carried away: the program, an image of it, checksums
   codegen [--version 1.36.4] [--check]   write what is known of Kubernetes' types to crates/schema/data (needs Go)
+  upstream-diff OLD NEW                  list cited upstream files that differ between two Kubernetes versions (needs Go)
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Some("dist") => dist::run(&rest),
         Some("fuzz") => fuzz::run(&rest),
         Some("tidy") => tidy::run(&rest),
+        Some("upstream-diff") => upstream_diff::run(&rest),
         Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

@@ -75,7 +75,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 /// The directory of the workspace.
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
@@ -84,7 +84,7 @@ fn read(root: &Path, file: &str) -> Result<String, String> {
 }
 
 /// Every file that is in the repository or about to be, relative to the root.
-fn tracked(root: &Path) -> Result<Vec<String>, String> {
+pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
     // A clone often belongs to another user than the one that checks it, which git refuses to read by default.
     let listed = output(
         root,
