@@ -4,6 +4,7 @@
 mod dependencies;
 mod edges;
 mod files;
+mod language;
 mod manifests;
 mod source;
 
@@ -50,12 +51,13 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     let metadata = metadata(&root)?;
 
     let mut findings = edges::check(&metadata, &read(&root, "ARCHITECTURE.md")?);
-    for file in &files {
-        // What is not text is nobody's source, and a file that was just deleted is no longer there.
-        if let Ok(text) = fs::read_to_string(root.join(file)) {
-            findings.extend(files::check(file, &text));
-        }
+    // Leaves out binary files, and files that were deleted but are still tracked.
+    let read_text = |file: &String| Some((file.clone(), fs::read_to_string(root.join(file)).ok()?));
+    let texts: Vec<(String, String)> = files.iter().filter_map(read_text).collect();
+    for (file, text) in &texts {
+        findings.extend(files::check(file, text));
     }
+    findings.extend(language::check(&texts));
     findings.extend(manifests::check(&metadata, |path| fs::read_to_string(path).ok()));
     findings.extend(dependencies::check(&read(&root, "Cargo.lock")?, |name| is_built(&root, name))?);
     findings.extend(test_command(&read(&root, "README.md")?, &read(&root, ".ci/run")?));
