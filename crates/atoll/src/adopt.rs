@@ -1,9 +1,10 @@
-//! `atoll adopt`: what runs in a cluster already goes on running there, and is Atoll's from then on.
+//! `atoll adopt`: brings objects that already run in a cluster under Atoll's management without restarting
+//! them.
 //!
 //! ```text
-//!   plan: read below ─► what stands in the way? ─► what comes along ─► said
-//!   act:  above: namespace, objects ─► below, as a trial: does anything change? ─► below: marks ─► above: placements
-//!                     ◄──────────────────── undone, should any of this fail ────────────────────┘
+//!   plan: read below ─► check for obstacles ─► add referenced objects ─► print the plan
+//!   act:  above: namespace, objects ─► below, dry run: does anything change? ─► below: marks ─► above: placements
+//!                     ◄──────────────────── undone if any step fails ────────────────────┘
 //! ```
 
 mod act;
@@ -34,14 +35,14 @@ async fn adopt(options: &AdoptOptions) -> Result<(), Failure> {
     let mut act = Act::new(&reached, &plan)?;
     if options.dry_run {
         act.rehearse().await?;
-        output::print("Nothing was done: this was only a trial.\n");
+        output::print("Nothing was changed: this was a dry run.\n");
         return Ok(());
     }
-    reached.check_brake().await?;
+    reached.check_not_paused().await?;
     act.perform().await?;
     let count = plan.items.iter().filter(|item| !item.is_done).count();
     let what = match count {
-        0 => format!("Namespace {} of {} is now usable", plan.namespace_name(), reached.name),
+        0 => format!("Namespace {} of {} can be used now", plan.namespace_name(), reached.name),
         1 => "1 object is adopted".to_string(),
         count => format!("{count} objects are adopted"),
     };
@@ -49,7 +50,7 @@ async fn adopt(options: &AdoptOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What will be done.
+/// Describes the planned steps for the user.
 fn said(reached: &Reached, plan: &Plan) -> String {
     let (cluster, workspace) = (&reached.name, &reached.fleet.session.current);
     // Writing to a string cannot fail.
@@ -64,13 +65,13 @@ fn said(reached: &Reached, plan: &Plan) -> String {
     let _ = writeln!(text, "Adopting from {cluster} into {workspace}:");
     if let Some(space) = &plan.space {
         let which = match space.name == space.above {
-            true => "the one".to_string(),
+            true => "the namespace of that name".to_string(),
             false => format!("namespace {}", space.name),
         };
-        let made = if space.is_here { "" } else { "made here; " };
+        let made = if space.is_here { "" } else { "created here; " };
         if !(space.is_here && space.is_located) {
             let _ =
-                writeln!(text, "  Namespace {}: {made}{which} in {cluster} will stand for it", space.above);
+                writeln!(text, "  Namespace {}: {made}{which} in {cluster} will be used for it", space.above);
         }
     }
     for item in &plan.items {
@@ -82,17 +83,17 @@ fn said(reached: &Reached, plan: &Plan) -> String {
 fn manner(item: &Item, cluster: &str) -> String {
     let because = match &item.why {
         Why::Asked => String::new(),
-        Why::Needed(by) | Why::Held(by) => format!(", for {by} refers to it"),
+        Why::Needed(by) | Why::Held(by) => format!(", because {by} refers to it"),
     };
     match (item.is_done, &item.above) {
-        (true, _) => "is already Atoll's".to_string(),
+        (true, _) => "is already managed by Atoll".to_string(),
         (false, None) => {
             let alias = item.alias().map(|alias| format!(" as {alias}")).unwrap_or_default();
             format!("created here{alias}, placed on {cluster}, marked there{because}")
         }
         (false, Some(_)) => {
             let alias = item.alias().map(|alias| format!(" as {alias}")).unwrap_or_default();
-            format!("is here already{alias}; placed on {cluster}, marked there{because}")
+            format!("exists here already{alias}; placed on {cluster}, marked there{because}")
         }
     }
 }

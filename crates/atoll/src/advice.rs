@@ -1,4 +1,4 @@
-//! Problems as people are told of them: what went wrong, and what to do next.
+//! Failures of commands as they are shown to the user: a message and a hint.
 
 use std::sync::OnceLock;
 
@@ -6,10 +6,10 @@ use atoll_meta::Status;
 
 use crate::style::Paint;
 
-/// How this program was started, as one would type it.
+/// The program name for recommended commands: `atoll`, or `kubectl atoll` as a kubectl plugin.
 static INVOCATION: OnceLock<&str> = OnceLock::new();
 
-/// As a plugin, commands that we recommend begin with kubectl.
+/// Sets the program name for recommended commands. As a kubectl plugin, they begin with kubectl.
 pub fn invoked_as(program: &'static str) {
     let _ = INVOCATION.set(program);
 }
@@ -21,7 +21,7 @@ pub fn invocation() -> &'static str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub what: String,
-    /// What one can do.
+    /// What the user can do about it.
     pub next: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl Failure {
         Failure { what: what.into(), next: Some(next.into()) }
     }
 
-    /// A refusal in the server's words.
+    /// A refusal with the server's message.
     pub fn refused(status: &Status) -> Failure {
         Failure { what: status.message().to_string(), next: next(status) }
     }
@@ -67,7 +67,7 @@ impl From<Failure> for String {
     }
 }
 
-/// A problem as it is printed.
+/// Formats a problem for the terminal.
 pub fn shown(problem: &str, paint: Paint) -> String {
     let error = paint.error("error:");
     match problem.split_once(HINT) {
@@ -76,16 +76,16 @@ pub fn shown(problem: &str, paint: Paint) -> String {
     }
 }
 
-/// What helps against a refusal, whatever was asked for.
+/// A hint for common refusals, independent of the command.
 fn next(status: &Status) -> Option<String> {
     let next = match (status.code(), status.reason()) {
         (401, _) => {
-            "the certificate or token of this context is not valid here, or no longer; get a new kubeconfig, or \
+            "the certificate or token of this context is not valid here or has expired; get a new kubeconfig, or \
              choose another context with --context"
         }
         (403, "Forbidden") => {
-            "see what you may do with: kubectl auth can-i --list; whoever administers the workspace above can \
-             give you more"
+            "list your permissions with: kubectl auth can-i --list; an administrator of the parent workspace can \
+             grant more"
         }
         (429 | 503 | 504, _) => "the server is busy or cannot write; try again in a moment",
         _ => return None,
@@ -93,26 +93,26 @@ fn next(status: &Status) -> Option<String> {
     Some(next.to_string())
 }
 
-/// The one of `names` that `wanted` may have been meant to be.
+/// Returns the name most similar to `wanted`, if one is similar enough.
 pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     let likeness = |name: &str| {
-        // A name that goes on where one has stopped typing is as good as one with a letter wrong.
-        let begun = wanted.len() >= 2 && name.starts_with(&wanted);
+        // A name with the typed prefix is as likely as a name with one wrong letter.
+        let is_prefix = wanted.len() >= 2 && name.starts_with(&wanted);
         let slips = strsim::osa_distance(&wanted, name);
-        let slipped = wanted.len() >= 3 && slips <= (wanted.len() / 3).min(2);
-        strsim::jaro_winkler(&wanted, &name.to_lowercase()) + if begun || slipped { 1.0 } else { 0.0 }
+        let is_typo = wanted.len() >= 3 && slips <= (wanted.len() / 3).min(2);
+        strsim::jaro_winkler(&wanted, &name.to_lowercase()) + if is_prefix || is_typo { 1.0 } else { 0.0 }
     };
     let rated = names.into_iter().map(|name| (likeness(name), name)).filter(|(likeness, _)| *likeness > 0.8);
     rated.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, name)| name)
 }
 
-/// A number and what it counts: `1 namespace`, `2 namespaces`.
+/// Formats a number with a noun: `1 namespace`, `2 namespaces`.
 pub fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Names in a sentence; the first few, if there are many.
+/// Lists names in a sentence; only the first few if there are many.
 pub fn enumerate(names: &[&str]) -> String {
     const MOST: usize = 5;
     match names {
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_found_and_others_are_not() {
+    fn only_similar_names_are_suggested() {
         let names = ["east", "west", "production", "staging", "rack-1"];
         for (wanted, expected) in [
             ("eats", Some("east")),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_listed_as_in_a_sentence() {
+    fn names_are_joined_and_truncated() {
         let cases: [(&[&str], &str); 5] = [
             (&[], "none"),
             (&["a"], "a"),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_is_a_line_of_its_own() {
+    fn hints_have_a_line_of_their_own() {
         let text = String::from(Failure::new("it is gone", "look elsewhere"));
         assert_eq!(shown(&text, Paint::PLAIN), "error: it is gone\nhint: look elsewhere");
         assert_eq!(shown("it is gone", Paint::PLAIN), "error: it is gone");

@@ -1,10 +1,11 @@
-//! Programs that kubectl looks for by their names become the `atoll` that lies beside them, and tell it the name.
+//! The kubectl plugin executables replace themselves with the `atoll` executable in the same directory and
+//! pass their own name as argv[0].
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Only returns if it failed: otherwise this process is `atoll` from here on, with its signals and exit code.
+/// Replaces this process with `atoll`. Returns only if that failed.
 pub fn become_atoll(name: &str) -> ExitCode {
     let program = beside(std::env::current_exe().ok().as_deref());
     let error = Command::new(&program).arg0(name).args(std::env::args_os().skip(1)).exec();
@@ -12,8 +13,8 @@ pub fn become_atoll(name: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The `atoll` in the same directory, or else the one that PATH leads to.
+/// The `atoll` executable in the same directory, or else the one in PATH.
 fn beside(own: Option<&Path>) -> PathBuf {
-    let neighbour = own.map(|own| own.with_file_name("atoll"));
-    neighbour.filter(|program| program.exists()).unwrap_or_else(|| "atoll".into())
+    let sibling = own.map(|own| own.with_file_name("atoll"));
+    sibling.filter(|program| program.exists()).unwrap_or_else(|| "atoll".into())
 }

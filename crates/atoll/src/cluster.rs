@@ -1,9 +1,9 @@
-//! `atoll cluster …`: clusters join, are looked after and leave.
+//! `atoll cluster …`: joins, shows, changes and removes clusters.
 //!
 //! ```text
-//!   person ── join ──► cluster: namespace, ServiceAccount, ClusterRole, claim      (rights: what a syncer may do)
+//!   person ── join ──► cluster: namespace, ServiceAccount, ClusterRole, claim      (rights: the syncer's roles)
 //!                └───► control plane: Secret with that account's token, Cluster     (credential)
-//!   person ─ remove ─► placements (placed) ─► syncer lets go ─► Cluster, Secret, and what join made in the cluster
+//!   person ─ remove ─► placements (placed_objects) ─► syncer deletes ─► Cluster, Secret, and the objects that join made
 //! ```
 
 mod api;
@@ -84,7 +84,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
         Some(Format::Name) => items().map(|item| format!("{KIND}/{}\n", object::name(item))).collect(),
         None | Some(Format::Wide) => {
             let (mut headers, mut rows) = output::columns(&answer, shown.output.is_some());
-            // Only where others can be inherited it is worth saying where each is from.
+            // Below the root workspace, clusters may be inherited, so show where each is registered.
             if fleet.session.current != ROOT {
                 let all = answer["rows"].as_array().into_iter().flatten();
                 for (row, told) in rows.iter_mut().zip(all) {
@@ -111,8 +111,8 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Columns about which the server says nothing of clusters that are registered in a workspace above. Their cells would look
-/// like those of a cluster that was never heard of.
+/// Columns that are empty for clusters registered in a workspace above. Without `-` they would look like
+/// those of a cluster that never sent a heartbeat.
 const HIDDEN: [&str; 6] = ["MODE", "CPU", "MEMORY", "HEARTBEAT", "LATENCY", "ID"];
 
 fn hide(headers: &[String], row: &mut [String]) {
@@ -133,16 +133,16 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
     }
     let already = if was == unschedulable { "already " } else { "" };
     output::print(&match unschedulable {
-        true => format!("Cluster {name} is {already}cordoned: nothing new is placed there.\n"),
-        false => format!("Cluster {name} is {already}open: things are placed there.\n"),
+        true => format!("Cluster {name} is {already}cordoned: no new objects are placed there.\n"),
+        false => format!("Cluster {name} is {already}schedulable: new objects are placed there.\n"),
     });
     if !unschedulable && is_fenced(&found) {
-        complain!("It is still fenced; lift that with: {} cluster fence {name} --lift", invocation());
+        complain!("It is still fenced; lift the fence with: {} cluster fence {name} --lift", invocation());
     }
     Ok(())
 }
 
-/// Only a person knows that it is so: from here a cluster that is cut off looks the same.
+/// Only a person can know that nothing runs there: the control plane cannot tell it from a lost connection.
 async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;
     let name = &cluster.name;
@@ -152,10 +152,10 @@ async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let warning = format!(
-        "Fencing {name} says that nothing runs there any more and that nothing will: it is switched off, or cut off from \
-         networks and disks.\nWhat must run only once then starts elsewhere. If it still runs there, it runs twice."
+        "Fencing {name} declares that nothing runs there any more and that nothing will: it is switched off, or cut off from \
+         networks and disks.\nWorkloads that must run only once are then started on other clusters. If it still runs there, it runs twice."
     );
-    ask::confirm(&warning, "Is it so?", yes)?;
+    ask::confirm(&warning, "Is that the case?", yes)?;
     let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
     taints.push(json!({ "key": FENCED, "effect": "NoExecute" }));
     fleet.change(name, &guarded(&found, json!({ "unschedulable": true, "taints": taints }))).await?;
@@ -181,7 +181,8 @@ async fn lift(cluster: &ClusterName) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A change of a spec that is refused if somebody else was faster, for it has a whole list in it.
+/// A patch of a spec that is refused if the object has changed since it was read, because it replaces a whole
+/// list.
 fn guarded(found: &Value, spec: Value) -> Value {
     json!({ "metadata": { "resourceVersion": found["metadata"]["resourceVersion"] }, "spec": spec })
 }
@@ -190,7 +191,7 @@ fn is_fenced(cluster: &Value) -> bool {
     cluster["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == FENCED)
 }
 
-/// A path of the control plane, in a workspace.
+/// The path of an API path in a workspace of the control plane.
 pub fn in_workspace(workspace: &str, path: &str) -> String {
     format!("/clusters/{}{path}", crate::workspace::session::encoded(workspace))
 }

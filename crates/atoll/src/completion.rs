@@ -1,12 +1,13 @@
-//! Completion: what can stand at the end of a line that is being typed.
+//! Completion of command lines.
 //!
 //! ```text
 //!   shell ── script of `atoll completion SHELL` ──► atoll __complete WORDS… ──┐
 //!   kubectl completion ──► kubectl_complete-atoll WORDS… ─────────────────────┴─► line ─► names (kubeconfig, server, keys)
 //! ```
 //!
-//! The last word is the one that is being typed, and may be empty. The answer is in the form of kubectl's own: a candidate
-//! a line, with a tab before what it means, and at the end a colon and a number that says whether files come into question.
+//! The last word is the one being typed, and may be empty. The output has the format of kubectl's own
+//! completion: one candidate per line with a tab before its description, and at the end a colon and a
+//! directive that says whether to complete file names.
 
 mod line;
 mod names;
@@ -26,14 +27,14 @@ pub enum Shell {
     Fish,
 }
 
-/// A word that fits, and what it means.
+/// A candidate and its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub value: String,
     pub help: String,
 }
 
-/// As cobra numbers them, which kubectl is made with.
+/// Directives of cobra, the command line library of kubectl.
 const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
 const DIRECTORIES: u8 = 16;
@@ -46,7 +47,7 @@ pub fn script(shell: Shell) {
     });
 }
 
-/// The words that kubectl wants completed, if this is what the program was started for.
+/// The words to complete, if kubectl has started the program for completion.
 pub fn asked_by_kubectl(arguments: &[OsString]) -> Option<Vec<String>> {
     let name = std::path::Path::new(arguments.first()?).file_name()?;
     (name == "kubectl_complete-atoll").then(|| words(&arguments[1..]))
@@ -102,7 +103,7 @@ mod tests {
         reply(&line::expected(&command, &words), names)
     }
 
-    /// The values alone.
+    /// Only the values of the candidates.
     fn values(line: &str) -> String {
         let reply = completed(line);
         let values = reply.lines().map(|line| line.split('\t').next().unwrap_or_default());
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_stays_so_and_candidates_are_explained() {
+    fn hidden_commands_are_omitted_and_candidates_have_help() {
         let all = completed("");
         assert!(all.starts_with("start\tStart the control plane\n"), "{all}");
         assert!(!all.contains("__complete"), "{all}");
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_asks_by_a_name() {
+    fn kubectl_requests_completion_by_program_name() {
         let arguments = |name: &str| [name, "workspace", ""].map(OsString::from);
         let asked = asked_by_kubectl(&arguments("/usr/bin/kubectl_complete-atoll"));
         assert_eq!(asked, Some(vec!["workspace".to_string(), String::new()]));

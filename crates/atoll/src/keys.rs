@@ -1,4 +1,4 @@
-//! `atoll keys`: the keys that sign tokens of ServiceAccounts, and the key that encrypts what is on the disk.
+//! `atoll keys`: the keys that sign ServiceAccount tokens, and the key that encrypts data at rest.
 
 use atoll_authn::service_account::{list, retire, rotate};
 use serde_json::json;
@@ -20,23 +20,23 @@ pub fn run(command: KeysCommand) -> Result<(), String> {
         KeysCommand::Rotate { kind: KeyKind::Tokens, place } => {
             check(&place.data_dir)?;
             let id = rotate(&place.data_dir).map_err(|error| error.to_string())?;
-            say!("Tokens are signed with {id} from now on. Those that others have signed stay valid.");
+            say!("Tokens are signed with {id} from now on. Tokens signed with other keys stay valid.");
         }
         KeysCommand::Rotate { kind: KeyKind::Encryption, place } => {
             check(&place.data_dir)?;
             let name = encryption::rotate(&place.data_dir)?;
-            say!("Restart the server: it then encrypts everything with {name}, and the old key can go.");
+            say!("Restart the server: it then encrypts everything with {name}, and the old key can be deleted.");
         }
         KeysCommand::Retire { id, place } => {
             check(&place.data_dir)?;
             retire(&place.data_dir, &id).map_err(|error| not_retired(&place.data_dir, &id, &error))?;
-            say!("Tokens that {id} has signed are no longer valid.");
+            say!("Tokens signed with {id} are no longer valid.");
         }
     }
     Ok(())
 }
 
-/// The newest key comes first, and signs.
+/// The newest key comes first and signs.
 fn listing(keys: &[String], shown: Shown) -> Result<String, String> {
     let uses = |position: usize| if position == 0 { "signs and verifies" } else { "verifies" };
     let document = || {

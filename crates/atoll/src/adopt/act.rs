@@ -1,4 +1,4 @@
-//! Adopting, step by step; whatever fails, what was done before is undone.
+//! Executes an adoption plan step by step. If a step fails, the completed steps are undone.
 
 use atoll_fleet::adoption::{differences, portable};
 use atoll_fleet::marks::{ADOPTER, KEEP, MANAGER, NAMESPACE, RELEASED, STANDS_FOR};
@@ -19,9 +19,9 @@ use crate::output::complain;
 use crate::workspace::session::encoded;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
-/// Who decided where something is.
+/// Value of `by` in placements that a person has made.
 const BY_HAND: &str = "hand";
-/// Annotation of what makes pods right here.
+/// Annotation that says whether a workload is placed as one object or pod by pod.
 const GRAIN: &str = "atoll.dev/grain";
 
 pub struct Act<'a> {
@@ -31,31 +31,31 @@ pub struct Act<'a> {
     done: Done,
 }
 
-/// What was done so far, and is undone if it does not come to its end.
+/// The completed steps, which are undone if a later step fails.
 #[derive(Default)]
 struct Done {
-    /// Paths and uids.
+    /// Paths and uids of the objects that were created above.
     made: Vec<(String, String)>,
     namespace: Option<(String, String)>,
-    /// Whether the namespace in the cluster was told what it stands for.
+    /// Whether the locator was written to the namespace in the cluster.
     located: bool,
     marked: Vec<Ready>,
     placed: Vec<Target>,
 }
 
-/// Something that can be adopted as soon as everything else can.
+/// An object whose adoption has passed the dry run.
 #[derive(Clone)]
 struct Ready {
-    /// In the workspace.
+    /// Path in the workspace.
     above: String,
-    /// In the cluster.
+    /// Path in the cluster.
     path: String,
     uid: String,
     target: Target,
-    /// What is applied there.
+    /// The configuration that is applied in the cluster.
     configuration: Value,
-    /// What follows others is placed by whoever looks after that, as soon as those are: it would take away what nothing that
-    /// is placed refers to.
+    /// Whether the object is a dependent. The dependents controller places it once the object that needs it
+    /// is placed; before that, the controller would remove the placement again.
     follows: bool,
 }
 
@@ -74,14 +74,14 @@ impl<'a> Act<'a> {
         self.plan.items.iter().filter(|item| !item.is_done)
     }
 
-    /// Tries everything without doing it.
+    /// Performs a dry run of all steps.
     pub async fn rehearse(&self) -> Result<(), Failure> {
         let is_here = self.plan.space.as_ref().is_none_or(|space| space.is_here);
         for item in self.open() {
             let above = match &item.above {
                 Some(above) => above.clone(),
                 None if is_here => self.create(item, true).await?,
-                // Where there is no namespace yet, nothing can be tried in it.
+                // Objects cannot be created in a namespace that does not exist, not even as a dry run.
                 None => portable(&item.found),
             };
             self.ready(item, &above).await?;
@@ -126,7 +126,7 @@ impl<'a> Act<'a> {
             let applied = self.reached.below.apply_as(&one.path, MANAGER, &one.configuration, false).await;
             let applied = applied.map_err(|problem| changed(&one.target, problem))?;
             self.done.marked.push(one.clone());
-            // Somebody may have begun to let go of it.
+            // An earlier release may have been interrupted: remove its annotation.
             let released = object::annotation(&applied, RELEASED).is_some();
             if released {
                 let unsaid = json!({ "metadata": { "annotations": { RELEASED: null } } });
@@ -142,8 +142,8 @@ impl<'a> Act<'a> {
         Ok(())
     }
 
-    /// What was let go and is ours again holds nothing any more. Should that fail, something is left there once that might
-    /// be deleted: nobody is harmed.
+    /// Removes the readopted objects from the keep annotations of the objects that they refer to. A failure
+    /// is harmless: the annotation only prevents a deletion.
     async fn unhold(&self) {
         let names: Vec<String> = self
             .plan
@@ -157,12 +157,12 @@ impl<'a> Act<'a> {
             let outcome =
                 letting_go::unhold(&self.reached.below, &item.path_below(), uid(&item.found), is_back).await;
             if let Err(failure) = outcome {
-                complain!("{} still says that something else needs it: {failure}", item.shown());
+                complain!("the annotation {KEEP} of {} cannot be updated: {failure}", item.shown());
             }
         }
     }
 
-    /// Creates in the workspace what is in the cluster.
+    /// Creates an object of the cluster in the workspace.
     async fn create(&self, item: &Item, dry_run: bool) -> Result<Value, Failure> {
         let mut wanted = portable(&item.found);
         if item.resource.namespaced {
@@ -179,19 +179,19 @@ impl<'a> Act<'a> {
         let managers = made["metadata"]["managedFields"].as_array().into_iter().flatten();
         if managers.into_iter().any(|entry| entry["manager"] != ADOPTER) {
             return Err(Failure::new(
-                format!("somebody else has created {} at the same time", item.shown()),
+                format!("another client has created {} at the same time", item.shown()),
                 "try again",
             ));
         }
         if object::annotation(&made, GRAIN) == Some("pod") {
-            // Nothing may stay that would make pods.
+            // The workload must not remain above, because its pods would be created above.
             if !dry_run {
                 let this = json!({ "uid": uid(&made) });
                 self.reached.fleet.api.delete_this(&item.path_above(), this).await?;
             }
             return Err(Failure::new(
                 format!(
-                    "{} would run here as well: pods of this namespace are made one by one",
+                    "{} would also run above: this namespace has the grain pod",
                     item.shown()
                 ),
                 "adopt it into a workspace or a namespace with the grain object",
@@ -200,7 +200,7 @@ impl<'a> Act<'a> {
         Ok(made)
     }
 
-    /// Finds out that adopting it would change nothing in the cluster.
+    /// Checks with a dry run that the adoption changes nothing in the cluster.
     async fn ready(&self, item: &Item, above: &Value) -> Result<Ready, Failure> {
         let (reached, resource) = (self.reached, &item.resource);
         let target = resource.target(&reached.workspace, &item.namespace, item.name(), uid(above));
@@ -227,7 +227,8 @@ impl<'a> Act<'a> {
             Err(problem) => return Err(changed(&target, problem)),
         };
         let mut fields = differences(&item.found, &tried);
-        // Deployments count changes of their annotations as well, which means nothing for what they run.
+        // Deployments also increment their generation for changes of annotations, which do not affect the
+        // pods.
         let counts_marks = (resource.group.as_str(), resource.name.as_str()) == ("apps", "deployments");
         let is_counted = object::generation(&tried) != object::generation(&item.found);
         if fields.is_empty() && is_counted && !counts_marks {
@@ -249,7 +250,7 @@ impl<'a> Act<'a> {
         }
         let (what, next) = match (&item.above, self.overrides.is_empty()) {
             (Some(_), true) => (
-                format!("{} exists here already and says something else", item.shown()),
+                format!("{} already exists here with other contents", item.shown()),
                 "make both the same, or delete or rename one of them",
             ),
             (_, false) => (
@@ -262,13 +263,13 @@ impl<'a> Act<'a> {
             ),
             (None, true) => (
                 format!("{} would be changed in {}", item.shown(), self.reached.name),
-                "this control plane understands it otherwise than the cluster; nothing was done",
+                "this control plane and the cluster default or validate it differently; nothing was changed",
             ),
         };
         Failure::new(format!("{what}: {shown}"), next)
     }
 
-    /// Lets the namespace in the cluster say which one it stands for.
+    /// Writes the locator to the namespace in the cluster.
     async fn locate(&self, space: &Space) -> Result<(), Failure> {
         let mut patch = json!({ "metadata": {
             "uid": uid(&space.found), "resourceVersion": object::resource_version(&space.found),
@@ -282,7 +283,7 @@ impl<'a> Act<'a> {
         Ok(())
     }
 
-    /// As it was before, and what is left if not even that can be done.
+    /// Undoes the completed steps and adds to the failure what could not be undone.
     async fn undo(&mut self, failure: Failure) -> Failure {
         let done = std::mem::take(&mut self.done);
         let mut left = Vec::new();
@@ -298,7 +299,7 @@ impl<'a> Act<'a> {
             is_disowned &= disowned.is_ok();
             note(format!("the marks of {} in {}", one.path, self.reached.name), disowned);
         }
-        // What still says that it is ours would be deleted there.
+        // Objects that still have marks would be deleted in the cluster once they are no longer placed.
         for one in done.marked.iter().filter(|one| is_disowned && done.placed.contains(&one.target)) {
             let name = &self.reached.name;
             let gone = letting_go::unplace(above, &self.reached.home, name, &one.above, &one.target).await;
@@ -325,7 +326,7 @@ impl<'a> Act<'a> {
     }
 }
 
-/// What went wrong, and in which state that leaves things.
+/// Adds to a failure which objects remain.
 fn explained(failure: Failure, left: &[String]) -> Failure {
     let state = match left {
         [] => "nothing was adopted, and nothing was changed".to_string(),
@@ -341,7 +342,7 @@ fn explained(failure: Failure, left: &[String]) -> Failure {
     Failure { what: failure.what, next: Some(next) }
 }
 
-/// What is said where the cluster does not take our marks.
+/// The failure for an object that cannot be marked in the cluster.
 fn changed(target: &Target, problem: Problem) -> Failure {
     let what = format!("{} {}", target.resource.kind, target.name);
     if problem.is("Conflict") {
@@ -349,7 +350,7 @@ fn changed(target: &Target, problem: Problem) -> Failure {
     }
     let failure = Failure::from(problem);
     Failure {
-        what: format!("the cluster does not let {what} be marked: {}", failure.what),
+        what: format!("the cluster refuses to mark {what}: {}", failure.what),
         next: failure.next,
     }
 }
@@ -359,10 +360,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_is_told_what_is_left() {
-        let told = explained(Failure::new("it broke", "look"), &[]);
-        assert_eq!(told.next.as_deref(), Some("look\n      nothing was adopted, and nothing was changed"));
-        let told = explained("it broke".to_string().into(), &["a".into(), "b".into()]);
-        assert!(told.next.is_some_and(|next| next.contains("still there: a; b. Run the same command again")));
+    fn failures_list_the_objects_that_remain() {
+        let failure = explained(Failure::new("it broke", "look"), &[]);
+        assert_eq!(failure.next.as_deref(), Some("look\n      nothing was adopted, and nothing was changed"));
+        let failure = explained("it broke".to_string().into(), &["a".into(), "b".into()]);
+        assert!(failure.next.is_some_and(|next| next.contains("still there: a; b. Run the same command again")));
     }
 }

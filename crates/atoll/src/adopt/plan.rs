@@ -1,4 +1,4 @@
-//! What is to be adopted, and what stands in the way of that.
+//! The plan of an adoption: the objects to adopt, and the obstacles.
 
 use std::collections::BTreeSet;
 
@@ -17,30 +17,30 @@ use crate::place::resources::{self, Resource};
 use crate::place::{DEFAULT_NAMESPACE, discover, understood};
 use crate::workspace::session::encoded;
 
-/// Most objects that are adopted at once.
+/// Maximum number of objects in one adoption.
 const MOST: usize = 5000;
 
-/// Why something is adopted.
+/// The reason for adopting an object.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Why {
     Asked,
-    /// Something that is adopted refers to it, and it goes where that goes.
+    /// An adopted workload refers to it, so that it is placed on the same clusters as a dependent.
     Needed(String),
-    /// The same of something that nothing follows by itself.
+    /// An adopted object refers to it, but objects of that kind have no dependents.
     Held(String),
 }
 
-/// One object.
+/// An object to adopt.
 pub struct Item {
     pub resource: Resource,
-    /// As it is in the cluster.
+    /// The object in the cluster.
     pub found: Value,
-    /// Its namespace in the workspace.
+    /// The object's namespace in the workspace.
     pub namespace: String,
-    /// As it is in the workspace, if it is.
+    /// The object in the workspace, if it exists.
     pub above: Option<Value>,
     pub why: Why,
-    /// It is ours already, and placed there.
+    /// Whether the object is already managed by Atoll and placed on the cluster.
     pub is_done: bool,
 }
 
@@ -49,22 +49,22 @@ impl Item {
         object::name(&self.found)
     }
 
-    /// In the workspace.
+    /// The path in the workspace.
     pub fn path_above(&self) -> String {
         path(&self.resource, &self.namespace, self.name())
     }
 
-    /// In the cluster.
+    /// The path in the cluster.
     pub fn path_below(&self) -> String {
         path(&self.resource, object::namespace(&self.found), self.name())
     }
 
-    /// For people.
+    /// Kind and name for messages.
     pub fn shown(&self) -> String {
         shown(&self.resource.kind, &self.found)
     }
 
-    /// What it is called in the workspace, if that is something else.
+    /// The object's name in the workspace, if its namespace differs from that in the cluster.
     pub fn alias(&self) -> Option<String> {
         (self.namespace != object::namespace(&self.found))
             .then(|| format!("{}/{}", self.namespace, self.name()))
@@ -78,15 +78,15 @@ pub fn shown(kind: &str, found: &Value) -> String {
     }
 }
 
-/// A namespace that is to be used as it is.
+/// A namespace of the cluster that will be used for a namespace of the workspace.
 pub struct Space {
-    /// In the cluster.
+    /// Name in the cluster.
     pub name: String,
-    /// The one here that it stands for.
+    /// Name of the namespace in the workspace.
     pub above: String,
-    /// Whether there is one here.
+    /// Whether the namespace exists in the workspace.
     pub is_here: bool,
-    /// Whether the one in the cluster says already that it stands for it.
+    /// Whether the namespace in the cluster already has this locator.
     pub is_located: bool,
     pub found: Value,
     pub locator: Locator,
@@ -95,9 +95,9 @@ pub struct Space {
 #[derive(Default)]
 pub struct Plan {
     pub space: Option<Space>,
-    /// What is referred to comes before what refers to it.
+    /// Referenced objects come before the objects that refer to them.
     pub items: Vec<Item>,
-    /// What is left out, for people.
+    /// Messages about objects that are left out.
     pub notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Plan {
         Ok(maker.plan)
     }
 
-    /// Whether nothing is left to be done.
+    /// Whether nothing remains to be done.
     pub fn is_finished(&self) -> bool {
         let is_usable = self.space.as_ref().is_none_or(|space| space.is_here && space.is_located);
         is_usable && self.items.iter().all(|item| item.is_done)
@@ -130,7 +130,7 @@ impl Plan {
         self.space.as_ref().map_or("", |space| &space.name)
     }
 
-    /// What others need comes first.
+    /// Moves referenced objects to the front.
     fn order(&mut self) {
         self.items.sort_by_key(|item| match item.resource.name.as_str() {
             "configmaps" | "secrets" => 0,
@@ -142,14 +142,14 @@ impl Plan {
 
 struct Maker<'a> {
     reached: &'a Reached,
-    /// What both sides serve.
+    /// Resources that both the control plane and the cluster serve.
     resources: &'a [Resource],
-    /// In the cluster.
+    /// The namespace in the cluster.
     namespace: &'a str,
-    /// What it is called here, if that is something else.
+    /// The namespace in the workspace, if it is another one.
     into: Option<&'a str>,
     plan: Plan,
-    /// What is in the plan, or was looked at in vain.
+    /// Paths of the objects that have been examined.
     known: BTreeSet<String>,
 }
 
@@ -174,7 +174,7 @@ impl Maker<'_> {
                 true if is_many => {
                     return Err(Failure::new(
                         format!("{word:?} names one object"),
-                        "leave out --all and --selector, or name only the resource",
+                        "omit --all and --selector, or name only the resource",
                     ));
                 }
                 true => {
@@ -189,7 +189,7 @@ impl Maker<'_> {
                 false => {
                     return Err(Failure::new(
                         format!("{word:?} does not name an object"),
-                        format!("say {word}/NAME, or add --all or --selector to adopt several"),
+                        format!("use {word}/NAME, or add --all or --selector to adopt several"),
                     ));
                 }
             }
@@ -197,7 +197,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// One that was asked for by name.
+    /// Adds an object that was named on the command line.
     async fn single(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
         if (resource.group.as_str(), resource.name.as_str()) == ("", "namespaces") {
             return self.use_namespace(name).await;
@@ -208,13 +208,13 @@ impl Maker<'_> {
         let Some(found) = found else {
             return Err(Failure::new(
                 format!("{} has no {} {name}{}", self.reached.name, resource.kind, inside(namespace)),
-                format!("see what runs there with: kubectl get {}{}", resource.qualified(), there(namespace)),
+                format!("list the objects there with: kubectl get {}{}", resource.qualified(), there(namespace)),
             ));
         };
         self.add(resource, found, Why::Asked, true).await
     }
 
-    /// All of a resource that can be adopted.
+    /// Adds all adoptable objects of a resource.
     async fn gather(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
         let namespace = if resource.namespaced { self.namespace } else { "" };
         let selector = selector.map(encoded).unwrap_or_default();
@@ -227,7 +227,7 @@ impl Maker<'_> {
                 Err(problem) if problem.is("Forbidden") => {
                     self.plan
                         .notes
-                        .push(format!("{} are left out: Atoll may not see them there", resource.qualified()));
+                        .push(format!("{} are left out: Atoll may not list them in the cluster", resource.qualified()));
                     return Ok(());
                 }
                 Err(problem) => return Err(problem.into()),
@@ -248,11 +248,11 @@ impl Maker<'_> {
         match () {
             () if resource.name == "pods" && resource.group.is_empty() => Err(Failure::new(
                 "pods cannot be adopted",
-                "adopt what makes them, such as the Deployment; a Pod that nothing makes stays as it is",
+                "adopt their controller, such as the Deployment; a Pod without a controller stays as it is",
             )),
             () if !resource.placeable => Err(Failure::new(
                 format!("{} cannot be placed on clusters, so they cannot be adopted", resource.qualified()),
-                "adopt what makes them, or what they belong to",
+                "adopt their owner instead",
             )),
             () if !is_served => Err(Failure::new(
                 format!(
@@ -261,10 +261,10 @@ impl Maker<'_> {
                     resource.qualified(),
                     resource.version
                 ),
-                "both sides have to know the kind of what is adopted",
+                "the control plane and the cluster must serve the same version of the resource",
             )),
             () if !resource.namespaced && !is_home => Err(Failure::new(
-                format!("{} is in no namespace", resource.kind),
+                format!("{} is cluster-scoped", resource.kind),
                 format!(
                     "such objects belong to the workspace that the cluster joined: {} workspace use {}",
                     invocation(),
@@ -275,7 +275,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Adds an object, unless something stands in the way; `strictly` that is a failure.
+    /// Adds an object and the objects that it refers to. An obstacle is a failure if `strictly`; otherwise
+    /// the object is left out.
     async fn add(
         &mut self,
         resource: &Resource,
@@ -302,7 +303,7 @@ impl Maker<'_> {
                     (true, _) => return Err(refused(&shown, &obstacle)),
                     (false, true) => {}
                     (false, false) => {
-                        self.plan.notes.push(format!("{}; it is left out.", refused(&shown, &obstacle).what));
+                        self.plan.notes.push(format!("{}; left out.", refused(&shown, &obstacle).what));
                     }
                 }
                 continue;
@@ -312,7 +313,7 @@ impl Maker<'_> {
             }
             let takes_along = REFERRERS.contains(&(&resource.group, &resource.name));
             for (resource, needed) in self.needs(&resource, &found).await? {
-                // What cannot come along stays where it is, and goes on to serve.
+                // A referenced object that cannot be adopted stays in the cluster unmanaged.
                 let why = if takes_along { Why::Needed(shown.clone()) } else { Why::Held(shown.clone()) };
                 open.push((resource, needed, why, false));
             }
@@ -338,7 +339,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// What an object refers to, as far as it is there.
+    /// Returns the existing objects that an object refers to.
     async fn needs(&self, resource: &Resource, found: &Value) -> Result<Vec<(Resource, Value)>, Failure> {
         let mut needed = Vec::new();
         if !resource.namespaced {
@@ -355,7 +356,7 @@ impl Maker<'_> {
         Ok(needed)
     }
 
-    /// The namespace in the cluster, which is to stand for the one here.
+    /// Plans to use a namespace of the cluster for one of the workspace.
     async fn use_namespace(&mut self, name: &str) -> Result<(), Failure> {
         if self.plan.space.is_some() {
             return Ok(());
@@ -369,14 +370,14 @@ impl Maker<'_> {
         };
         if above == marks::SYSTEM_NAMESPACE {
             return Err(Failure::new(
-                format!("namespace {above} is Atoll's own"),
-                "nothing is adopted into it; name another one with --into",
+                format!("namespace {above} is reserved for Atoll"),
+                "choose another namespace with --into",
             ));
         }
         if name.starts_with("kube-") || name == marks::SYSTEM_NAMESPACE {
             return Err(Failure::new(
                 format!("namespace {name} belongs to the cluster itself"),
-                "what is in it cannot be adopted; it goes on as it is",
+                "its objects cannot be adopted",
             ));
         }
         let all = namespaces(&reached.below).await?;
@@ -384,8 +385,8 @@ impl Maker<'_> {
             |namespace: &&Value| Locator::of(namespace).is_some_and(|said| said.as_ref() == Ok(&locator));
         if let Some(other) = all.iter().find(stands).map(object::name).filter(|other| *other != name) {
             return Err(Failure::new(
-                format!("in {}, namespace {other} stands for {above} already", reached.name),
-                "what is in one namespace here is in one namespace there: adopt it into another one, with --into NAMESPACE",
+                format!("in {}, namespace {other} is already used for {above}", reached.name),
+                "a namespace here corresponds to one namespace there: adopt into another one with --into NAMESPACE",
             ));
         }
         let Some(found) = all.iter().find(|namespace| object::name(namespace) == name) else {
@@ -397,7 +398,7 @@ impl Maker<'_> {
         if object::is_being_deleted(found) {
             return Err(Failure::new(
                 format!("namespace {name} of {} is being deleted", reached.name),
-                "what is in it cannot be adopted",
+                "its objects cannot be adopted",
             ));
         }
         let is_home = reached.home.session.current == reached.fleet.session.current;
@@ -405,7 +406,7 @@ impl Maker<'_> {
             None if !is_home && !is_consented(found, &reached.workspace) => {
                 return Err(Failure::new(
                     format!(
-                        "namespace {name} of {} is not for {}: the cluster is registered in {}",
+                        "namespace {name} of {} may not be used by {}: the cluster is registered in {}",
                         reached.name, reached.fleet.session.current, reached.home.session.current
                     ),
                     format!(
@@ -421,14 +422,14 @@ impl Maker<'_> {
                 if (&said.control_plane, &said.workspace) == (&locator.control_plane, &locator.workspace) =>
             {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} stands for {} here", reached.name, said.namespace),
-                    format!("adopt what is in it into that one: --into {}", said.namespace),
+                    format!("namespace {name} of {} is already used for {}", reached.name, said.namespace),
+                    format!("adopt its objects into that namespace: --into {}", said.namespace),
                 ));
             }
             Some(_) => {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} stands for another one", reached.name),
-                    "it is in use by another workspace or control plane, and stays theirs",
+                    format!("namespace {name} of {} is already used for another namespace", reached.name),
+                    "another workspace or control plane uses it; release it there first",
                 ));
             }
         };

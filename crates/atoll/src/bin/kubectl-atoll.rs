@@ -1,4 +1,4 @@
-//! `kubectl atoll …`: kubectl runs this for the word "atoll".
+//! `kubectl atoll …`: the executable that kubectl runs for the subcommand `atoll`.
 
 #[path = "../beside.rs"]
 mod beside;

@@ -1,4 +1,4 @@
-//! `kubectl atoll … <TAB>`: kubectl runs this to complete what comes after the word "atoll".
+//! `kubectl atoll … <TAB>`: the executable that kubectl runs to complete the arguments of `atoll`.
 
 #[path = "../beside.rs"]
 mod beside;

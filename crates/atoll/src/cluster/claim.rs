@@ -1,11 +1,11 @@
-//! Which control plane a cluster belongs to, as the cluster says it.
+//! The claim: the ConfigMap in a member cluster that says which control plane it has joined.
 
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
 
 use crate::advice::{Failure, invocation};
 
-/// Who claims a cluster.
+/// The contents of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// Id of the control plane.
@@ -14,21 +14,22 @@ pub struct Claim {
     pub workspace: String,
     /// Uid of the Cluster.
     pub cluster: String,
-    /// For people: where the control plane was when it claimed it, and what it calls the cluster.
+    /// Address of the control plane when it claimed the cluster, for messages.
     pub address: String,
+    /// Name of the Cluster, for messages.
     pub name: String,
 }
 
-/// What a claim means for somebody who wants to join.
+/// The meaning of a claim for a control plane that wants to join the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is ours, or nobody's.
+    /// The cluster is unclaimed, or claimed by this control plane and workspace.
     Free,
     OtherControlPlane,
     OtherWorkspace,
 }
 
-/// In a claim that was given up: no control plane is called so.
+/// Value of the control plane in a claim that was released. No control plane has this id.
 pub const RELEASED: &str = "released";
 
 pub fn path() -> String {
@@ -63,11 +64,11 @@ impl Claim {
         object
     }
 
-    /// `control_plane` and `workspace` are who we are, as far as we may know.
+    /// The state of the claim for this control plane and workspace, as far as their ids can be read.
     pub fn verdict(&self, control_plane: Option<&str>, workspace: Option<&str>) -> Verdict {
         let is_claimed = !self.control_plane.is_empty() && self.control_plane != RELEASED;
         let same_workspace = workspace == Some(self.workspace.as_str());
-        // Ids of workspaces are never used again, but every control plane has a root.
+        // Workspace ids are unique, except that every control plane has a root.
         let is_known_by_workspace = same_workspace && self.workspace != crate::workspace::session::ROOT;
         match control_plane {
             _ if !is_claimed => Verdict::Free,
@@ -78,7 +79,8 @@ impl Claim {
         }
     }
 
-    /// What to say to somebody who cannot have it. `kubectl` is how one reaches the cluster.
+    /// The failure for a cluster that another control plane or workspace has claimed. `kubectl` is the
+    /// command line that reaches the cluster.
     pub fn refusal(&self, verdict: &Verdict, kubectl: &str) -> Option<Failure> {
         let what = match verdict {
             Verdict::Free => return None,
@@ -99,7 +101,7 @@ impl Claim {
         Some(Failure::new(
             what,
             format!(
-                "take it out there first: {} cluster remove {name}; if nobody is left there to do so, give the claim up: \
+                "remove it there first: {} cluster remove {name}; if that control plane no longer exists, delete the claim: \
                  {kubectl} --namespace {SYSTEM_NAMESPACE} delete configmap {CLAIM}",
                 invocation()
             ),
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_is_ours_nobodys_or_somebody_elses() {
+    fn claims_of_others_are_recognized() {
         let claim = |control_plane: &str, workspace: &str| Claim {
             control_plane: control_plane.into(),
             workspace: workspace.into(),
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_read_as_it_was_written_and_says_whose_it_is() {
+    fn claims_round_trip_and_refusals_name_the_claimant() {
         let claim = Claim {
             control_plane: "id".into(),
             workspace: "w".into(),
@@ -147,7 +149,7 @@ mod tests {
         assert_eq!(Claim::of(&claim.config_map()), claim);
         let failure = claim.refusal(&Verdict::OtherControlPlane, "kubectl").expect("it is refused");
         assert!(failure.what.contains("https://there:6443") && failure.what.contains("id"), "{failure}");
-        assert!(failure.next.expect("a way out").contains("atoll cluster remove east"));
+        assert!(failure.next.expect("a hint").contains("atoll cluster remove east"));
         assert!(claim.refusal(&Verdict::Free, "kubectl").is_none());
     }
 }

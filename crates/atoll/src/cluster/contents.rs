@@ -1,4 +1,4 @@
-//! What is in a namespace of a cluster besides what every namespace has.
+//! Finds objects in a namespace of a cluster, except those that every namespace has.
 
 use atoll_meta::object;
 use http::Method;
@@ -11,10 +11,10 @@ use crate::place::discover;
 use crate::place::resources::Resource;
 use crate::workspace::session::encoded;
 
-/// Most that is named.
+/// Maximum number of objects that are named.
 const MOST: usize = 5;
 
-/// What there is, by name, and what cannot be seen: nobody knows then that there is nothing.
+/// Names the objects, and the resources that may not be listed and so may have objects.
 pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     let resources = discover(below).await?;
@@ -40,7 +40,7 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
                     }
                 }
                 Err(problem) if problem.is("Forbidden") => {
-                    found.push(format!("perhaps {}, which Atoll may not see", resource.qualified()));
+                    found.push(format!("possibly {}, which Atoll may not list", resource.qualified()));
                     break;
                 }
                 Err(problem) if problem.is("NotFound") || problem.is("MethodNotAllowed") => break,
@@ -55,7 +55,7 @@ pub async fn find(below: &Api, namespace: &str) -> Result<Vec<String>, Failure> 
     Ok(found)
 }
 
-/// What tells of others and goes with them, or by itself.
+/// Resources that describe other objects and need no cleanup.
 fn is_passing(resource: &Resource) -> bool {
     matches!(
         (resource.group.as_str(), resource.name.as_str()),
@@ -80,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_every_namespace_has_does_not_count() {
+    fn default_objects_are_ignored() {
         let resource = |name: &str| Resource { name: name.into(), ..Resource::default() };
         for (name, item, expected) in [
             ("serviceaccounts", "default", true),

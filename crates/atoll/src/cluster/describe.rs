@@ -1,4 +1,4 @@
-//! `atoll cluster describe`: all that is known of a cluster, for people.
+//! `atoll cluster describe`: shows everything that is known about a cluster.
 
 use std::fmt::Write;
 
@@ -18,18 +18,18 @@ use crate::style::Paint;
 pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     let fleet = Fleet::open(&cluster.connection)?;
     let found = fleet.get(&cluster.name).await?;
-    // Not everybody may see these, and the rest is worth showing.
+    // The user may lack the right to read these; show the rest anyway.
     let secret = fleet.api.find(&credential::secret_path(&cluster.name)).await.ok().flatten();
     let expires = secret.as_ref().and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str());
     let placed = placed::read(&fleet, &cluster.name).await.ok();
     let mut found = found;
-    // The Lease knows it exactly.
+    // The Lease is more recent than the status.
     if let Some(heartbeat) = fleet.heartbeat(&cluster.name).await {
         found["status"]["syncer"]["lastHeartbeatTime"] = heartbeat.into();
     }
     let paint = Paint::stdout();
     output::print(&text(&found, expires, placed.map(|placed| placed.counts()), paint));
-    // Of one that is managed it is told what is placed there.
+    // For a managed cluster, the placed objects are shown instead.
     if found["spec"]["access"] == "observe" {
         let running = running::find(&found, secret.as_ref(), crate::orphans::now()).await;
         output::print(&runs(&running, paint));
@@ -37,7 +37,7 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Width of the names of fields.
+/// Width of the column with the field names.
 const WIDTH: usize = 20;
 
 fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: Paint) -> String {
@@ -65,7 +65,7 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
             (true, None) => format!("Secret {}/{}", word(&secret["namespace"]), word(&secret["name"])),
             (true, Some(expires)) => {
                 format!(
-                    "Secret {}/{}, good until {expires}",
+                    "Secret {}/{}, valid until {expires}",
                     word(&secret["namespace"]),
                     word(&secret["name"])
                 )
@@ -97,11 +97,11 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     text
 }
 
-/// What runs there already.
+/// Lists the workloads that run in an observed cluster.
 fn runs(running: &Result<Running, Failure>, paint: Paint) -> String {
     let running = match running {
         Ok(running) => running,
-        Err(failure) => return format!("Running there: cannot be seen: {failure}\n"),
+        Err(failure) => return format!("Running there: unknown: {failure}\n"),
     };
     let mut text = match running.rows.is_empty() {
         true => "Running there: nothing\n".to_string(),
@@ -112,16 +112,16 @@ fn runs(running: &Result<Running, Failure>, paint: Paint) -> String {
         let _ = writeln!(text, "  and {} more", running.more);
     }
     if !running.hidden.is_empty() {
-        let _ = writeln!(text, "  Not all can be seen of: {}", running.hidden.join(", "));
+        let _ = writeln!(text, "  Not all can be listed: {}", running.hidden.join(", "));
     }
     text
 }
 
-/// Why, if it is.
+/// Whether the cluster is paused, and the reason.
 fn paused(cluster: &Value) -> String {
     match (cluster["status"]["paused"].as_str(), Brake::of_cluster(cluster)) {
         (Some(why), _) => format!("yes: {why}"),
-        (None, Some(_)) => "yes, as soon as whoever syncs it has heard of it".to_string(),
+        (None, Some(_)) => "yes, once its syncer has received it".to_string(),
         (None, None) => "no".to_string(),
     }
 }
@@ -147,7 +147,7 @@ fn pairs(map: &Value, between: &str) -> String {
     pairs.map(|(name, value)| format!("{name}{between}{}", shown(value))).collect::<Vec<_>>().join(", ")
 }
 
-/// As kubectl shows them of nodes.
+/// Formats taints as kubectl does for nodes.
 fn taints(list: &Value) -> String {
     let taint = |taint: &Value| {
         let equals = if word(&taint["value"]).is_empty() { "" } else { "=" };
@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn everything_is_shown() {
+    fn descriptions_contain_all_fields() {
         let cluster = json!({
             "metadata": { "name": "east", "creationTimestamp": "2026-11-16T01:00:00Z", "labels": { "tier": "gold" } },
             "spec": {
@@ -233,7 +233,7 @@ Cordoned:           no
 Paused:             no
 Taints:             a=b:NoSchedule, c:NoExecute
 Limits:             cpu 100
-Credential:         Secret atoll-system/cluster-east, good until 2027-11-16T01:00:00Z
+Credential:         Secret atoll-system/cluster-east, valid until 2027-11-16T01:00:00Z
 Identity:           5a
 Kubernetes:         v1.36.4
 Nodes:              3, 2 ready
@@ -261,12 +261,12 @@ Running there:
   NAMESPACE   KIND         NAME   READY   AGE
   shop        Deployment   web    2/3     5d
   and 7 more
-  Not all can be seen of: Pod
+  Not all can be listed: Pod
 ";
         assert_eq!(runs(&Ok(running), Paint::PLAIN), expected);
         assert_eq!(runs(&Ok(Running::default()), Paint::PLAIN), "Running there: nothing\n");
         let hidden = runs(&Err(Failure::from("no credential".to_string())), Paint::PLAIN);
-        assert_eq!(hidden, "Running there: cannot be seen: no credential\n");
+        assert_eq!(hidden, "Running there: unknown: no credential\n");
         assert!(text(&json!({}), None, None, Paint::PLAIN).contains("Nodes:              <none>\n"));
     }
 }

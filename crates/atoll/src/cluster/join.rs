@@ -1,4 +1,4 @@
-//! `atoll cluster join`: step by step, each of which can be done again.
+//! `atoll cluster join`: a sequence of steps, each of which can be repeated.
 
 pub mod below;
 pub mod by_hand;
@@ -26,15 +26,15 @@ struct Join<'a> {
     access: Access,
     fleet: Fleet,
     below: Below,
-    /// What has been made so far, as far as it stays if the next step fails.
+    /// The objects created so far, which remain if a later step fails.
     made: Vec<&'static str>,
 }
 
-/// What there is before anything is done.
+/// The state before any change.
 struct Found {
-    /// The cluster's identity.
+    /// The cluster's identity: the uid of its namespace kube-system.
     id: String,
-    /// It has joined before.
+    /// The Cluster object, if the cluster has joined before.
     cluster: Option<Value>,
     control_plane: Option<String>,
     workspace: Option<String>,
@@ -52,7 +52,7 @@ pub async fn run(options: JoinOptions) -> Result<(), Failure> {
     outcome.map_err(|failure| unfinished(failure, &join.made))
 }
 
-/// The same without a word.
+/// Joins a cluster without printing progress.
 pub async fn quietly(options: &JoinOptions) -> Result<(), Failure> {
     Join::open(options)?.all(&mut Steps::silent()).await
 }
@@ -73,7 +73,7 @@ impl<'a> Join<'a> {
     }
 }
 
-/// The flags for the control plane are called otherwise here.
+/// Replaces the names of the flags for the control plane, which differ in this command.
 fn for_join(failure: Failure) -> Failure {
     let next = failure.next.map(|next| {
         let next = next.replace("--kubeconfig", "--control-plane-kubeconfig");
@@ -82,13 +82,13 @@ fn for_join(failure: Failure) -> Failure {
     Failure { next, ..failure }
 }
 
-/// The rights that are asked for, before they are given.
+/// Prints the rights that are about to be granted.
 fn show_rights(groups: &[String], steps: &Steps) -> Result<(), Failure> {
     steps.say(&format!(
-        "    These rights are asked for, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:"
+        "    These rights are requested, in namespace {SYSTEM_NAMESPACE} and in the whole cluster:"
     ));
     let mut role = rights::cluster_role(Access::Observe, groups, &Value::Null);
-    // Whose it is has to do with how it goes, not with what it gives.
+    // The owner reference matters for deletion only and grants nothing.
     if let Some(metadata) = role["metadata"].as_object_mut() {
         metadata.remove("ownerReferences");
     }
@@ -99,12 +99,12 @@ fn show_rights(groups: &[String], steps: &Steps) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was made stays, and is found again by the next attempt.
+/// Adds to a failure which objects were created: they remain and are found by the next attempt.
 fn unfinished(failure: Failure, made: &[&str]) -> Failure {
     if made.is_empty() {
         return failure;
     }
-    let rest = format!("made so far, and kept: {}; run the same command again to go on", made.join(", "));
+    let rest = format!("created so far and kept: {}; run the same command again to continue", made.join(", "));
     let next = match failure.next {
         Some(next) => format!("{next}\n      {rest}"),
         None => rest,
@@ -119,22 +119,22 @@ impl Join<'_> {
         if let Some(note) = version::note(&version) {
             steps.note(&note);
         }
-        let found = steps.step("finding out which cluster it is", self.identify()).await?;
-        steps.step("looking for claims of others", self.check_claim(&found)).await?;
+        let found = steps.step("identifying the cluster", self.identify()).await?;
+        steps.step("checking for other claims", self.check_claim(&found)).await?;
 
         let groups = self.below.groups(&self.options.groups).await?;
         if self.access == Access::Observe {
             show_rights(&groups, steps)?;
         }
         let namespace =
-            steps.step("making the namespace", self.below.namespace(&found.control_plane)).await?;
+            steps.step("creating the namespace", self.below.namespace(&found.control_plane)).await?;
         self.made.push("namespace atoll-system in the cluster");
-        steps.step("giving rights", self.below.rights(self.access, &groups, &namespace)).await?;
+        steps.step("granting rights", self.below.rights(self.access, &groups, &namespace)).await?;
         self.made.push("ServiceAccount atoll-syncer with its roles");
-        let token = steps.step("asking for a token", self.below.token()).await?;
-        let kubeconfig = steps.step("trying the token", self.below.tried(name, &token, &found.id)).await?;
+        let token = steps.step("requesting a token", self.below.token()).await?;
+        let kubeconfig = steps.step("verifying the token", self.below.tried(name, &token, &found.id)).await?;
 
-        steps.step("storing it", self.store(&found, &kubeconfig, &token)).await?;
+        steps.step("storing the credential", self.store(&found, &kubeconfig, &token)).await?;
         self.made.push("Secret in the control plane");
         let cluster = steps.step("registering the cluster", self.register(&found, &version)).await?;
         self.made.push("Cluster in the control plane");
@@ -146,28 +146,28 @@ impl Join<'_> {
                 address: self.fleet.session.client.origin.clone(),
                 name: name.to_string(),
             };
-            steps.step("claiming it", self.below.claim(&claim)).await?;
+            steps.step("claiming the cluster", self.below.claim(&claim)).await?;
         }
-        // Others run the syncer of a cluster that is not pushed to.
+        // Clusters that the control plane does not sync itself need an agent.
         if cluster["spec"]["mode"] != Mode::Push.name() {
             let line = by_hand::prepare(self.options, &self.fleet, &kubeconfig, steps).await?;
             steps.say(&format!(
-                "Cluster {name} has joined. Nobody syncs it until you run, from wherever you like:\n  {line}"
+                "Cluster {name} has joined. It is not synced until you run, on any machine:\n  {line}"
             ));
             return Ok(());
         }
-        // One that only gets a new credential was heard of before.
+        // A cluster that only got a new credential has already sent heartbeats.
         let is_heard = found.cluster.as_ref().is_some_and(|cluster| cluster["status"]["syncer"].is_object());
         if self.options.wait > 0 && !is_heard {
             let wait = Duration::from_secs(self.options.wait.into());
             steps.step("waiting for the first heartbeat", heartbeat::first(&self.fleet, name, wait)).await?;
         }
         let again = if found.cluster.is_some() { "has a new credential" } else { "has joined" };
-        steps.say(&format!("Cluster {name} {again}. See how it fares with: {} cluster list", invocation()));
+        steps.say(&format!("Cluster {name} {again}. See its state with: {} cluster list", invocation()));
         Ok(())
     }
 
-    /// The cluster is known by the uid of one of its namespaces, whatever address it has.
+    /// Identifies the cluster by the uid of a namespace, independent of its address.
     async fn identify(&self) -> Result<(String, Found), Failure> {
         let name = self.options.name.as_str();
         let id = self.below.identity().await?;
@@ -193,33 +193,33 @@ impl Join<'_> {
             return Err(Failure::new(
                 format!("this cluster has already joined as {known}"),
                 format!(
-                    "renew its credential with the name {known}, or take it out first: {} cluster remove {known}",
+                    "renew its credential with the name {known}, or remove it first: {} cluster remove {known}",
                     invocation()
                 ),
             ));
         }
         if cluster.is_none() {
-            // Whether it can have the name is found out before anything is made.
+            // Check that the name is valid and allowed before anything is created.
             let wanted = json!({
                 "apiVersion": "atoll.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": name },
             });
             self.fleet.api.create(&format!("{CLUSTERS}?dryRun=All"), &wanted).await?;
         }
         let said = match &cluster {
-            Some(_) => format!("it is the cluster that has joined as {name}: {id}"),
-            None => format!("it is a cluster that is not known yet: {id}"),
+            Some(_) => format!("identified the cluster: {id}, which has joined as {name}"),
+            None => format!("identified the cluster: {id}, which has not joined yet"),
         };
         Ok((said, Found { id, cluster, control_plane, workspace }))
     }
 
     async fn check_claim(&self, found: &Found) -> Result<(String, ()), Failure> {
         let config_map = self.below.api.find(&claim::path()).await.map_err(below::administrator)?;
-        let Some(config_map) = config_map else { return Ok(("nobody claims it".into(), ())) };
+        let Some(config_map) = config_map else { return Ok(("the cluster is unclaimed".into(), ())) };
         let claim = Claim::of(&config_map);
         let verdict = claim.verdict(found.control_plane.as_deref(), found.workspace.as_deref());
         match claim.refusal(&verdict, &self.below.kubectl) {
             Some(refusal) => Err(refusal),
-            None => Ok(("nobody else claims it".into(), ())),
+            None => Ok(("no other control plane claims the cluster".into(), ())),
         }
     }
 
@@ -231,7 +231,7 @@ impl Join<'_> {
         api.create_if_absent("/api/v1/namespaces", &namespace).await?;
         let (path, secret) =
             (credential::secret_path(name), credential::secret(name, kubeconfig, &token.expires));
-        let said = format!("stored it in Secret {SYSTEM_NAMESPACE}/{}", credential::secret_name(name));
+        let said = format!("stored the credential in Secret {SYSTEM_NAMESPACE}/{}", credential::secret_name(name));
         match api.find(&path).await? {
             None => {
                 let collection = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets");
@@ -242,8 +242,8 @@ impl Join<'_> {
             {
                 let secret = credential::secret_name(name);
                 return Err(Failure::new(
-                    format!("there is a Secret {SYSTEM_NAMESPACE}/{secret} that is not of a cluster"),
-                    "join under another name, or delete the Secret if nobody needs it",
+                    format!("Secret {SYSTEM_NAMESPACE}/{secret} exists and is not a cluster's credential"),
+                    "join under another name, or delete the Secret if it is not needed",
                 ));
             }
             Some(_) => drop(api.merge(&path, &secret).await?),
@@ -278,7 +278,7 @@ impl Join<'_> {
         api.merge(&format!("{}/status", fleet::path(name)), &status).await?;
         let how = match self.access {
             Access::Manage => "",
-            Access::Observe => ", to be looked at only",
+            Access::Observe => ", to be observed only",
         };
         Ok((format!("registered Cluster {name} in {}{how}", self.fleet.session.current), cluster))
     }
@@ -289,7 +289,7 @@ fn another(name: &str, pinned: &str, found: &str) -> Failure {
         format!("{name} is another cluster: it joined as {pinned}, and this one is {found}"),
         format!(
             "use the kubeconfig of the cluster that has joined; or join this one under another name; or, if this one \
-             replaces it, take the old one out first: {} cluster remove {name} --lost",
+             replaces it, remove the old one first: {} cluster remove {name} --lost",
             invocation()
         ),
     )
@@ -300,23 +300,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_cannot_go_on_is_told_what_there_is() {
+    fn failures_list_the_created_objects() {
         let failure = Failure::new("it broke", "look");
         assert_eq!(unfinished(failure.clone(), &[]), failure);
-        let told = unfinished(failure, &["a", "b"]);
+        let failure = unfinished(failure, &["a", "b"]);
         assert_eq!(
-            told.next.as_deref(),
-            Some("look\n      made so far, and kept: a, b; run the same command again to go on")
+            failure.next.as_deref(),
+            Some("look\n      created so far and kept: a, b; run the same command again to continue")
         );
-        let told = unfinished("it broke".to_string().into(), &["a"]);
+        let failure = unfinished("it broke".to_string().into(), &["a"]);
         assert_eq!(
             told.next.as_deref(),
-            Some("made so far, and kept: a; run the same command again to go on")
+            Some("created so far and kept: a; run the same command again to continue")
         );
     }
 
     #[test]
-    fn advice_names_the_flags_of_this_command() {
+    fn hints_name_the_flags_of_join() {
         let failure = for_join(Failure::new("no", "try --kubeconfig or --context x"));
         assert_eq!(
             failure.next.as_deref(),

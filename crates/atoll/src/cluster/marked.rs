@@ -1,4 +1,4 @@
-//! What in a cluster carries our mark.
+//! Finds the objects in a cluster that carry a mark.
 
 use atoll_fleet::marks::{CONTROL_PLANE, SOURCE, SYSTEM_NAMESPACE, UID, WORKSPACE};
 use atoll_fleet::view::{self, Target};
@@ -13,11 +13,11 @@ use crate::place::discover;
 use crate::place::resources::Resource;
 use crate::workspace::session::encoded;
 
-/// One object there.
+/// An object in a cluster with a mark.
 #[derive(Clone, Debug)]
 pub struct Marked {
     pub resource: Resource,
-    /// Its metadata.
+    /// The object's metadata.
     pub found: Value,
 }
 
@@ -27,7 +27,7 @@ impl Marked {
         format!("{}/{}", self.resource.collection(&namespace), encoded(object::name(&self.found)))
     }
 
-    /// The object above that it was made for, as it says itself.
+    /// The object above that it was created for, according to its annotations.
     pub fn target(&self) -> Target {
         let text = |key: &str| object::annotation(&self.found, key).unwrap_or_default().to_string();
         let source = text(SOURCE);
@@ -56,8 +56,8 @@ pub fn is_namespaces(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.name == "namespaces"
 }
 
-/// Everything that a control plane has in a cluster, or in a namespace of it; what is in the namespace that Atoll keeps for
-/// itself is not meant, and neither is what others have made with our labels on it.
+/// Finds all objects of a control plane in a cluster, or in one of its namespaces. Skips Atoll's own
+/// namespace, and objects that carry the label without the uid annotation: other controllers have copied it.
 pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<Vec<Marked>, Failure> {
     let mut all = Vec::new();
     let resources = discover(below).await?;
@@ -73,7 +73,7 @@ pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<V
     Ok(all)
 }
 
-/// More objects than this are placed on no cluster.
+/// Limit on the number of marked objects, above any plausible number of placed objects.
 const MOST: usize = 200_000;
 
 async fn gather(
@@ -89,7 +89,7 @@ async fn gather(
         let path = format!("{collection}?labelSelector={CONTROL_PLANE}%3D{control_plane}&limit=500{next}");
         let list = match below.call_as(Method::GET, &path, METADATA, None).await {
             Ok(list) => list,
-            // What a syncer may not see it has not made.
+            // A syncer cannot have created objects of a resource that it may not list.
             Err(problem) if problem.is("Forbidden") || problem.is("NotFound") => return Ok(()),
             Err(problem) => return Err(problem.into()),
         };
@@ -97,8 +97,8 @@ async fn gather(
         all.extend(items.map(|found| Marked { resource: resource.clone(), found: found.clone() }));
         if all.len() > MOST {
             return Err(Failure::new(
-                format!("the cluster says that more than {MOST} of its objects are this control plane's"),
-                "see whether that is so: kubectl get all --all-namespaces --selector atoll.dev/control-plane",
+                format!("more than {MOST} objects of the cluster are marked as this control plane's"),
+                "list them with: kubectl get all --all-namespaces --selector atoll.dev/control-plane",
             ));
         }
         match object::continuation(&list) {

@@ -1,4 +1,4 @@
-//! What is placed on a cluster, as the view for its syncer says it; and ways to take it away.
+//! The objects that are placed on a cluster, read from the sync view, and their removal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::client::Problem;
 use crate::place::resources::collection;
 use crate::workspace::session::{Session, encoded};
 
-/// How long the server may take to say all that there is.
+/// Timeout for reading the initial state of the sync view.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest line that is read: an object, and what stands around it.
+/// Maximum length of a line: an object with its envelope.
 const LONGEST_LINE: usize = 16 << 20;
-/// Records in one message.
+/// Records per report.
 const BATCH: usize = 500;
 
 #[derive(Debug, Default, PartialEq)]
 pub struct Placed {
-    /// What shall be there.
+    /// Objects that are placed on the cluster.
     pub there: Vec<Target>,
-    /// What the cluster has still to let go of.
+    /// Objects that the cluster still has to remove.
     pub leaving: Vec<Target>,
 }
 
@@ -53,7 +53,7 @@ impl Placed {
         self.all().filter(is_definition).map(|target| target.name.as_str()).collect()
     }
 
-    /// How many of each kind.
+    /// Number of objects by resource.
     pub fn counts(&self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for target in self.all() {
@@ -68,7 +68,7 @@ impl Placed {
         counts.join(", ")
     }
 
-    /// Whether that was the last line of the beginning.
+    /// Adds a line of the sync view. Returns whether the initial state is complete.
     fn take(&mut self, line: &[u8]) -> bool {
         match Line::parse(line) {
             Some(Line::Object { target, .. }) => self.there.push(target),
@@ -94,12 +94,12 @@ fn view(cluster: &str) -> String {
     format!("/services/sync/{}", encoded(cluster))
 }
 
-/// Everything that is placed there now.
+/// Reads everything that is placed on the cluster now.
 pub async fn read(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
     match tokio::time::timeout(PATIENCE, read_all(fleet, cluster)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Failure::new(
-            format!("the server does not say what is placed on {cluster}"),
+            format!("the server did not send the placements of {cluster} in time"),
             "it may be busy; try again in a moment",
         )),
     }
@@ -128,21 +128,22 @@ async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
             rest.drain(..=end);
         }
         if rest.len() > LONGEST_LINE {
-            return Err("the server says something that has no end".to_string().into());
+            return Err("the server sent a line that is too long".to_string().into());
         }
     }
-    Err(Failure::new("the server broke off before it had said what is placed there", "try again"))
+    Err(Failure::new("the connection closed before all placements were received", "try again"))
 }
 
-/// Paths of workspaces by their ids.
+/// Paths of workspaces by workspace id.
 pub struct Paths {
     known: HashMap<String, String>,
-    /// The current workspace, if its id may not be known: then it is the one that is not below itself.
+    /// The current workspace, if its id cannot be read: any unknown id is taken to be that of the current
+    /// workspace.
     current: Option<String>,
 }
 
 impl Paths {
-    /// Of the current workspace and all below it.
+    /// Reads the paths of the current workspace and of all workspaces below it.
     pub async fn read(session: &Session, id: Option<String>) -> Result<Paths, Failure> {
         let mut known = HashMap::new();
         let current = match id {
@@ -166,7 +167,7 @@ impl Paths {
         Ok(Paths { known, current })
     }
 
-    /// The path of a workspace, if it is there.
+    /// The path of a workspace, if it exists.
     pub fn workspace(&self, id: &str) -> Option<&str> {
         self.known.get(id).or(self.current.as_ref()).map(String::as_str)
     }
@@ -175,7 +176,7 @@ impl Paths {
         self.object(target).map(|path| format!("{path}/placement"))
     }
 
-    /// Where an object is.
+    /// The path of an object.
     pub fn object(&self, target: &Target) -> Option<String> {
         let workspace = self.workspace(&target.workspace)?;
         let resource = &target.resource;
@@ -185,17 +186,18 @@ impl Paths {
     }
 }
 
-/// What was found where something is placed by hand, or by a policy, or because something else needs it.
+/// The result of removing a cluster from the placement of an object.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
     Away,
-    /// It goes when those go that need it.
+    /// The object is a dependent: it is removed together with the objects that need it.
     Follows,
-    /// It is no longer what it was.
+    /// The object no longer exists.
     Gone,
 }
 
-/// Takes an object away from a cluster. What only follows others is left to whoever placed it, unless `all`.
+/// Removes a cluster from the placement of an object. Dependents are left to the controller that places them,
+/// unless `all`.
 pub async fn take_away(
     session: &Session,
     paths: &Paths,
@@ -221,15 +223,15 @@ pub async fn take_away(
         match session.client.call(Method::PUT, &path, Some(&next)).await {
             Ok(_) => return Ok(Taken::Away),
             Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
-            // Somebody was faster.
+            // Another writer was faster: retry.
             Err(problem) if problem.is("Conflict") => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err(Failure::new(format!("others change where {} shall be all the time", target.name), "try again"))
+    Err(Failure::new(format!("the placement of {} keeps being changed by other writers", target.name), "try again"))
 }
 
-/// A placement without a cluster, if that is in it.
+/// A placement without the cluster, or `None` if the cluster is not in it.
 pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
     let shares = placement["spec"]["clusters"].as_array()?;
     let rest: Vec<&Value> = shares.iter().filter(|share| share["name"] != cluster).collect();
@@ -241,7 +243,7 @@ pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
     Some(next)
 }
 
-/// Says for a cluster that it has let go, which it cannot say itself.
+/// Reports for a cluster that objects are gone, in place of its syncer.
 pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
     for batch in targets.chunks(BATCH) {
         let records = batch.iter().map(|target| Record {
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_counted_until_everything_was_said() {
+    fn views_are_read_until_synced() {
         let mut placed = Placed::default();
         for line in [
             Line::Object {
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn placements_are_at_the_objects() {
+    fn placements_are_subresources_of_objects() {
         let known = HashMap::from([("w".to_string(), "root:a".to_string())]);
         let paths = Paths { known, current: None };
         assert_eq!(
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_taken_out_and_others_stay() {
+    fn other_clusters_stay_in_the_placement() {
         let placement = json!({
             "metadata": { "resourceVersion": "7" },
             "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west", "replicas": 2 }], "by": "hand" },

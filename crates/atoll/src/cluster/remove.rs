@@ -1,4 +1,5 @@
-//! `atoll cluster remove`: nothing is placed there any more, then nothing says that there was a cluster.
+//! `atoll cluster remove`: removes the cluster from all placements, then deletes the Cluster and everything
+//! that belongs to it.
 
 pub mod below;
 pub mod release;
@@ -19,7 +20,7 @@ use crate::advice::{Failure, invocation};
 use crate::command::ClusterName;
 use crate::output::{complain, say};
 
-/// What becomes of what was placed there.
+/// How to treat the objects that are placed on the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     TakeAway,
@@ -28,12 +29,12 @@ pub enum How {
 }
 
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long nothing may change before one is told what may be wrong.
+/// Time without progress after which a possible cause is printed.
 const STILL: Duration = Duration::from_secs(30);
-/// How often what follows others is looked at before it is taken away as well.
+/// Rounds to wait for the removal of dependents before they are removed directly.
 const ROUNDS_FOR_FOLLOWERS: usize = 10;
 
-/// A file of an administrator of the cluster, and a context in it.
+/// A kubeconfig of the cluster's administrator, and a context in it.
 pub type Administrator = Option<(PathBuf, Option<String>)>;
 
 pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: bool) -> Result<(), Failure> {
@@ -43,9 +44,9 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
     let secret = secret.filter(|secret| secret["metadata"]["labels"][CLUSTER] == name);
     let found = match fleet.find(name).await? {
         Some(found) => found,
-        // An earlier attempt did not come to its end.
+        // An earlier attempt was interrupted.
         None if secret.is_some() => {
-            say!("Cluster {name} is no longer registered; what is left of it is taken away.");
+            say!("Cluster {name} is no longer registered; removing its remaining objects.");
             let way = Way { secret: secret.as_ref(), admin: &admin };
             return finish(&fleet, name, &Value::Null, way, how).await;
         }
@@ -54,10 +55,10 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
     let way = Way { secret: secret.as_ref(), admin: &admin };
     let placed = placed::read(&fleet, name).await?;
     ask::confirm(&announcement(&found, &placed, how), &format!("Remove {name}?"), yes)?;
-    // Nothing new shall come while it is emptied.
+    // Cordon the cluster, so that no new objects are placed on it meanwhile.
     fleet.change(name, &json!({ "spec": { "unschedulable": true } })).await?;
     let paths = Paths::read(&fleet.session, fleet.workspace_id().await?).await?;
-    // Nothing was ever written to one that is only observed, or nothing can be any more: nobody there lets go of anything.
+    // Atoll never wrote to an observed cluster, so it reports no removals.
     let is_observed = found["spec"]["access"] == "observe";
     match how {
         How::TakeAway if is_observed => forget(&fleet, name, &paths).await?,
@@ -68,14 +69,14 @@ pub async fn run(cluster: &ClusterName, how: How, admin: Administrator, yes: boo
             let control_plane = release::stop(&fleet, name, &below).await?;
             forget(&fleet, name, &paths).await?;
             let count = release::strip(&below, &control_plane).await?;
-            say!("Let go of objects in the cluster: {count}.");
+            say!("Released {count} objects in the cluster.");
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
     finish(&fleet, name, &found, way, how).await
 }
 
-/// What will happen.
+/// Describes what the command will do.
 fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
     let name = atoll_meta::object::name(cluster);
     let is_observed = cluster["spec"]["access"] == "observe";
@@ -92,11 +93,11 @@ fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
             "All of that is deleted there, then the cluster leaves the fleet. What is placed on other clusters stays there."
         }
         (How::Keep, _) => {
-            "All of that goes on running there and is no longer Atoll's; the cluster leaves the fleet."
+            "All of that keeps running there and is no longer managed by Atoll; the cluster leaves the fleet."
         }
         (How::Lost, _) => {
-            "The cluster is taken for lost: nothing is deleted there, nobody waits for it, and whatever still runs there is no \
-             longer known."
+            "The cluster is treated as lost: nothing is deleted there, the command does not wait for it, and objects that still run there are no \
+             longer tracked."
         }
     };
     let definitions = placed.definitions();
@@ -108,15 +109,15 @@ fn announcement(cluster: &Value, placed: &Placed, how: How) -> String {
         .map(|name| format!("  {}", atoll_fleet::definitions::delete_command(name)))
         .collect();
     format!(
-        "{what}\n{then}\nCustomResourceDefinitions stay there and are no longer Atoll's, for objects of their types may be those \
-         of others. To delete them with all of those objects, run with a kubeconfig of {name}:\n{}",
+        "{what}\n{then}\nCustomResourceDefinitions stay there and are no longer managed by Atoll, because other users may have objects of their \
+         types. To delete them with all of those objects, run with a kubeconfig of {name}:\n{}",
         commands.join("\n")
     )
 }
 
-/// Takes everything away and waits until the cluster has let go.
+/// Removes the cluster from all placements and waits until its syncer has deleted the objects.
 async fn empty(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> {
-    let (mut last, mut rounds, mut since, mut told) = (usize::MAX, 0, Instant::now(), false);
+    let (mut last, mut rounds, mut since, mut warned) = (usize::MAX, 0, Instant::now(), false);
     loop {
         let placed = placed::read(fleet, name).await?;
         if placed.is_empty() {
@@ -125,17 +126,17 @@ async fn empty(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> 
         let only_followers = take(fleet, name, paths, &placed, rounds >= ROUNDS_FOR_FOLLOWERS).await?;
         rounds = if only_followers { rounds + 1 } else { 0 };
         if placed.len() != last {
-            complain!("waiting until {name} has let go of {}", placed.counts());
-            (last, since, told) = (placed.len(), Instant::now(), false);
-        } else if since.elapsed() > STILL && !told {
-            told = true;
+            complain!("waiting until {name} has removed {}", placed.counts());
+            (last, since, warned) = (placed.len(), Instant::now(), false);
+        } else if since.elapsed() > STILL && !warned {
+            warned = true;
             complain!("{}", standstill(name, &fleet.get(name).await?));
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Whether nothing is left to be taken away but what follows others.
+/// Removes the cluster from the placements. Returns whether only dependents are left.
 async fn take(fleet: &Fleet, name: &str, paths: &Paths, placed: &Placed, all: bool) -> Result<bool, Failure> {
     let mut only_followers = !placed.there.is_empty();
     for target in &placed.there {
@@ -145,7 +146,7 @@ async fn take(fleet: &Fleet, name: &str, paths: &Paths, placed: &Placed, all: bo
     Ok(only_followers)
 }
 
-/// Why nothing may be happening.
+/// Explains why the removal makes no progress.
 fn standstill(name: &str, cluster: &Value) -> String {
     let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
     let mut wrong = conditions.filter(|condition| {
@@ -156,16 +157,16 @@ fn standstill(name: &str, cluster: &Value) -> String {
             let text = |field: &str| condition[field].as_str().unwrap_or_default().to_string();
             format!("{name} is not {}: {} {}", text("type").to_lowercase(), text("reason"), text("message"))
         }
-        None => format!("{name} does not let go; does a finalizer there hold something up?"),
+        None => format!("{name} does not remove its objects; does a finalizer block a deletion there?"),
     };
     format!(
-        "{}\nIf it is gone for good, stop this and say so: {} cluster remove {name} --lost",
+        "{}\nIf it is lost permanently, interrupt this command and run: {} cluster remove {name} --lost",
         why.trim_end(),
         invocation()
     )
 }
 
-/// Takes everything away and says for the cluster that it has let go.
+/// Removes the cluster from all placements and reports all objects as gone.
 async fn forget(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure> {
     const ROUNDS: usize = 100;
     for _ in 0..ROUNDS {
@@ -178,23 +179,23 @@ async fn forget(fleet: &Fleet, name: &str, paths: &Paths) -> Result<(), Failure>
         placed::let_go(fleet, name, &leaving).await?;
     }
     Err(Failure::new(
-        format!("something is placed on {name} again and again"),
-        "does a label or a policy place it there? Change that first",
+        format!("objects keep being placed on {name}"),
+        "does a label or a policy place them there? Change that first",
     ))
 }
 
-/// What is left when nothing is placed there and the Cluster is gone.
+/// Removes what remains once nothing is placed there and the Cluster is deleted.
 async fn finish(fleet: &Fleet, name: &str, cluster: &Value, way: Way<'_>, how: How) -> Result<(), Failure> {
     if how != How::Lost {
         match below::clean(cluster, way).await {
             Ok(Leftover::Nothing) => {}
             Ok(Leftover::Some(text)) => complain!("{text}"),
-            // The credential is kept until it is no longer needed.
+            // Keep the credential, because the next attempt needs it.
             Err(failure) => {
                 return Err(Failure::new(
                     format!("what Atoll made in the cluster is still there: {failure}"),
                     format!(
-                        "run the same command again; if the cluster is gone for good, add --lost; or take it away yourself, then \
+                        "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
                          add --lost: {}",
                         below::by_hand()
                     ),
@@ -228,15 +229,15 @@ mod tests {
     use atoll_fleet::view::{Resource, Target};
 
     #[test]
-    fn one_is_told_what_will_happen() {
+    fn announcements_describe_the_mode() {
         let resource =
             Resource { group: "apps".into(), resource: "deployments".into(), ..Resource::default() };
         let target = Target { resource, ..Target::default() };
         let placed = Placed { there: vec![target.clone(), target], leaving: Vec::new() };
         for (placed, how, what, then) in [
             (&placed, How::TakeAway, "Placed on east: 2 deployments.apps.", "All of that is deleted there"),
-            (&placed, How::Keep, "Placed on east: 2 deployments.apps.", "goes on running there"),
-            (&placed, How::Lost, "Placed on east: 2 deployments.apps.", "taken for lost"),
+            (&placed, How::Keep, "Placed on east: 2 deployments.apps.", "keeps running there"),
+            (&placed, How::Lost, "Placed on east: 2 deployments.apps.", "treated as lost"),
             (&Placed::default(), How::TakeAway, "Nothing is placed on east.", "leaves the fleet"),
         ] {
             let text = announcement(&json!({ "metadata": { "name": "east" } }), placed, how);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_told_why_nothing_happens() {
+    fn standstills_name_the_failing_condition() {
         let cluster = json!({ "status": { "conditions": [
             { "type": "Schedulable", "status": "False", "reason": "Cordoned" },
             { "type": "Ready", "status": "False", "reason": "Unreachable", "message": "no answer" },

@@ -1,8 +1,8 @@
-//! What a syncer may do in a cluster: enough to keep there what is placed there, and nothing that would give it more.
+//! The syncer's rights in a cluster: enough to manage placed objects, and no way to gain more.
 //!
-//! Roles and bindings stay with the cluster, as do webhooks, certificates and whatever else decides who may do what.
-//! The ClusterRole and its binding belong to the namespace that Atoll keeps its own things in: whoever deletes the one
-//! deletes all, so that a syncer can leave no trace without being allowed to write roles.
+//! The syncer may not write roles, bindings, webhooks or certificates. The ClusterRole and its binding are
+//! owned by Atoll's own namespace: deleting the namespace deletes them all, so that a syncer can clean up
+//! without the right to write roles.
 
 use atoll_fleet::marks::{CLAIM, LEASE, SYSTEM_NAMESPACE};
 use serde_json::{Value, json};
@@ -10,17 +10,18 @@ use serde_json::{Value, json};
 /// Name of the ServiceAccount, of its roles and of their bindings.
 pub const ACCOUNT: &str = "atoll-syncer";
 
-/// On the ClusterRole: groups of custom resources that an administrator has added.
+/// Annotation of the ClusterRole: API groups of custom resources that an administrator has added.
 pub const GROUPS: &str = "atoll.dev/groups";
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
-/// For definitions, which are never deleted: all objects of their types would go with them, those of others included.
+/// For CustomResourceDefinitions, which are never deleted: that would delete all of their objects, including
+/// those of other users.
 const DEFINE: [&str; 6] = ["get", "list", "watch", "create", "update", "patch"];
 
 const DEFINITIONS: (&str, &[&str]) = ("apiextensions.k8s.io", &["customresourcedefinitions"]);
 
-/// What can be placed, by group.
+/// Resources that can be placed, by group.
 const PLACED: [(&str, &[&str]); 11] = [
     (
         "",
@@ -48,19 +49,20 @@ const PLACED: [(&str, &[&str]); 11] = [
     ("storage.k8s.io", &["storageclasses", "volumeattributesclasses"]),
 ];
 
-/// What is looked at on top of that, for the status of objects and of the cluster.
+/// Resources that are also read, for the status of objects and of the cluster.
 const SEEN: [(&str, &[&str]); 7] = [
     ("", &["endpoints", "events", "nodes", "persistentvolumes", "pods", "podtemplates"]),
     ("apps", &["controllerrevisions"]),
     ("discovery.k8s.io", &["endpointslices"]),
     ("events.k8s.io", &["events"]),
-    // A namespace is deleted only after it was seen that nobody else has anything in it.
+    // Read to verify that a namespace is empty before it is deleted.
     ("coordination.k8s.io", &["leases"]),
     ("rbac.authorization.k8s.io", &["rolebindings", "roles"]),
     ("storage.k8s.io", &["csistoragecapacities"]),
 ];
 
-/// What is looked at where nothing is placed: what runs there, but neither Secrets nor what ConfigMaps say.
+/// Resources that are read in an observed cluster: workloads, but neither Secrets nor the contents of
+/// ConfigMaps.
 const OBSERVED: [(&str, &[&str]); 11] = [
     (
         "",
@@ -91,7 +93,7 @@ const OBSERVED: [(&str, &[&str]); 11] = [
     ("storage.k8s.io", &["storageclasses"]),
 ];
 
-/// What a cluster has joined for.
+/// The access mode that a cluster has joined with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Manage,
@@ -99,7 +101,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// As objects say it.
+    /// The value in `spec.access`.
     pub fn name(self) -> &'static str {
         match self {
             Access::Manage => "manage",
@@ -122,7 +124,7 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
             let verbs = |row: &(&str, &[&str])| if *row == DEFINITIONS { &DEFINE[..] } else { &WRITE[..] };
             let mut rules: Vec<Value> = PLACED.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
             rules.extend(table(&SEEN, &READ));
-            // To take our marks off those that controllers copied them to. What is in a revision cannot be changed.
+            // To remove marks that controllers have copied. The data of a revision is immutable.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));
             rules.extend(custom);
             rules
@@ -131,7 +133,7 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
     }
 }
 
-/// The resources whose objects can be placed, as kubectl names them.
+/// The resources that can be placed, as kubectl names them.
 pub fn placed() -> Vec<String> {
     let all =
         PLACED.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (group, resource)));
@@ -143,7 +145,7 @@ pub fn placed() -> Vec<String> {
     placed.collect()
 }
 
-/// What counts in the whole cluster. `owner` is the namespace.
+/// The rights in the whole cluster. `owner` is Atoll's namespace.
 pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -157,7 +159,7 @@ pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
     role
 }
 
-/// Lets a syncer list what others have defined in the cluster: a namespace is deleted only after it was seen to be empty.
+/// Lets a syncer list custom resources, to verify that a namespace is empty before it is deleted.
 pub fn list(role: &mut Value, groups: &[String]) {
     if let Some(rules) = role["rules"].as_array_mut() {
         rules.extend(groups.iter().map(|group| rule(group, &["*"], &["list"])));
@@ -170,14 +172,15 @@ pub fn groups_of(role: &Value) -> Vec<String> {
     text.split(',').filter(|group| !group.is_empty()).map(str::to_string).collect()
 }
 
-/// What counts in the namespace that Atoll has there: the claim, a new token of one's own, and for those who sync a sign of life.
+/// The rights in Atoll's namespace: the claim, a new token for the syncer itself, and in managed clusters the
+/// syncer's lease.
 pub fn role(access: Access) -> Value {
     let claim = |verbs: &[&str]| json!({ "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLAIM], "verbs": verbs });
     let leases = |verbs: &[&str]| {
         let group = "coordination.k8s.io";
         json!({ "apiGroups": [group], "resources": ["leases"], "resourceNames": [LEASE], "verbs": verbs })
     };
-    // Who cannot ask for a token of its own has to join again when the first one expires.
+    // Without this right, the cluster would have to join again when the first token expires.
     let renewal = json!({
         "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [ACCOUNT],
         "verbs": ["create"],
@@ -187,7 +190,7 @@ pub fn role(access: Access) -> Value {
         Access::Manage => vec![
             claim(&WRITE),
             leases(&WRITE),
-            // What does not exist yet has no name to be allowed by.
+            // Rules with resource names cannot allow the creation of an object.
             json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
             renewal,
         ],
@@ -200,7 +203,7 @@ pub fn role(access: Access) -> Value {
     })
 }
 
-/// Gives the account a role: a ClusterRole if `owner` is there, else the Role of the namespace.
+/// Binds the account to the ClusterRole if `owner` is given, otherwise to the Role of the namespace.
 pub fn binding(owner: Option<&Value>) -> Value {
     let (kind, of, metadata) = match owner {
         Some(owner) => (
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gives_more_than_it_says() {
+    fn rules_have_no_wildcards_or_role_writes() {
         for rule in all(Access::Manage).iter().chain(&all(Access::Observe)) {
             for verb in words(rule, "verbs") {
                 assert!(WRITE.contains(&verb), "{rule}");
@@ -256,9 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_observes_only_reads_and_no_secrets() {
+    fn observers_only_read_and_no_secrets() {
         for rule in all(Access::Observe) {
-            // But for its own token.
+            // Except its own token.
             if words(&rule, "resources") == ["serviceaccounts/token"] {
                 assert_eq!(
                     (words(&rule, "resourceNames"), words(&rule, "verbs")),
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_remembered() {
+    fn added_groups_are_kept_in_an_annotation() {
         let groups = ["a.com".to_string(), "b.com".to_string()];
         let owner = json!({ "metadata": { "uid": "u" } });
         let role = cluster_role(Access::Manage, &groups, &owner);

@@ -1,4 +1,4 @@
-//! What runs in a cluster that is only looked at: workloads that nobody else there has made.
+//! The workloads of an observed cluster that have no controller.
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_meta::{object, time};
@@ -10,13 +10,13 @@ use super::fleet::uid;
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
 
-/// Most rows that are shown.
+/// Maximum number of rows.
 const MOST: usize = 200;
-/// Objects in one answer, and how many answers are read of each kind.
+/// Objects per page, and maximum number of pages per kind.
 const PAGE: usize = 500;
 const PAGES: usize = 20;
 
-/// Path and kind of everything that runs, or lets something run.
+/// Path and kind of all workloads.
 const WORKLOADS: [(&str, &str); 8] = [
     ("/apis/batch/v1/cronjobs", "CronJob"),
     ("/apis/apps/v1/daemonsets", "DaemonSet"),
@@ -30,16 +30,16 @@ const WORKLOADS: [(&str, &str); 8] = [
 
 pub const HEADERS: [&str; 5] = ["NAMESPACE", "KIND", "NAME", "READY", "AGE"];
 
-/// What was found, a row each, and what more there is.
+/// The rows to show, and the number of rows left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Running {
     pub rows: Vec<Vec<String>>,
     pub more: usize,
-    /// Kinds that could not be seen, or not all of.
+    /// Kinds that could not be listed completely.
     pub hidden: Vec<&'static str>,
 }
 
-/// Looks with the credential that the cluster joined with.
+/// Lists the workloads with the credential from the join.
 pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<Running, Failure> {
     let api = open(cluster, secret).await?;
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
@@ -76,10 +76,10 @@ fn shown(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> Running {
     Running { rows, more, hidden }
 }
 
-/// The cluster, if it is still the one that has joined.
+/// Connects to the cluster and checks that it is still the one that has joined.
 async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let kubeconfig =
-        secret.and_then(credential::opened).ok_or("its credential cannot be seen".to_string())?;
+        secret.and_then(credential::opened).ok_or("its credential cannot be read".to_string())?;
     let unreadable = |problem| format!("its credential cannot be read: {problem}");
     let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
     let context = config.context(config.current(), None).map_err(unreadable)?;
@@ -87,13 +87,13 @@ async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let id = uid(&api.get("/api/v1/namespaces/kube-system").await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => {
-            Err(format!("behind its address is now another cluster: {id}, not {pinned}").into())
+            Err(format!("its address now leads to another cluster: {id}, not {pinned}").into())
         }
         _ => Ok(api),
     }
 }
 
-/// Whether no controller has made it.
+/// Whether the object has no controller.
 fn is_its_own(item: &Value) -> bool {
     object::controller_of(item).is_none()
 }
@@ -105,7 +105,7 @@ fn row(kind: &str, item: &Value, now: i64) -> Vec<String> {
     vec![namespace, kind.to_string(), name, readiness(kind, item), age]
 }
 
-/// How much of it is as it should be.
+/// The READY column: ready and desired replicas, or the phase.
 fn readiness(kind: &str, item: &Value) -> String {
     let (spec, status) = (&item["spec"], &item["status"]);
     let number = |value: &Value, otherwise: i64| value.as_i64().unwrap_or(otherwise);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_how_much_is_ready() {
+    fn readiness_depends_on_the_kind() {
         for (kind, item, expected) in [
             ("Deployment", json!({ "spec": { "replicas": 3 }, "status": { "readyReplicas": 2 } }), "2/3"),
             ("StatefulSet", json!({ "spec": {} }), "0/1"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn not_more_is_shown_than_one_can_read() {
+    fn rows_are_limited() {
         let rows = (0..MOST + 3).map(|number| vec![format!("{number:04}")]).rev().collect();
         let shown = shown(rows, vec!["Pod"]);
         assert_eq!((shown.rows.len(), shown.more, shown.rows[0][0].as_str()), (MOST, 3, "0000"));

@@ -1,4 +1,4 @@
-//! What is told while something is done step by step: a line for each step that is done.
+//! Prints the progress of a command: a line per completed step.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,13 +6,13 @@ use crate::advice::Failure;
 use crate::output::say;
 use crate::style::Paint;
 
-/// Back to the beginning of the line, and nothing in it.
+/// Escape sequence that clears the current line.
 const CLEAR: &str = "\r\x1b[K";
 
 pub struct Steps {
     paint: Paint,
     is_terminal: bool,
-    /// Nobody is told anything.
+    /// Print nothing.
     is_silent: bool,
     done: usize,
 }
@@ -23,19 +23,19 @@ impl Steps {
         Steps { is_terminal: std::io::stdout().is_terminal(), is_silent: false, ..Steps::silent() }
     }
 
-    /// For a part of something else that tells what it does.
+    /// Prints nothing, for a command that is part of another one.
     pub fn silent() -> Steps {
         Steps { paint: Paint::stdout(), is_terminal: false, is_silent: true, done: 0 }
     }
 
-    /// Something that is no step.
+    /// Prints a line that is not a step.
     pub fn say(&self, text: &str) {
         if !self.is_silent {
             say!("{text}");
         }
     }
 
-    /// Does a step; `what` says what is done, and what it returns says what was.
+    /// Runs a step. `what` describes it while it runs; the returned text describes it when it is done.
     pub async fn step<T>(
         &mut self,
         what: &str,
@@ -43,7 +43,7 @@ impl Steps {
     ) -> Result<T, Failure> {
         if self.is_terminal {
             print!("  … {what}");
-            // Nothing depends on it.
+            // A failed flush does not matter.
             let _ = std::io::stdout().flush();
         }
         let outcome = work.await;
@@ -51,8 +51,8 @@ impl Steps {
             print!("{CLEAR}");
         }
         match outcome {
-            Ok((said, value)) => {
-                self.say(&format!("  {} {said}", self.paint.good("✓")));
+            Ok((done, value)) => {
+                self.say(&format!("  {} {done}", self.paint.good("✓")));
                 self.done += 1;
                 Ok(value)
             }
@@ -63,7 +63,7 @@ impl Steps {
         }
     }
 
-    /// Something worth knowing about the last step.
+    /// Prints a warning about the last step.
     pub fn note(&self, text: &str) {
         self.say(&format!("    {}", self.paint.warning(text)));
     }

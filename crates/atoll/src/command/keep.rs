@@ -1,4 +1,4 @@
-//! `atoll adopt`, `atoll pause` and their kin.
+//! Options of `atoll adopt`, `pause`, `resume`, `release` and `orphans`.
 
 use clap::{Args, Subcommand};
 
@@ -6,26 +6,26 @@ use super::Connection;
 use crate::output::Shown;
 
 pub const ADOPTING: &str = "\
-What is adopted is created in the current workspace as it is in the cluster, placed on that cluster, and marked there; \
-nothing restarts. ConfigMaps, Secrets, ServiceAccounts and claims that it refers to come along. What a controller in the \
-cluster has made is not adopted: adopt what it was made for. If anything would change in the cluster, nothing is done.
+Adopted objects are created in the current workspace as they are in the cluster, placed on that cluster, and marked there; \
+nothing restarts. ConfigMaps, Secrets, ServiceAccounts and volume claims that they refer to are adopted as well. An object with a controller \
+is not adopted: adopt the controller instead. If adoption would change anything in the cluster, nothing is done.
 
   atoll adopt deployment/web -n shop --cluster east
   atoll adopt deployments services -n shop -l app=web --cluster east
   atoll adopt --all -n shop --cluster east --dry-run
   atoll adopt --all -n legacy --into shop --cluster east
-  atoll adopt namespace/shop --cluster east          (only makes the namespace usable)
+  atoll adopt namespace/shop --cluster east          (only the namespace itself)
 
-With --into, namespace legacy of the cluster stands for shop here from then on: what is placed there from shop goes into legacy.";
+With --into, namespace legacy of the cluster is used for namespace shop here: objects of shop placed on that cluster go into legacy.";
 
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("which").args(["objects", "all", "selector"]).required(true).multiple(true)))]
 pub struct AdoptOptions {
-    /// What to adopt, as RESOURCE/NAME; or RESOURCE with --all or --selector
+    /// Objects to adopt, as RESOURCE/NAME; or RESOURCE with --all or --selector
     #[arg(value_name = "RESOURCE/NAME")]
     pub objects: Vec<String>,
 
-    /// The cluster that it runs in
+    /// Cluster that they run in
     #[arg(long, value_name = "NAME")]
     pub cluster: String,
 
@@ -33,19 +33,19 @@ pub struct AdoptOptions {
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
 
-    /// Namespace here that they are adopted into, if it is called otherwise than in the cluster
+    /// Namespace here to adopt them into, if its name differs from that in the cluster
     #[arg(long, value_name = "NAMESPACE")]
     pub into: Option<String>,
 
-    /// Everything in the namespace, or everything of these resources
+    /// All objects in the namespace, or all objects of the named resources
     #[arg(long)]
     pub all: bool,
 
-    /// Only what has these labels, as in app=web,tier!=test
+    /// Only objects with these labels, as in app=web,tier!=test
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
 
-    /// Only say what would be done
+    /// Only show what would be done
     #[arg(long)]
     pub dry_run: bool,
 
@@ -54,19 +54,20 @@ pub struct AdoptOptions {
 }
 
 pub const PAUSING: &str = "\
-While it is paused nothing is placed, moved or deleted: placements are refused, and what was deleted above stays in its \
-cluster until somebody resumes. What runs goes on to run, and changes of what is there already go on to arrive. It stays \
-paused whatever is restarted. Without --cluster and --workspace it is the current workspace with all below it; in the root \
-that is the whole fleet.";
+While paused, nothing is placed, moved or deleted: changes of placements are refused, and objects that are deleted here stay in their \
+clusters until resumed. Workloads keep running, and updates of placed objects are still applied. A pause \
+survives restarts. Without --cluster and --workspace it applies to the current workspace and all below it; in root \
+to the whole fleet.";
 
-/// What is paused.
+/// The scope of a pause.
 #[derive(Args)]
 pub struct Paused {
     /// Only this cluster of the current workspace
     #[arg(long, value_name = "NAME", conflicts_with = "workspace")]
     pub cluster: Option<String>,
 
-    /// A workspace with all below it, instead of the current one: a child's name, or a path such as root:org:team
+    /// Workspace, with all below it, to use instead of the current one: name of a child, or path such as
+    /// root:org:team
     #[arg(long, value_name = "PATH")]
     pub workspace: Option<String>,
 
@@ -79,23 +80,23 @@ pub struct PauseOptions {
     #[command(flatten)]
     pub what: Paused,
 
-    /// Why, for those who run into it
+    /// Reason, shown to users whose changes are refused
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
 }
 
 pub const RELEASING: &str = "\
-What is let go runs on in its cluster as it is, without a trace of Atoll, and nobody here looks after it any more; so does \
-what only it refers to. ConfigMaps, Secrets, ServiceAccounts and claims that others there need as well stay Atoll's for now; \
-when they go they are let go in the cluster, too, and not deleted. Here it stays, without that cluster; with --delete it goes.";
+Released objects stay in their clusters as they are, without Atoll's marks, and are no longer managed by Atoll. So do dependents that \
+only they refer to. ConfigMaps, Secrets, ServiceAccounts and volume claims that other placed objects also need stay managed; \
+when these are removed, they are released in the cluster too instead of being deleted. Here the objects stay, without that cluster, unless --delete is given.";
 
 #[derive(Args)]
 pub struct ReleaseOptions {
-    /// What to let go of, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web
+    /// Objects to release, as RESOURCE/NAME: deployments/web, deploy/web, deployments.apps/web
     #[arg(required = true, value_name = "RESOURCE/NAME")]
     pub objects: Vec<String>,
 
-    /// The cluster that it runs on by itself from then on; all that have it, if none is named
+    /// Cluster to release them in; default: all clusters that have them
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
 
@@ -103,7 +104,7 @@ pub struct ReleaseOptions {
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
 
-    /// Delete it here as well; in the clusters it runs on
+    /// Also delete the objects here; they stay in the clusters
     #[arg(long, conflicts_with = "cluster")]
     pub delete: bool,
 
@@ -111,13 +112,13 @@ pub struct ReleaseOptions {
     pub connection: Connection,
 }
 
-/// What is in clusters and carries our mark, but is not known here any longer.
+/// Orphans: marked objects in clusters whose objects above do not exist.
 #[derive(Subcommand)]
 pub enum OrphansCommand {
-    /// List what clusters still have that is not known here any longer, as after an old backup was restored
+    /// List objects in clusters that no longer exist here, for example after an old backup was restored
     #[command(visible_alias = "ls")]
     List {
-        /// Only in this cluster; in all of the current workspace, if none is named
+        /// Only in this cluster; default: all clusters of the current workspace
         #[arg(long, value_name = "NAME")]
         cluster: Option<String>,
         #[command(flatten)]
@@ -125,12 +126,12 @@ pub enum OrphansCommand {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Delete in clusters what is not known here any longer, after asking
+    /// Delete objects in clusters that no longer exist here, after confirmation
     Prune {
-        /// Only in this cluster; in all of the current workspace, if none is named
+        /// Only in this cluster; default: all clusters of the current workspace
         #[arg(long, value_name = "NAME")]
         cluster: Option<String>,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
         #[command(flatten)]

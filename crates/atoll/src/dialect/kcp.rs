@@ -1,13 +1,13 @@
-//! Clusters in the words of kcp: each makes a Cluster of Atoll's own, and shows how that fares.
+//! The kcp dialect: a controller that creates an Atoll Cluster for each kcp cluster and reflects its status.
 //!
 //! ```text
-//!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; then no kubeconfig any more
+//!   Cluster, WorkloadCluster (workload.kcp.dev) ─► join: account below, Secret and Cluster above; the kubeconfig is deleted
 //!   Cluster (atoll.dev) ─► status: Ready, capacity ─► back
-//!   evictAfter has come ─► nothing new goes there, and what is there leaves
-//!   deleted ─► wait until nothing is placed there ─► what joining made goes ─► gone
+//!   evictAfter is over ─► the cluster is cordoned and its placements are removed
+//!   deleted ─► wait until nothing is placed there ─► delete what the join created ─► remove the finalizer
 //! ```
 //!
-//! The kcp object says what shall be; the other one is made from it and goes with it.
+//! The kcp object is the desired state; the Atoll Cluster is created from it and deleted with it.
 
 mod evict;
 mod join;
@@ -29,30 +29,30 @@ use serde_json::{Value, json};
 use self::status::Finding;
 use crate::cluster::credential;
 
-/// On a Cluster of Atoll's: which object of which dialect it was made from.
+/// Annotation of an Atoll Cluster: the dialect's object it was created from.
 const MADE_FROM: &str = "atoll.dev/made-from";
-/// Holds a Cluster of kcp until what it made is gone.
+/// Finalizer of kcp clusters, kept until everything created for them is deleted.
 const FINALIZER: &str = "atoll.dev/kcp";
 
 const AT_ONCE: usize = 8;
-/// How soon a cluster is tried again that could not join, or that is still in use.
+/// Retry interval for a cluster that could not join or is still in use.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is needed for that.
+/// Dependencies of the controller.
 pub struct Setup {
-    /// Of all workspaces.
+    /// Informers of all workspaces.
     pub informers: Arc<Informers>,
     pub clock: Arc<dyn Clock>,
     pub registry: Arc<Registry>,
-    /// Where the control plane is, for people.
+    /// Address of the control plane, for messages.
     pub address: String,
-    /// Where clusters of workspaces below root may be.
+    /// Allowed addresses of clusters of workspaces below root.
     pub tenants: Arc<TenantAddresses>,
 }
 
 struct Dialect {
     setup: Setup,
-    /// Of both spellings.
+    /// Caches of both kinds, Cluster and WorkloadCluster.
     kcp: [Arc<Cache>; 2],
     own: Arc<Cache>,
 }
@@ -67,7 +67,7 @@ fn spellings() -> [Resource; 2] {
     })
 }
 
-/// Runs until it is dropped.
+/// Runs the controller until it is dropped.
 pub async fn run(setup: Setup) {
     let queue = Queue::new();
     let kcp = spellings().map(|resource| {
@@ -95,7 +95,7 @@ pub async fn run(setup: Setup) {
     tokio::join!(sweeping, working);
 }
 
-/// The key under which one of the two spellings waits: none of them is in a namespace.
+/// The queue key of a kcp object. Both kinds are cluster-scoped, so the namespace holds the plural.
 fn spelt(plural: &str, key: &Key) -> Key {
     Key::new(&key.workspace, plural, &key.name)
 }
@@ -111,7 +111,7 @@ impl Dialect {
         };
         let at = Key::new(&key.workspace, "", &key.name);
         let Some(found) = cache.get(&at) else { return Ok(Next::Done) };
-        // Not spoken any longer: it is kept, and nothing is done about it.
+        // The dialect was disabled: keep the object and do nothing.
         if !self.setup.registry.speaks(&at.workspace, atoll_registry::dialect::kcp::NAME) {
             return Ok(Next::Done);
         }
@@ -121,7 +121,7 @@ impl Dialect {
             false => self.keep(&subject).await,
         };
         match outcome {
-            // Somebody was faster, and that is told as well.
+            // Another writer was faster; its change is observed as well.
             Err(status) if matches!(status.reason(), "Conflict" | "NotFound" | "AlreadyExists") => {
                 Ok(Next::Again)
             }
@@ -129,7 +129,7 @@ impl Dialect {
         }
     }
 
-    /// Makes it join if there is something to join with, and shows how it fares.
+    /// Joins the cluster if it has a kubeconfig, and updates its status.
     async fn keep(&self, subject: &Subject<'_>) -> Result<Next, Status> {
         if !object::finalizers(subject.object).any(|finalizer| finalizer == FINALIZER) {
             let mut finalizers: Vec<&str> = object::finalizers(subject.object).collect();
@@ -168,20 +168,20 @@ impl Dialect {
         Ok(again.map_or(Next::Done, Next::After))
     }
 
-    /// The Cluster of that name, as it is now.
+    /// The Atoll Cluster of the same name, read from the server.
     async fn own_cluster(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
         absent(self.world().get(&self.own.resource, &subject.at).await)
     }
 
-    /// The Secret with the kubeconfig, or what is left of it.
+    /// The Secret with the kubeconfig, which may already be deleted from it.
     async fn secret(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
         let Some(name) = seal::secret(subject.object) else { return Ok(None) };
         let found = absent(self.world().get(&resources::SECRETS, &subject.system(name)).await)?;
-        // Whatever else somebody may have named is not touched.
+        // Ignore any other Secret that the object may name.
         Ok(found.filter(|secret| secret["metadata"]["labels"][seal::LABEL] == NAME))
     }
 
-    /// Forgets a kubeconfig that has been used, but for what it takes to recognize it.
+    /// Deletes a used kubeconfig from the Secret, and keeps only a digest to recognize it.
     async fn spend(
         &self,
         subject: &Subject<'_>,
@@ -200,7 +200,7 @@ impl Dialect {
             .map(|_| ())
     }
 
-    /// What gets nothing new in the words of kcp gets nothing new.
+    /// Applies the kcp object's `unschedulable` and its expired `evictAfter` to the Atoll Cluster.
     async fn close_or_open(
         &self,
         subject: &Subject<'_>,
@@ -228,7 +228,7 @@ impl Dialect {
     }
 }
 
-/// What is being looked at.
+/// The kcp object that is reconciled.
 struct Subject<'a> {
     resource: &'a Resource,
     at: Key,
@@ -236,23 +236,23 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// As a Cluster names what it was made from.
+    /// The value of the annotation `atoll.dev/made-from`.
     fn origin(&self) -> String {
         format!("{GROUP}/{}/{}", self.resource.plural, object::uid(self.object))
     }
 
-    /// Whether a Cluster was made from this.
+    /// Whether an Atoll Cluster was created from this object.
     fn made(&self, cluster: &Value) -> bool {
         object::annotation(cluster, MADE_FROM) == Some(&self.origin())
     }
 
-    /// Something in Atoll's own namespace.
+    /// The key of an object in Atoll's own namespace.
     fn system(&self, name: &str) -> Key {
         Key::new(&self.at.workspace, atoll_fleet::marks::SYSTEM_NAMESPACE, name)
     }
 }
 
-/// What is not there is no failure.
+/// Maps NotFound to `None`.
 fn absent(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! The cluster that joins, as its administrator sees it.
+//! The joining cluster, accessed as its administrator.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::process::{quoted, quoted_path};
 const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// How long a cluster may take until a token that it has made counts everywhere.
+/// Time for the cluster's API servers to accept a new token.
 const SETTLING: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
 
 pub struct Below {
     pub api: Api,
     context: Context,
-    /// How one reaches it by hand.
+    /// The kubectl command line that reaches the cluster.
     pub kubectl: String,
-    /// The addresses that a tenant may name, if a tenant has named this one.
+    /// The allowed addresses, if a tenant has chosen the cluster's address.
     tenants: Option<Arc<TenantAddresses>>,
 }
 
@@ -54,7 +54,7 @@ impl Below {
         Ok(Below { api, context, kubectl, tenants: None })
     }
 
-    /// The same from a kubeconfig that was read already, and that may be a tenant's.
+    /// Accesses a cluster with a kubeconfig context that may come from a tenant.
     pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<Below, Failure> {
         let api = Api::below(&context, "kubectl get nodes".into())?.restricted(&tenants);
         Ok(Below { api, context, kubectl: "kubectl".into(), tenants })
@@ -75,7 +75,7 @@ impl Below {
         }
     }
 
-    /// Atoll's own namespace there. One that others have made is used, but not marked.
+    /// Creates Atoll's namespace in the cluster. An existing one is used, but not marked.
     pub async fn namespace(&self, control_plane: &Option<String>) -> Result<(String, Value), Failure> {
         let mut namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": SYSTEM_NAMESPACE } });
@@ -83,7 +83,7 @@ impl Below {
             namespace["metadata"]["labels"] = json!({ CONTROL_PLANE: id });
         }
         match self.api.create("/api/v1/namespaces", &namespace).await {
-            Ok(created) => Ok((format!("made namespace {SYSTEM_NAMESPACE} there"), created)),
+            Ok(created) => Ok((format!("created namespace {SYSTEM_NAMESPACE} there"), created)),
             Err(problem) if problem.is("AlreadyExists") => {
                 let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
                 let found = self.api.get(&path).await.map_err(administrator)?;
@@ -99,7 +99,7 @@ impl Below {
         }
     }
 
-    /// The groups that are asked for now, or else those that were asked for before.
+    /// The API groups that were requested now, or else those that an earlier join requested.
     pub async fn groups(&self, wanted: &[String]) -> Result<Vec<String>, Failure> {
         if !wanted.is_empty() {
             return Ok(wanted.to_vec());
@@ -108,7 +108,7 @@ impl Below {
         Ok(role.map(|role| rights::groups_of(&role)).unwrap_or_default())
     }
 
-    /// The groups of the cluster's API that Kubernetes itself does not have.
+    /// The cluster's API groups that are not built into Kubernetes.
     async fn defined_groups(&self) -> Result<Vec<String>, Failure> {
         let found = self.api.get("/apis").await.map_err(administrator)?;
         let names =
@@ -116,7 +116,7 @@ impl Below {
         Ok(names.filter(|name| !atoll_syncer::is_built_in(name)).map(str::to_string).collect())
     }
 
-    /// Whether whoever this is can give rights to others.
+    /// Whether the user may create ClusterRoleBindings in the cluster.
     pub async fn may_give_rights(&self) -> Result<bool, Failure> {
         let attributes = json!({
             "verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterrolebindings",
@@ -155,18 +155,18 @@ impl Below {
             self.api.apply(&path, &object).await.map_err(administrator)?;
         }
         let what = match access {
-            Access::Manage => "do what a syncer needs, and no more",
-            Access::Observe => "read, and nothing else",
+            Access::Manage => "do only what a syncer needs",
+            Access::Observe => "only read",
         };
-        Ok((format!("made ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
+        Ok((format!("created ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
     }
 
     pub async fn token(&self) -> Result<(String, Token), Failure> {
         let token = credential::request(&self.api, ACCOUNT).await.map_err(administrator)?;
-        Ok((format!("got a token for it, good until {}", token.expires), token))
+        Ok((format!("received a token for it, valid until {}", token.expires), token))
     }
 
-    /// A kubeconfig with the token, once the cluster takes it.
+    /// Waits until the cluster accepts the token. Returns a kubeconfig with it.
     pub async fn tried(&self, name: &str, token: &Token, id: &str) -> Result<(String, String), Failure> {
         let context = credential::context(&self.context, &self.context.server, &token.token);
         let api = Api::below(&context, format!("{} get nodes", self.kubectl))?.restricted(&self.tenants);
@@ -174,7 +174,7 @@ impl Below {
         let namespace = loop {
             match api.get(IDENTITY).await {
                 Ok(namespace) => break namespace,
-                // Its servers hear of accounts and roles one after the other.
+                // API servers learn of new accounts and roles at different times.
                 Err(problem) if problem.is("Unauthorized") || problem.is("Forbidden") => {
                     if Instant::now() >= deadline {
                         return Err(not_taken(problem));
@@ -186,29 +186,29 @@ impl Below {
         };
         if uid(&namespace) != id {
             return Err(Failure::new(
-                "behind the address of this cluster is now another one",
-                "is there a proxy that leads to several? Name the address of one cluster in the kubeconfig",
+                "the address of this cluster now leads to another cluster",
+                "does a proxy serve several clusters there? Use the address of a single cluster in the kubeconfig",
             ));
         }
-        Ok(("tried the token: it works".into(), credential::kubeconfig(name, ACCOUNT, &context)))
+        Ok(("verified the token".into(), credential::kubeconfig(name, ACCOUNT, &context)))
     }
 
     pub async fn claim(&self, claim: &Claim) -> Result<(String, ()), Failure> {
         self.api.apply(&claim::path(), &claim.config_map()).await.map_err(administrator)?;
-        Ok(("claimed it for this control plane".into(), ()))
+        Ok(("claimed the cluster for this control plane".into(), ()))
     }
 }
 
-/// Whoever makes others join has to be allowed to.
+/// Explains that joining requires an administrator of the cluster.
 pub fn administrator(problem: Problem) -> Failure {
     match &problem {
         Problem::Refused(status) if status.reason() == "Forbidden" => Failure::new(
-            format!("the cluster says: {}", status.message()),
-            "joining needs an administrator of the cluster: one who may make namespaces, ClusterRoles and what these allow",
+            format!("the cluster refused: {}", status.message()),
+            "joining needs an administrator of the cluster, who may create namespaces and ClusterRoles and has all rights that these grant",
         ),
         Problem::Refused(status) if status.code() == 401 => Failure::new(
-            "the cluster does not know who is asking",
-            "the certificate or token in the file of --kubeconfig is not valid there, or no longer; get a new one",
+            "the cluster rejects the credential",
+            "the certificate or token in the file of --kubeconfig is not valid there or has expired; get a new one",
         ),
         _ => problem.into(),
     }
@@ -217,7 +217,7 @@ pub fn administrator(problem: Problem) -> Failure {
 fn not_taken(problem: Problem) -> Failure {
     let failure = Failure::from(problem);
     Failure::new(
-        format!("the cluster does not take the token that it has made: {}", failure.what),
-        "do all API servers of the cluster have the same keys for ServiceAccounts, and RBAC?",
+        format!("the cluster rejects the token that it has issued: {}", failure.what),
+        "do all API servers of the cluster have the same ServiceAccount keys, and RBAC enabled?",
     )
 }

@@ -1,4 +1,4 @@
-//! The cluster that leaves, as its syncer sees it: what `join` made there goes.
+//! Deletes the objects that `join` created in the cluster.
 
 use atoll_client::kubeconfig::Kubeconfig;
 use atoll_fleet::marks::{CLAIM, CONTROL_PLANE, LEASE, SYSTEM_NAMESPACE};
@@ -17,13 +17,13 @@ use crate::advice::{Failure, enumerate};
 use crate::client::Problem;
 use crate::output::complain;
 
-/// What could not be taken away.
+/// The result of the cleanup.
 pub enum Leftover {
     Nothing,
     Some(String),
 }
 
-/// What an administrator of the cluster can do.
+/// The manual cleanup by an administrator of the cluster.
 pub fn by_hand() -> String {
     format!(
         "An administrator of the cluster can do it: kubectl delete namespace {SYSTEM_NAMESPACE} && kubectl delete \
@@ -33,14 +33,14 @@ pub fn by_hand() -> String {
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 
-/// How the cluster is reached: with what was stored when it joined, or as somebody who may do more.
+/// Credentials for the cluster: the one stored by the join, or a kubeconfig of its administrator.
 #[derive(Clone, Copy)]
 pub struct Way<'a> {
     pub secret: Option<&'a Value>,
     pub admin: &'a Administrator,
 }
 
-/// The cluster, whichever that is by now.
+/// Connects to the cluster without checking its identity.
 fn reach(way: Way<'_>) -> Result<Api, Failure> {
     match way.admin {
         Some((file, context)) => Ok(Below::open(file, context.as_deref())?.api),
@@ -55,31 +55,31 @@ fn reach(way: Way<'_>) -> Result<Api, Failure> {
     }
 }
 
-/// The cluster, if it is still the one that has joined.
+/// Connects to the cluster and checks that it is still the one that has joined.
 pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
     let api = reach(way)?;
     let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => Err(Failure::new(
-            format!("behind its address is now another cluster: {id}, not {pinned}"),
-            "if the one that has joined is gone for good, add --lost",
+            format!("its address now leads to another cluster: {id}, not {pinned}"),
+            "if the cluster that has joined is lost permanently, add --lost",
         )),
         _ => Ok(api),
     }
 }
 
-/// Deletes what was made there when it joined. What belongs to somebody else stays, and so does what the credential cannot
-/// take away: trying again would not help.
+/// Deletes the objects that the join created. Objects of other control planes stay, and so do those that the
+/// credential may not delete: a retry would not help.
 pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
     let api = reach(way)?;
     let left = match api.get(KUBE_SYSTEM).await {
-        // It went with the namespace, if an earlier attempt broke off after that; or it has expired.
+        // The credential was deleted with the namespace by an interrupted attempt, or it has expired.
         Err(problem) if problem.is("Unauthorized") => {
-            "The cluster no longer takes the credential, so nobody looked whether what Atoll made there is gone."
+            "The cluster no longer accepts the credential, so it is unknown whether the objects that Atoll created there are gone."
         }
         _ => match take_away(&open(cluster, way).await?, cluster).await {
             Err(problem) if problem.is("Forbidden") => {
-                "What Atoll made in the cluster stays there: the credential does not allow more than it did."
+                "Some objects that Atoll created in the cluster stay there: the credential may not delete them."
             }
             Err(problem) => return Err(problem.into()),
             Ok(leftover) => return Ok(leftover),
@@ -95,17 +95,17 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
         claim.control_plane == claim::RELEASED || claim.cluster == uid(cluster) || cluster.is_null();
     if !is_ours {
         return Ok(Leftover::Some(
-            "The cluster belongs to another control plane by now; nothing was touched there.".into(),
+            "The cluster now belongs to another control plane; nothing was changed there.".into(),
         ));
     }
     if let Err(failure) = letting_go::unlocate(api, &claim.control_plane).await {
-        complain!("some namespaces of the cluster still say which ones they stood for: {failure}");
+        complain!("cannot remove the annotations of some namespaces of the cluster: {failure}");
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;
     if let Some(mark) = namespace["metadata"]["labels"][CONTROL_PLANE].as_str() {
         let kept = namespaces(api, mark).await;
-        // Its ClusterRole and the binding belong to it, and go with it.
+        // The ClusterRole and its binding are owned by the namespace and are deleted with it.
         api.delete(&path).await?;
         return Ok(kept.map_or(Leftover::Nothing, Leftover::Some));
     }
@@ -117,13 +117,13 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
         api.delete(&path).await?;
     }
     Ok(Leftover::Some(format!(
-        "Namespace {SYSTEM_NAMESPACE} of the cluster was there before; it stays, with ClusterRole, ClusterRoleBinding, Role and \
+        "Namespace {SYSTEM_NAMESPACE} of the cluster existed before the join; it stays, with ClusterRole, ClusterRoleBinding, Role and \
          RoleBinding {ACCOUNT}. {}",
         by_hand()
     )))
 }
 
-/// Namespaces that were made for objects: others may have put something into them.
+/// Names the namespaces that Atoll created for objects. They stay, because they may contain other objects.
 async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
     let list =
         api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
@@ -131,7 +131,7 @@ async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
     let names: Vec<&str> = items.map(object::name).filter(|name| *name != SYSTEM_NAMESPACE).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "Namespaces stay in the cluster, for others may use them: {}. Delete them if nobody does.",
+            "Namespaces stay in the cluster, because they may contain other objects: {}. Delete them if they are not needed.",
             enumerate(&names)
         )
     })

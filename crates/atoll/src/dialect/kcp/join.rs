@@ -1,4 +1,4 @@
-//! A cluster joins with the kubeconfig that it came with, as it would by `atoll cluster join`.
+//! Joins a kcp cluster with its kubeconfig, as `atoll cluster join` does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::cluster::join::below::Below;
 use crate::cluster::rights::Access;
 use crate::workspace::session::ROOT;
 
-/// How long all of it may take.
+/// Timeout of the whole join.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What there is before anything is done below.
+/// State of the cluster before any change.
 struct Found {
     id: String,
     version: String,
@@ -30,7 +30,7 @@ struct Found {
 }
 
 impl Dialect {
-    /// The Cluster that it then is, or what is to be said.
+    /// Joins the cluster. Returns the Atoll Cluster, or the readiness to report.
     pub(super) async fn join(
         &self,
         subject: &Subject<'_>,
@@ -39,12 +39,12 @@ impl Dialect {
     ) -> Result<Value, Finding> {
         let name = &*subject.at.name;
         if !names::name_is_dns_label(name, false).is_empty() {
-            let message = "its name is not one that a cluster can have: lower case letters, digits and -, at most 63 of them";
+            let message = "the name is not valid for a cluster: it must have at most 63 characters, which are lower case letters, digits and -";
             return Err(Finding::not_ready("InvalidName", message));
         }
         if cluster.is_some_and(|cluster| !subject.made(cluster)) {
             let message = format!(
-                "there is a cluster {name} already that was not made from this; remove that first, or choose another name"
+                "cluster {name} already exists and was not created from this object; remove it first, or choose another name"
             );
             return Err(Finding::not_ready("NameTaken", message));
         }
@@ -56,13 +56,13 @@ impl Dialect {
         let problem = match tokio::time::timeout(PATIENCE, joining).await {
             Ok(Ok(joined)) => return Ok(joined),
             Ok(Err(failure)) => failure.what,
-            Err(_) => "the cluster takes too long to answer".to_string(),
+            Err(_) => "the cluster does not respond in time".to_string(),
         };
-        tracing::warn!(cluster = name, "a cluster in the words of kcp could not join: {problem}");
-        Err(Finding::not_ready("ErrorStartingSyncer", format!("{problem}; it is tried again")))
+        tracing::warn!(cluster = name, "kcp cluster cannot join: {problem}");
+        Err(Finding::not_ready("ErrorStartingSyncer", format!("{problem}; will retry")))
     }
 
-    /// What addresses must keep to that whoever wrote this object has named.
+    /// The allowed addresses, unless the object is in root, where no tenant can write it.
     pub(super) fn tenants(&self, subject: &Subject<'_>) -> Option<Arc<TenantAddresses>> {
         (*subject.at.workspace != *ROOT).then(|| self.setup.tenants.clone())
     }
@@ -88,7 +88,7 @@ impl Dialect {
                 let (_, text) = below.tried(&subject.at.name, &token, &found.id).await?;
                 (text, token.expires)
             }
-            // Whoever may not give rights to others is no administrator: then it is used as it is.
+            // A user who may not grant rights is not an administrator: use the kubeconfig as it is.
             false => (kubeconfig.to_string(), String::new()),
         };
         self.store(subject, &text, &expires).await?;
@@ -106,7 +106,8 @@ impl Dialect {
         Ok(cluster)
     }
 
-    /// Whether it is the cluster that it was, and nobody else's.
+    /// Checks that the cluster is the same as before, and that no other control plane or workspace has
+    /// claimed it.
     async fn check(
         &self,
         subject: &Subject<'_>,
@@ -120,7 +121,7 @@ impl Dialect {
         }
         let pinned = cluster.and_then(|cluster| cluster["status"]["id"].as_str()).filter(|id| !id.is_empty());
         if let Some(pinned) = pinned.filter(|pinned| *pinned != found.id) {
-            return Err(refuse(format!("it joined as {pinned}, and behind this kubeconfig is {}", found.id)));
+            return Err(refuse(format!("the cluster joined with the identity {pinned}, and this kubeconfig leads to {}", found.id)));
         }
         let same = self
             .own
@@ -131,7 +132,7 @@ impl Dialect {
             return Err(refuse(format!("this cluster has already joined as {}", object::name(&same))));
         }
         if cluster.is_none() {
-            // Whether it can have the name is found out before anything is made.
+            // Check that the name is valid and allowed before anything is created.
             let collection = self.world().collection(&self.own.resource, &subject.at.workspace, "")?;
             self.world()
                 .client()
@@ -162,7 +163,7 @@ impl Dialect {
             }
             Some(other) if other["metadata"]["labels"][credential::CLUSTER] != *name => {
                 let what =
-                    format!("there is a Secret {SYSTEM_NAMESPACE}/{} that is not of a cluster", at.name);
+                    format!("Secret {SYSTEM_NAMESPACE}/{} exists and is not a cluster's credential", at.name);
                 return Err(Failure { what, next: None });
             }
             Some(_) => drop(self.world().patch(&resources::SECRETS, &at, "", &secret).await?),
@@ -170,7 +171,7 @@ impl Dialect {
         Ok(())
     }
 
-    /// The Cluster that is made from one of kcp's.
+    /// The Atoll Cluster that is created from a kcp object.
     fn cluster_of(&self, subject: &Subject<'_>) -> Value {
         let (resource, name) = (&self.own.resource, &*subject.at.name);
         let secret = json!({ "namespace": SYSTEM_NAMESPACE, "name": credential::secret_name(name) });
@@ -202,11 +203,11 @@ impl Dialect {
     }
 }
 
-/// Where a kubeconfig leads. Files and programs of this machine are nothing for those who send one.
+/// Parses a kubeconfig from a client, which must not use files or programs of this machine.
 fn readable(kubeconfig: &str) -> Result<Context, String> {
     let config = Kubeconfig::parse(kubeconfig).map_err(|problem| problem.to_string())?;
     let context = config.context(config.current(), None).map_err(|problem| problem.to_string())?;
-    // An address with a password in it would be told to all who ask what is wrong.
+    // A password in the address would appear in messages.
     if context.server.contains('@') {
         return Err("the address of the server has a user in it; put credentials under users".into());
     }
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_this_machine_is_used() {
+    fn kubeconfigs_with_files_or_programs_are_refused() {
         let with = |server: &str, cluster: &str, user: &str| {
             format!(
                 "current-context: a\nclusters: [{{ name: a, cluster: {{ server: '{server}'{cluster} }} }}]\n\

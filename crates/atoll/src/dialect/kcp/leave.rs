@@ -1,4 +1,4 @@
-//! A Cluster of kcp that is being deleted takes with it what it made, once nothing is placed there any more.
+//! Deletion of a kcp cluster: once nothing is placed on it, everything created for it is deleted.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{AGAIN, Dialect, FINALIZER, Subject, absent};
 use crate::cluster::credential;
 use crate::cluster::remove::below::{self, Leftover, Way};
 
-/// How long a cluster may take to let go of what joining made there. One that is gone for good never answers.
+/// Timeout of the cleanup in the cluster. A lost cluster never answers.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Dialect {
@@ -21,7 +21,7 @@ impl Dialect {
         }
         let cluster = self.own_cluster(subject).await?.filter(|cluster| subject.made(cluster));
         if let Some(cluster) = &cluster {
-            // Nothing new shall come while it is looked at.
+            // Cordon the cluster, so that no new objects are placed on it meanwhile.
             if cluster["spec"]["unschedulable"] != true {
                 let closed = json!({ "spec": { "unschedulable": true } });
                 self.world().patch(&self.own.resource, &subject.at, "", &closed).await?;
@@ -30,8 +30,8 @@ impl Dialect {
             let placed = self.setup.registry.count_placed(workspace, name);
             if placed > 0 {
                 let message = format!(
-                    "it is being deleted, and objects are still placed on it: {placed}; take their labels away, or say what \
-                     becomes of them with: atoll cluster remove {name}"
+                    "it is being deleted, and {placed} objects are still placed on it; remove their labels, or remove the \
+                     cluster with: atoll cluster remove {name}"
                 );
                 self.show(subject, Some(cluster), &Finding::not_ready("StillInUse", message)).await?;
                 return Ok(Next::After(AGAIN));
@@ -54,7 +54,7 @@ impl Dialect {
         Ok(Next::Done)
     }
 
-    /// Takes away what joining made, as far as the cluster can be reached; and the credential for it.
+    /// Deletes the objects that the join created, as far as the cluster can be reached, and the credential.
     async fn clean(&self, subject: &Subject<'_>, cluster: &Value) -> Result<(), Status> {
         let at = subject.system(&credential::secret_name(&subject.at.name));
         let secret = absent(self.world().get(&resources::SECRETS, &at).await)?;
@@ -68,13 +68,13 @@ impl Dialect {
             Ok(Ok(Leftover::Nothing)) => None,
             Ok(Ok(Leftover::Some(what))) => Some(what),
             Ok(Err(failure)) => Some(failure.what),
-            Err(_) => Some("the cluster takes too long to answer".into()),
+            Err(_) => Some("the cluster does not respond in time".into()),
         };
         if let Some(left) = left {
             let name = &*subject.at.name;
             tracing::warn!(
                 cluster = name,
-                "something of what joining made there is left: {left}. {}",
+                "some objects that the join created are left in the cluster: {left}. {}",
                 below::by_hand()
             );
         }

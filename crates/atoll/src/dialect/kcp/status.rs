@@ -1,14 +1,15 @@
-//! How a cluster fares, in the words of kcp.
+//! The status of kcp clusters.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
 
 use crate::cluster::rights;
 
-/// On a Cluster of Atoll's: what the kcp object said last about new things, so that whoever cordons it by hand is left alone.
+/// Annotation of an Atoll Cluster: the last `unschedulable` of the kcp object. It is applied only when it
+/// changes, so that a manual cordon stays.
 const FOLLOWED: &str = "atoll.dev/kcp-unschedulable";
 
-/// Whether a cluster can be used, and why not.
+/// The condition Ready of a kcp cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub status: String,
@@ -21,17 +22,17 @@ impl Finding {
         Finding { status: "False".into(), reason: reason.into(), message: message.into() }
     }
 
-    /// From the Cluster that was made, if one was.
+    /// Derived from the Atoll Cluster, if it exists.
     pub fn of(cluster: Option<&Value>) -> Finding {
         let Some(cluster) = cluster else {
             return Finding::not_ready(
                 "InvalidKubeConfig",
-                "it has not joined: spec.kubeconfig was empty, or what it made was removed; apply it with a kubeconfig",
+                "the cluster has not joined: spec.kubeconfig was empty, or its Cluster was removed; apply it again with a kubeconfig",
             );
         };
         let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
         let Some(ready) = conditions.into_iter().find(|condition| condition["type"] == "Ready") else {
-            let message = "nobody has begun to sync it yet";
+            let message = "the syncer has not started yet";
             return Finding {
                 status: "Unknown".into(),
                 ..Finding::not_ready("WorkloadClusterStatusUnknown", message)
@@ -42,7 +43,7 @@ impl Finding {
     }
 }
 
-/// The status that is to be shown, if it is not the one that is there.
+/// The new status, or `None` if it is unchanged.
 pub fn shown(current: &Value, cluster: Option<&Value>, finding: &Finding, now: &str) -> Option<Value> {
     let mut status = if current.is_object() { current.clone() } else { json!({}) };
     let conditions = current["conditions"].as_array().cloned().unwrap_or_default();
@@ -63,9 +64,9 @@ pub fn shown(current: &Value, cluster: Option<&Value>, finding: &Finding, now: &
     let mut all: Vec<Value> = vec![ready];
     all.extend(conditions.into_iter().filter(|condition| condition["type"] != "Ready"));
     status["conditions"] = all.into();
-    let told = cluster.map_or(&Value::Null, |cluster| &cluster["status"]);
+    let reported = cluster.map_or(&Value::Null, |cluster| &cluster["status"]);
     for name in ["allocatable", "capacity"] {
-        match told.get(name).filter(|value| value.is_object()) {
+        match reported.get(name).filter(|value| value.is_object()) {
             Some(value) => status[name] = value.clone(),
             None => drop(status.as_object_mut().and_then(|fields| fields.remove(name))),
         }
@@ -76,11 +77,11 @@ pub fn shown(current: &Value, cluster: Option<&Value>, finding: &Finding, now: &
     (status != *current).then_some(status)
 }
 
-/// The change of a Cluster when the kcp object says something else about new things than before.
+/// The patch of the Atoll Cluster, if `unschedulable` of the kcp object has changed.
 pub fn follow_unschedulable(cluster: &Value, wanted: bool) -> Option<Value> {
-    let said = object::annotation(cluster, FOLLOWED).unwrap_or("false");
+    let last = object::annotation(cluster, FOLLOWED).unwrap_or("false");
     let word = if wanted { "true" } else { "false" };
-    (said != word).then(
+    (last != word).then(
         || json!({ "metadata": { "annotations": { FOLLOWED: word } }, "spec": { "unschedulable": wanted } }),
     )
 }
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_changes_its_time_with_its_status_only() {
+    fn transition_time_changes_with_the_status_only() {
         let cluster = |status: &str, reason: &str| {
             json!({ "status": {
                 "conditions": [{ "type": "Ready", "status": status, "reason": reason, "message": "m" }],
@@ -112,14 +113,14 @@ mod tests {
             (&second["conditions"][0]["lastTransitionTime"], &second["conditions"][0]["severity"]),
             (&json!("2"), &json!("Error"))
         );
-        let nobody = shown(&second, None, &Finding::of(None), "3").expect("it has changed");
-        assert_eq!(nobody["conditions"][0]["lastTransitionTime"], "2");
-        assert_eq!(nobody["conditions"][0]["reason"], "InvalidKubeConfig");
-        assert!(nobody.get("capacity").is_none());
+        let removed = shown(&second, None, &Finding::of(None), "3").expect("it has changed");
+        assert_eq!(removed["conditions"][0]["lastTransitionTime"], "2");
+        assert_eq!(removed["conditions"][0]["reason"], "InvalidKubeConfig");
+        assert!(removed.get("capacity").is_none());
     }
 
     #[test]
-    fn only_what_kcp_says_anew_closes_and_opens() {
+    fn unschedulable_is_applied_only_when_it_changes() {
         let cluster = |followed: Option<&str>| match followed {
             Some(word) => json!({ "metadata": { "annotations": { FOLLOWED: word } } }),
             None => json!({ "metadata": {} }),
