@@ -66,7 +66,7 @@ fn listing(keys: &[String], shown: Shown) -> Result<String, String> {
 fn not_retired(directory: &std::path::Path, id: &str, error: &dyn std::fmt::Display) -> Failure {
     let keys = list(directory).unwrap_or_default();
     let next = match keys.iter().position(|key| key == id) {
-        Some(0) => format!("make another one sign first: {} keys rotate tokens", invocation()),
+        Some(0) => format!("create a new signing key first: {} keys rotate tokens", invocation()),
         Some(_) => return error.to_string().into(),
         None => {
             let names: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -79,13 +79,13 @@ fn not_retired(directory: &std::path::Path, id: &str, error: &dyn std::fmt::Disp
     Failure::new(error.to_string(), next)
 }
 
-/// A typo must not make keys in a new place.
+/// Prevents a mistyped path from creating keys in a new directory.
 fn check(directory: &std::path::Path) -> Result<(), String> {
     match directory.join("service-account.key").exists() {
         true => Ok(()),
         false => {
             let what = format!("{} is not a data directory of Atoll", directory.display());
-            Err(Failure::new(what, "name the one of the server with --data-dir").into())
+            Err(Failure::new(what, "name the server's data directory with --data-dir").into())
         }
     }
 }

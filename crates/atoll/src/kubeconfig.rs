@@ -1,4 +1,4 @@
-//! Kubeconfig files: written for the admin, read and switched for the commands.
+//! Kubeconfig files: written for the administrator, read and changed by the commands.
 
 mod program;
 
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::advice::{Failure, enumerate, invocation, nearest};
 use crate::command::Connection;
 
-/// A server and its administrator.
+/// A server and its administrator, as entries of a kubeconfig.
 pub struct Entry<'a> {
-    /// What the context is called, and the cluster.
+    /// Name of the context and of the cluster.
     pub name: &'a str,
     pub server: SocketAddr,
     pub control: Option<SocketAddr>,
@@ -39,12 +39,12 @@ impl Entry<'_> {
     }
 }
 
-/// What the administrator of a server is called.
+/// The name of a server's administrator in the kubeconfig.
 fn admin(name: &str) -> String {
     format!("{name}-admin")
 }
 
-/// A kubeconfig with everything inline.
+/// Renders a self-contained kubeconfig.
 pub fn text(entries: &[Entry<'_>], current: &str) -> String {
     let users =
         entries.iter().map(|entry| json!({ "name": admin(entry.name), "user": credentials(entry.identity) }));
@@ -59,11 +59,11 @@ pub fn text(entries: &[Entry<'_>], current: &str) -> String {
         "contexts": contexts.collect::<Vec<_>>(),
         "current-context": current,
     });
-    // JSON is YAML; kubectl reads both.
+    // JSON is valid YAML; kubectl reads both.
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// A kubeconfig for somebody with a token, with everything inline.
+/// Renders a self-contained kubeconfig with a token.
 pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], token: &str) -> String {
     let config = json!({
         "apiVersion": "v1",
@@ -78,7 +78,7 @@ pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], to
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// The kubeconfig at `path` with another certificate and key for a server's administrator, and all else as it is.
+/// The kubeconfig at `path` with a new certificate and key for a server's administrator, otherwise unchanged.
 pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let changed = Content::parse(&text).and_then(|mut content| {
@@ -95,7 +95,7 @@ fn credentials(identity: &Identity) -> Value {
     })
 }
 
-/// Extension of a context that says which workspace it was in before.
+/// Extension of a context: the previous workspace.
 const PREVIOUS: &str = "atoll.dev/previous-workspace";
 
 pub struct Kubeconfig {
@@ -121,12 +121,12 @@ impl Kubeconfig {
         Ok(Kubeconfig { path, content, context })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the context is called that is used.
+    /// The name of the selected context.
     pub fn context_name(&self) -> &str {
         &self.context
     }
@@ -136,7 +136,7 @@ impl Kubeconfig {
         self.content.contexts()
     }
 
-    /// The chosen context is not there.
+    /// The failure for a selected context that does not exist.
     fn no_context(&self) -> Failure {
         let names = self.contexts();
         let what = match self.context.as_str() {
@@ -146,7 +146,7 @@ impl Kubeconfig {
         let next = match nearest(&self.context, names.iter().copied()) {
             Some(name) => format!("did you mean --context {name}?"),
             None if names.is_empty() => {
-                "it has no contexts at all; name another file with --kubeconfig".to_string()
+                "it has no contexts; name another file with --kubeconfig".to_string()
             }
             None => format!("choose one with --context: it has {}", enumerate(&names)),
         };
@@ -158,23 +158,25 @@ impl Kubeconfig {
         self.content.context(&self.context, Some(base)).map_err(|problem| self.failure(&problem))
     }
 
-    /// The same where another program may have to be asked who we are: for clusters of others, which often want that.
+    /// The same, running the context's exec credential plugin if it has one. Kubeconfigs of managed clusters
+    /// often need it.
     pub fn asked_context(&mut self) -> Result<Context, Failure> {
         if let Some(program) = self.content.program(&self.context) {
             let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
             let user = program::credentials(&program, &base)?;
-            // In memory only.
+            // Kept in memory only.
             self.content.set_user(&program.user, user).map_err(|problem| self.failure(&problem))?;
         }
         self.context()
     }
 
-    /// The workspace that the context was in before the one that it is in now.
+    /// The workspace that the context pointed to before the current one.
     pub fn previous_workspace(&self) -> Option<&str> {
         self.content.extension(&self.context, PREVIOUS)?["workspace"].as_str()
     }
 
-    /// Points the context at another address of the same server; `left` is the workspace that it was in.
+    /// Points the context at another address of the same server, and records the workspace that it pointed
+    /// to.
     pub fn set_server(&mut self, server: &str, left: &str) -> Result<(), Failure> {
         let noted = serde_json::json!({ "workspace": left });
         let changed = self.content.set_extension(&self.context, PREVIOUS, noted);
@@ -192,7 +194,7 @@ impl Kubeconfig {
             }
             Problem::Program => Failure::new(
                 format!("context {:?} gets its credentials from another program", self.context),
-                "only certificates and tokens can be used here; choose a context with these",
+                "only certificates and tokens are supported here; choose a context with one of these",
             ),
             Problem::Form(_) | Problem::File(_) | Problem::Content(_) => problem.to_string().into(),
         }
@@ -204,7 +206,7 @@ fn default_path() -> Result<PathBuf, String> {
         let mut paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
         let first = paths.next();
         let existing = first.iter().cloned().chain(paths).find(|path| path.exists());
-        // As for kubectl: whoever sets it does not mean the one at home.
+        // As in kubectl: if KUBECONFIG is set, ~/.kube/config is not used.
         if let Some(path) = existing.or(first) {
             return Ok(path);
         }

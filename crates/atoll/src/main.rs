@@ -1,4 +1,4 @@
-//! `atoll`: one Kubernetes API over every cluster you have.
+//! `atoll`: one Kubernetes API over all of your clusters.
 
 mod adopt;
 mod advice;
@@ -35,8 +35,9 @@ use crate::command::Command;
 use crate::output::complain;
 use crate::style::{Paint, When};
 
-// Objects come and go in all sizes, from many threads: this allocator gives memory back and stays small. It has a thread
-// of its own for that: what a thread freed that then sleeps, as the store's reader does after loading, would stay.
+// jemalloc returns memory to the system when many threads allocate and free objects of all sizes. Its
+// background thread also returns memory freed by threads that then sleep, such as the store's reader after
+// loading.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -84,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Problems are for the person at the terminal: one sentence, and what to do.
+/// Prints the error and its hint.
 fn fail(problem: &str) -> ExitCode {
     complain!("{}", advice::shown(problem, Paint::stderr()));
     ExitCode::FAILURE

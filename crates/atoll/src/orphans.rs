@@ -1,7 +1,7 @@
-//! `atoll orphans`: what clusters have that carries our mark, and that nobody here knows any longer.
+//! `atoll orphans`: marked objects in clusters whose objects above do not exist.
 //!
-//! That something is missing here never deletes anything: after an old backup was restored, say, what was made since runs
-//! on in the clusters. A person sees it here, and decides.
+//! Atoll never deletes orphans by itself: after an old backup was restored, for example, objects created
+//! since then still run in the clusters. This command shows them, and a person decides.
 
 use std::collections::HashSet;
 
@@ -36,20 +36,20 @@ pub fn run(command: OrphansCommand) -> Result<(), String> {
     })
 }
 
-/// Why nobody looks after something.
+/// The reason why an object is an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// What it was made for is not here any longer.
+    /// The object above does not exist.
     Gone,
-    /// It is here, but not placed on that cluster.
+    /// The object above exists, but is not placed on that cluster.
     NotPlaced,
 }
 
 impl Why {
     fn words(self) -> &'static str {
         match self {
-            Why::Gone => "not known here any longer",
-            Why::NotPlaced => "known here, but not placed there",
+            Why::Gone => "no longer exists here",
+            Why::NotPlaced => "exists here, but is not placed there",
         }
     }
 }
@@ -60,7 +60,7 @@ struct Orphan {
 }
 
 impl Orphan {
-    /// What was let go and refers to it, if anything: then it is let go as well.
+    /// The released objects that refer to it, if any: then it is released instead of deleted.
     fn keep(&self) -> Option<&str> {
         object::annotation(&self.marked.found, marks::KEEP)
     }
@@ -69,18 +69,18 @@ impl Orphan {
         definitions::is_definition(&self.marked.resource.group, &self.marked.resource.name)
     }
 
-    /// Why pruning only takes Atoll's marks off it, if that is so.
+    /// The reason why pruning only removes the marks, if it does.
     fn stays(&self) -> Option<String> {
         if self.is_definition() {
-            return Some("objects of its type may be those of others".into());
+            return Some("other users may have objects of its type".into());
         }
         self.keep().map(|keep| format!("{keep} refers to it"))
     }
 
-    /// Why it is one, and why it would not be deleted, if so.
+    /// The reasons why it is an orphan and why it would not be deleted.
     fn why(&self) -> String {
         match self.stays() {
-            Some(why) => format!("{}; kept there, for {why}", self.why.words()),
+            Some(why) => format!("{}; kept there, because {why}", self.why.words()),
             None => self.why.words().to_string(),
         }
     }
@@ -90,7 +90,7 @@ impl Orphan {
     }
 }
 
-/// The clusters that are looked into.
+/// The clusters to search.
 async fn names(cluster: Option<&str>, connection: &Connection) -> Result<Vec<String>, Failure> {
     let fleet = Fleet::open(connection)?;
     match cluster {
@@ -99,7 +99,8 @@ async fn names(cluster: Option<&str>, connection: &Connection) -> Result<Vec<Str
     }
 }
 
-/// What is orphaned in each cluster; one that cannot be looked into is told of, unless it was asked for by name.
+/// Finds the orphans of each cluster. A cluster that cannot be searched is skipped with a warning, unless it
+/// was named.
 async fn all(cluster: Option<&str>, connection: &Connection) -> Result<Vec<(Reached, Vec<Orphan>)>, Failure> {
     let mut all = Vec::new();
     for name in names(cluster, connection).await? {
@@ -110,7 +111,7 @@ async fn all(cluster: Option<&str>, connection: &Connection) -> Result<Vec<(Reac
         };
         match found.await {
             Ok(found) => all.push(found),
-            Err(failure) if cluster.is_none() => complain!("{name} is left out: {failure}"),
+            Err(failure) if cluster.is_none() => complain!("skipping {name}: {failure}"),
             Err(failure) => return Err(failure),
         }
     }
@@ -124,7 +125,7 @@ async fn find(reached: &Reached) -> Result<Vec<Orphan>, Failure> {
     let paths = Paths::read(&reached.home.session, reached.home.workspace_id().await?).await?;
     let mut orphans = Vec::new();
     for marked in marked::find(&reached.below, &reached.control_plane, "").await? {
-        // What was expressly let go is nobody's, even if that did not come to its end.
+        // A released object is not an orphan, even if the release was interrupted.
         if object::annotation(&marked.found, marks::RELEASED).is_some() {
             continue;
         }
@@ -148,7 +149,7 @@ async fn object(reached: &Reached, paths: &Paths, marked: &Marked) -> Result<Opt
     Ok(Some(if found.as_ref().is_some_and(is_it) { Why::NotPlaced } else { Why::Gone }))
 }
 
-/// A namespace is orphaned when the one that it stands for is not there.
+/// A namespace is an orphan if the namespace in its locator does not exist.
 async fn namespace(reached: &Reached, paths: &Paths, found: &Value) -> Result<Option<Why>, Failure> {
     let Some(Ok(locator)) = Locator::of(found) else { return Ok(None) };
     let Some(workspace) = paths.workspace(&locator.workspace) else { return Ok(Some(Why::Gone)) };
@@ -184,7 +185,7 @@ async fn list(cluster: Option<&str>, shown: Shown, connection: &Connection) -> R
             output::print(&rows.iter().map(name).collect::<String>());
         }
         _ if rows.is_empty() => {
-            output::print("No orphans: everything that carries our mark is known here.\n")
+            output::print("No orphans: all marked objects exist here.\n")
         }
         wide => {
             let headers = ["CLUSTER", "KIND", "NAMESPACE", "NAME", "AGE", "WHY", "WORKSPACE", "UID"];
@@ -245,14 +246,14 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         }
         for orphan in orphans.iter().filter(is_gone) {
             let age = age(&orphan.marked.found, now());
-            let kept = orphan.stays().map(|why| format!("; it is only let go, for {why}"));
+            let kept = orphan.stays().map(|why| format!("; it is only released, because {why}"));
             let kept = kept.unwrap_or_default();
             text.push_str(&format!("  {}: {} ({age} old){kept}\n", reached.name, orphan.shown()));
         }
     }
     if all.iter().any(|(_, orphans)| orphans.iter().any(|orphan| orphan.why == Why::NotPlaced)) {
         complain!(
-            "What is known here but not placed there is left: place it there, or let go of it with: {} release",
+            "Objects that exist here but are not placed there are kept: place them there, or release them with: {} release",
             invocation()
         );
     }
@@ -260,11 +261,11 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
         output::print("There is nothing to delete.\n");
         return Ok(());
     }
-    let what = format!("These are deleted in their clusters, with all that they hold:\n{}", text.trim_end());
+    let what = format!("These objects are deleted in their clusters, with all of their contents:\n{}", text.trim_end());
     ask::confirm(&what, "Delete them?", yes)?;
     let (mut deleted, mut released, mut left) = (0, 0, Vec::new());
     for (reached, orphans) in &all {
-        // Namespaces last: by then they may be empty.
+        // Delete namespaces last, when they may be empty.
         let (spaces, objects): (Vec<&Orphan>, Vec<&Orphan>) =
             orphans.iter().filter(is_gone).partition(|orphan| is_namespaces(&orphan.marked.resource));
         for orphan in objects.into_iter().chain(spaces) {
@@ -286,27 +287,27 @@ async fn prune(cluster: Option<&str>, yes: bool, connection: &Connection) -> Res
     }
     output::print(&format!("Deleted: {deleted}.\n"));
     if released > 0 {
-        output::print(&format!("Let go: {released}.\n"));
+        output::print(&format!("Released: {released}.\n"));
     }
     match left.is_empty() {
         true => Ok(()),
         false => Err(Failure::new(
             left.join("\n"),
-            format!("see what is left with: {} orphans list", invocation()),
+            format!("list the rest with: {} orphans list", invocation()),
         )),
     }
 }
 
-/// Deletes this very one, as it was seen. Why it stays, if it does.
+/// Deletes an orphan if it is unchanged. Returns the reason if it stays.
 async fn delete(reached: &Reached, orphan: &Orphan) -> Result<Option<String>, Failure> {
     let found = &orphan.marked.found;
     if orphan.is_definition() {
-        return Ok(Some("Atoll deletes no CustomResourceDefinition in a cluster".into()));
+        return Ok(Some("Atoll never deletes CustomResourceDefinitions in a cluster".into()));
     }
     if is_namespaces(&orphan.marked.resource) {
         let held = held(reached, object::name(found)).await?;
         if !held.is_empty() {
-            return Ok(Some(format!("there is something in it: {held}")));
+            return Ok(Some(format!("it is not empty: {held}")));
         }
     }
     let this = json!({ "uid": object::uid(found), "resourceVersion": object::resource_version(found) });
@@ -317,7 +318,7 @@ async fn delete(reached: &Reached, orphan: &Orphan) -> Result<Option<String>, Fa
     }
 }
 
-/// What is in a namespace of a cluster, for people; what every namespace has of itself does not count.
+/// The objects in a namespace of a cluster, except those that every namespace has.
 async fn held(reached: &Reached, namespace: &str) -> Result<String, Failure> {
     let contents = crate::cluster::contents::find(&reached.below, namespace).await?;
     Ok(contents.join(", "))
@@ -328,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_say_what_it_is_and_how_old() {
+    fn rows_have_kind_name_age_and_reason() {
         let resource = crate::place::resources::Resource { kind: "ConfigMap".into(), ..Default::default() };
         let found = json!({ "metadata": {
             "name": "a", "namespace": "shop", "creationTimestamp": "2026-11-16T04:00:00Z",
@@ -338,7 +339,7 @@ mod tests {
         let now = time::parse("2026-11-16T05:00:00Z").unwrap().seconds;
         assert_eq!(
             cells("east", &orphan, now),
-            ["east", "ConfigMap", "shop", "a", "60m", "not known here any longer", "w", "u"]
+            ["east", "ConfigMap", "shop", "a", "60m", "no longer exists here", "w", "u"]
         );
         assert_eq!(orphan.shown(), "ConfigMap shop/a");
     }

@@ -1,4 +1,4 @@
-//! `atoll pause` and `atoll resume`: a brake for a cluster, or for a workspace and all below it.
+//! `atoll pause` and `atoll resume`: pauses a cluster, or a workspace and all workspaces below it.
 
 use atoll_fleet::marks::SYSTEM_NAMESPACE;
 use atoll_fleet::{Brake, brake};
@@ -53,10 +53,10 @@ async fn pause(options: &PauseOptions) -> Result<(), Failure> {
     };
     let how = format!("{} resume {how}", invocation());
     output::print(&match found {
-        Some(found) => format!("It was already so: {}.\n", found.why(&what, &how)),
+        Some(found) => format!("Already paused: {}.\n", found.why(&what, &how)),
         None => format!(
-            "Paused {what}: nothing is placed, moved or deleted there until somebody resumes. What is there goes on, and so \
-             do changes of it.\nResume with: {how}\n"
+            "Paused {what}: nothing is placed, moved or deleted there until resumed. Workloads keep running, and updates of placed \
+             objects are still applied.\nResume with: {how}\n"
         ),
     });
     Ok(())
@@ -85,15 +85,15 @@ async fn go_on(what: &Paused) -> Result<(), Failure> {
     if !was_paused {
         output::print(&format!("{what} is not paused itself.\n"));
         complain!(
-            "If something is refused all the same, a workspace above it or a cluster is paused; the refusal says which."
+            "If changes are still refused, a workspace above it or a cluster is paused; the refusal names it."
         );
         return Ok(());
     }
-    output::print(&format!("Resumed {what}. What has waited is done now.\n"));
+    output::print(&format!("Resumed {what}. Delayed changes are applied now.\n"));
     Ok(())
 }
 
-/// The workspace that is meant, which has to be there.
+/// The path and API of the selected workspace, which must exist.
 async fn workspace(fleet: &Fleet, what: &Paused) -> Result<(String, Api), Failure> {
     let session = &fleet.session;
     let path = match &what.workspace {
@@ -120,11 +120,10 @@ fn now() -> String {
     time::format(since.map_or(0, |since| since.as_secs().cast_signed()))
 }
 
-/// As the server knows whoever asks.
+/// The name of the current user on the server, for messages.
 async fn who(api: &Api) -> String {
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let answer = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await;
     let name = |answer: Value| answer["status"]["userInfo"]["username"].as_str().map(str::to_string);
-    // It is for people only.
     answer.ok().and_then(name).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `atoll place`: says by hand on which clusters an object shall be.
+//! `atoll place`: shows and sets the placements of objects.
 
 pub mod resources;
 mod selected;
@@ -31,10 +31,10 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     let resources = discover(&api).await?;
     let namespace =
         options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
-    // All of them are understood before any is placed.
+    // Resolve all arguments before the first placement.
     let wanted = selected::find(&api, &resources, options, namespace).await?;
     if wanted.is_empty() {
-        eprintln!("Nothing was selected in namespace {namespace}.");
+        eprintln!("No objects match in namespace {namespace}.");
         return Ok(());
     }
     if let Some(on) = &options.on {
@@ -67,15 +67,15 @@ async fn place(options: &PlaceOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All that a server has.
+/// Lists all resources that a server serves.
 pub async fn discover(api: &Api) -> Result<Vec<Resource>, Failure> {
     let mut found = Vec::new();
     for path in resources::DOCUMENTS {
         let document = api.call_as(Method::GET, path, resources::ACCEPT, None).await?;
         if document["kind"] != "APIGroupDiscoveryList" {
             return Err(Failure::new(
-                format!("{} does not list what it has in one document", api.client().origin),
-                "it has to be Kubernetes v1.26 or newer for this",
+                format!("{} does not support aggregated discovery", api.client().origin),
+                "Kubernetes v1.26 or newer is required",
             ));
         }
         found.extend(resources::read(&document));
@@ -91,7 +91,7 @@ pub fn understood<'a, 'o>(
     let Some((word, name)) = parts else {
         return Err(Failure::new(
             format!("{object:?} does not name an object"),
-            format!("say what it is and its name, as in: {} place deployment/web --on east", invocation()),
+            format!("use RESOURCE/NAME, as in: {} place deployment/web --on east", invocation()),
         ));
     };
     let found = resources::resolve(resources, word);
@@ -99,20 +99,20 @@ pub fn understood<'a, 'o>(
         let what = format!("the server has no resource type {word:?}");
         match resources::suggestion(resources, word) {
             Some(near) => Failure::new(what, format!("did you mean {near}/{name}?")),
-            None => Failure::new(what, "see what there is with: kubectl api-resources"),
+            None => Failure::new(what, "list the resource types with: kubectl api-resources"),
         }
     })?;
     Ok((found, name))
 }
 
-/// Clusters serve the workspace that they are registered in and those below it.
+/// Checks that the clusters are registered in the workspace or above it.
 async fn known(session: &Session, shares: &[Share]) -> Result<(), Failure> {
     let mut names = Vec::new();
     let mut workspace = Some(session.current.as_str());
     while let Some(path) = workspace {
         match cluster_names(session, path).await {
             Ok(more) => names.extend(more),
-            // Whoever may not look there cannot be told what is wrong either; the server decides.
+            // The user may not list the clusters there; the server decides.
             Err(problem) if problem.is("Forbidden") => return Ok(()),
             Err(problem) => return Err(session.not_found(path, problem).await),
         }
@@ -127,7 +127,7 @@ async fn known(session: &Session, shares: &[Share]) -> Result<(), Failure> {
     }
 }
 
-/// The object may be missing, or be of a kind that stays here.
+/// The failure of a placement: the object may not exist, or its kind cannot be placed.
 async fn not_placed(api: &Api, resource: &Resource, path: &str, problem: Problem) -> Failure {
     if !problem.is("NotFound") && !problem.is("MethodNotAllowed") {
         return problem.into();
@@ -136,7 +136,7 @@ async fn not_placed(api: &Api, resource: &Resource, path: &str, problem: Problem
         Err(missing) => missing.into(),
         Ok(_) => Failure::new(
             format!("{} cannot be placed on clusters", resource.qualified()),
-            "place what makes them, or what they belong to",
+            "place their owner instead",
         ),
     }
 }
@@ -154,7 +154,7 @@ fn said(resource: &Resource, namespace: &str, name: &str, placement: &Value) -> 
     let mut text =
         format!("{} {namespace}{slash}{name} is placed on {}", resource.kind, shares::shown(&shares));
     if !leaving.is_empty() {
-        text.push_str(&format!("; it is taken away from {}", shares::shown(&leaving)));
+        text.push_str(&format!("; it is being removed from {}", shares::shown(&leaving)));
     }
     text + ".\n"
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_said_in_a_sentence() {
+    fn placements_are_summarized_in_a_sentence() {
         let deployments = Resource { kind: "Deployment".into(), ..Resource::default() };
         let placement = json!({
             "spec": { "clusters": [{ "name": "east", "replicas": 3 }, { "name": "west" }], "by": "hand" },
@@ -172,13 +172,13 @@ mod tests {
         });
         assert_eq!(
             said(&deployments, "default", "web", &placement),
-            "Deployment default/web is placed on east (3) and west; it is taken away from north.\n"
+            "Deployment default/web is placed on east (3) and west; it is being removed from north.\n"
         );
         assert_eq!(said(&deployments, "", "web", &json!({})), "Deployment web is placed on no cluster.\n");
     }
 
     #[test]
-    fn objects_are_named_by_what_they_are_and_their_name() {
+    fn arguments_are_resource_and_name() {
         for object in ["web", "deployment/", "a/b/c", "/web"] {
             assert!(understood(&[], object).is_err(), "{object}");
         }

@@ -1,9 +1,9 @@
-//! A control plane as a value: an API server with its store, its certificates and its controllers. A process may have
-//! several; what does not depend on one of them is in memory once.
+//! A control plane: an API server with its store, certificates and controllers. A process may run several,
+//! which share the data that does not depend on one of them.
 //!
 //! ```text
-//!   Common (catalog, documents) ──┬─► Plane "atoll": disk
-//!                                 └─► Plane "east":  disk or memory, Simulation (clock, weather, faults)
+//!   SharedCatalog (catalog, discovery) ──┬─► ControlPlane "atoll": disk
+//!                                        └─► ControlPlane "east":  disk or memory, Simulation (clock, faults)
 //! ```
 
 mod identity;
@@ -52,7 +52,7 @@ use crate::encryption;
 use crate::kubelets::KubeletSettings;
 use crate::sim::{Gated, Meter, Simulation, kubelets};
 
-/// What planes of one profile have in common.
+/// Data shared by control planes of the same profile.
 pub struct Common {
     catalog: Arc<Catalog>,
     shelves: Arc<Shelves>,
@@ -65,27 +65,27 @@ impl Common {
     }
 }
 
-/// Where the objects are.
+/// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// On the disk before anybody hears of them.
+    /// Written to disk before a request returns.
     Disk,
-    /// On the disk soon: they survive the process, but not a power cut.
+    /// Written to disk asynchronously: objects survive the process, but not a power failure.
     Loose,
     /// In memory only.
     Memory,
 }
 
-/// How a plane is to be.
+/// The settings of a control plane.
 pub struct Settings {
-    /// What its context in a kubeconfig is called.
+    /// Name of its context in a kubeconfig.
     pub name: String,
-    /// Where its certificates, keys and data are.
+    /// Directory of its certificates, keys and data.
     pub directory: PathBuf,
     pub common: Arc<Common>,
     pub backing: Backing,
     pub listen: SocketAddr,
-    /// Whether any port will do if that one is taken.
+    /// Whether to use any free port if that one is in use.
     pub any_port: bool,
     pub advertise: Option<IpAddr>,
     pub network: Network,
@@ -100,26 +100,27 @@ pub struct Settings {
     pub history: Duration,
     pub history_bytes: usize,
     pub controllers: Choice,
-    /// Whether the server keeps a Lease that says that it runs. A simulated one has none, so that nothing happens in it by itself.
+    /// Whether the server renews an identity Lease. A simulated cluster has none, so that it writes nothing
+    /// while idle.
     pub identity_lease: bool,
-    /// How patient they are.
+    /// Periods and timeouts of the controllers.
     pub patience: atoll_controllers::settings::Settings,
-    /// How often clusters are to be heard of; a quarter of the time that they are granted if nobody says so.
+    /// Interval of the heartbeats of clusters; a quarter of their grace period if it is not set.
     pub cluster_heartbeat: Option<Duration>,
-    /// How nodes are called.
+    /// How the server connects to kubelets.
     pub kubelets: KubeletSettings,
-    /// Another kubeconfig that has its administrator in it and is kept up to date.
+    /// A second kubeconfig that contains the administrator and is kept up to date.
     pub other_kubeconfig: Option<PathBuf>,
-    /// What it suffers, if it is there to suffer.
+    /// The simulation, if this is a simulated cluster.
     pub simulation: Option<Arc<Simulation>>,
-    /// Whether a simulated one says what its nodes and Pods use.
+    /// Whether a simulated cluster serves the resource metrics API.
     pub measures: bool,
-    /// Whether workspaces below root may have the server connect to any address.
+    /// Whether workspaces below root may make the server connect to any address.
     pub allow_tenant_addresses: bool,
 }
 
 impl Settings {
-    /// With what `atoll start` has by default, on any port.
+    /// The defaults of `atoll start`, on any port.
     pub fn new(name: &str, directory: &Path, common: Arc<Common>) -> Result<Self, String> {
         let network = Network::new(vec!["10.0.0.0/16".parse()?], "30000-32767".parse()?);
         Ok(Settings {
@@ -154,21 +155,21 @@ impl Settings {
     }
 }
 
-/// A running one.
+/// A running control plane.
 pub struct Plane {
     pub name: String,
     pub server: Arc<Server>,
-    /// Where clients reach it.
+    /// Address for clients.
     pub advertised: SocketAddr,
-    /// Where its administrator does, whatever it suffers.
+    /// Address for the administrator of a simulated cluster, which faults do not affect.
     pub control: Option<SocketAddr>,
-    /// The administrator's.
+    /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     pub authority_pem: String,
     pub identity: Identity,
-    /// Where the kubelets of its nodes are to listen, until somebody makes them.
+    /// The listener for the kubelets of simulated nodes, until the nodes are created.
     pub door: Option<Door>,
-    /// What its controllers know, and whoever else wants to know the same.
+    /// The informers of the controllers, shared with other components.
     pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
     tasks: JoinSet<()>,
@@ -176,7 +177,7 @@ pub struct Plane {
     disk: Option<Arc<SqliteStore>>,
 }
 
-/// What is in its directory besides the data.
+/// The certificate authorities and keys in the data directory.
 struct Papers {
     authority: Arc<Authority>,
     kubelets: Arc<Authority>,
@@ -185,7 +186,7 @@ struct Papers {
 }
 
 impl Plane {
-    /// Returns when it serves.
+    /// Starts a control plane. Returns when it serves.
     pub async fn start(settings: Settings) -> Result<Plane, String> {
         let (disk, store) = open_store(&settings).await?;
         let listener = bind(settings.listen, settings.any_port).await?;
@@ -281,7 +282,7 @@ impl Plane {
             let entrance = Entrance { tls, weather: None, own_clock: false };
             serving.push(tokio::spawn(listen::serve(server.clone(), control, entrance)));
         }
-        // A simulated cluster is one like others, with but one workspace.
+        // A simulated cluster has only one workspace.
         let tree = Arc::new(Tree::default());
         let client = client(&server, settings.simulation.as_ref(), "system:atoll-controllers");
         let (world, acts) = match &settings.simulation {
@@ -352,12 +353,12 @@ impl Plane {
         Ok(plane)
     }
 
-    /// The API in the name of a part of it.
+    /// A client of the API for a component.
     pub fn client(&self, user: &str) -> Client {
         client(&self.server, self.simulation.as_ref(), user)
     }
 
-    /// By which everything in it goes.
+    /// The clock of everything in this control plane.
     pub fn clock(&self) -> Arc<dyn atoll_informer::Clock> {
         match &self.simulation {
             Some(simulation) => simulation.precise_clock(),
@@ -365,15 +366,15 @@ impl Plane {
         }
     }
 
-    /// Runs something for as long as it runs.
+    /// Runs a task until the control plane stops.
     pub fn run(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(task);
     }
 
-    /// Lets what is under way finish, and returns when everything is where it belongs.
+    /// Waits for requests to finish, then stops all tasks and closes the store.
     pub async fn stop(mut self) -> Result<(), String> {
         if let Some(simulation) = &self.simulation {
-            // What a fault holds up could not finish.
+            // Remove all faults: delayed requests could not finish.
             simulation.clear();
         }
         self.server.stop();
@@ -407,10 +408,10 @@ async fn bind(address: SocketAddr, any_port: bool) -> Result<TcpListener, String
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
-    format!("cannot listen on {address}: {error}; choose another with --listen, or stop what uses it")
+    format!("cannot listen on {address}: {error}; choose another address with --listen, or stop the program that uses it")
 }
 
-/// An address that a client on this machine can use.
+/// The address for clients on this machine.
 fn reachable(listening: IpAddr) -> IpAddr {
     if listening.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listening }
 }
@@ -431,7 +432,8 @@ async fn open_store(settings: &Settings) -> Result<Opened, String> {
     Ok((Some(sqlite), sealed.await?))
 }
 
-/// Reads them, or makes them: keys take their time.
+/// Reads the authorities and keys, or creates them. Runs on a blocking thread, because key generation is
+/// slow.
 async fn papers(directory: &Path, now: OffsetDateTime) -> Result<Papers, String> {
     let directory = directory.to_path_buf();
     let papers = blocking(move || -> Result<Papers, atoll_authn::authority::AuthorityError> {
@@ -460,7 +462,7 @@ async fn registry(
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     identity::ensure(store.as_ref()).await?;
     custom_keys::migrate(&store).await.map_err(|error| {
-        format!("the data in {} cannot be brought up to date: {error}", settings.directory.display())
+        format!("the data in {} cannot be migrated: {error}", settings.directory.display())
     })?;
     let birth = Birth {
         created: first_start(&settings.directory)?,
@@ -487,13 +489,13 @@ async fn registry(
     Ok((Arc::new(registry), policies))
 }
 
-/// Whether workspaces are born with what controllers would otherwise have to give them.
+/// Whether all controllers run whose objects new workspaces get from the bootstrap layer.
 fn belongings(choice: &Choice) -> bool {
     let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
     givers.iter().all(|alias| choice.includes_alias(alias))
 }
 
-/// When this data directory was first used: the age of what every workspace is born with.
+/// When this data directory was first used: the creation time of bootstrap objects.
 fn first_start(directory: &Path) -> Result<i64, String> {
     let path = directory.join("ca.crt");
     let made = std::fs::metadata(&path).and_then(|metadata| metadata.modified());

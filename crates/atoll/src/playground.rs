@@ -1,11 +1,10 @@
-//! `atoll playground`: the control plane and a few simulated clusters in one process, for whoever wants to see what it is
-//! like.
+//! `atoll playground`: a control plane and a few simulated clusters in one process, for trying Atoll.
 //!
 //! ```text
-//!   DIR/playground.json   what it consists of, and which ports it had
-//!   DIR/kubeconfig        a context for each
-//!   DIR/control-plane/    as of `atoll start`
-//!   DIR/clusters/NAME/    as of `atoll sim`
+//!   DIR/playground.json   number of clusters and nodes, and the ports
+//!   DIR/kubeconfig        a context for each of them
+//!   DIR/control-plane/    as with `atoll start`
+//!   DIR/clusters/NAME/    as with `atoll sim`
 //! ```
 
 mod layout;
@@ -42,13 +41,13 @@ pub fn run(options: PlaygroundOptions) -> Result<(), String> {
 }
 
 async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
-    let began = Instant::now();
+    let start_time = Instant::now();
     let place = Place::open(&options.data_dir, options.reset)?;
     let mut record = place.record()?;
     let is_new = record.is_new();
     record.clusters = options.clusters.map_or(record.clusters, usize::from);
     record.nodes = options.nodes.unwrap_or(record.nodes);
-    // Before anything else is made: what is in there is known for ours from now on.
+    // Write the record first: it identifies the directory as a playground's.
     place.write(&record)?;
     let clusters = layout::clusters(record.clusters, record.nodes);
     let progress = Progress::begin(is_new, clusters.len());
@@ -67,9 +66,9 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
     }
     place.write(&record)?;
     let stop = Stop::listen()?;
-    words::ready(&place, &planes, &clusters, began.elapsed());
+    words::ready(&place, &planes, &clusters, start_time.elapsed());
     stop.asked().await;
-    println!("Stopping. Everything is kept in {}.", place.directory.display());
+    println!("Stopping. All data is kept in {}.", place.directory.display());
     let mut stopping = JoinSet::new();
     for plane in planes {
         stopping.spawn(plane.stop());
@@ -80,7 +79,7 @@ async fn serve(options: &PlaygroundOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// Joins the clusters to the control plane. Those that have joined before may have other addresses now.
+/// Joins the clusters to the control plane. This also updates the addresses of those that have joined before.
 async fn join(place: &Place, clusters: &[ClusterShape]) -> Result<(), String> {
     let kubeconfig = |name: &str| certificates::kubeconfig_path(&place.of(name));
     let mut joining = JoinSet::new();
@@ -99,7 +98,7 @@ async fn join(place: &Place, clusters: &[ClusterShape]) -> Result<(), String> {
     Ok(())
 }
 
-/// All of them at once: the control plane first in the list, then the clusters in their order.
+/// Starts all of them concurrently. Returns the control plane first, then the clusters in order.
 async fn start(
     place: &Place,
     record: &Record,
@@ -152,7 +151,7 @@ fn settings(place: &Place, record: &Record, name: &str, common: &Arc<Common>) ->
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         any_port: true,
         other_kubeconfig: Some(place.kubeconfig()),
-        // Everything is on this machine, and so is everybody.
+        // All clusters are on this machine.
         allow_tenant_addresses: true,
         ..Settings::new(name, &place.of(name), common.clone())?
     })

@@ -1,4 +1,4 @@
-//! `atoll release`: what runs in a cluster runs on there, and nothing says that it was ever Atoll's.
+//! `atoll release`: ends Atoll's management of objects and leaves them in their clusters, without marks.
 
 mod followers;
 
@@ -36,7 +36,7 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
     let namespace =
         options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
     let resources = discover(&fleet.api).await?;
-    // All of them are understood before any is let go.
+    // Resolve all arguments before the first release.
     let mut wanted = Vec::new();
     for word in &options.objects {
         let (resource, name) = understood(&resources, word)?;
@@ -58,17 +58,17 @@ async fn release(options: &ReleaseOptions) -> Result<(), Failure> {
             let this = json!({ "uid": uid(&object) });
             let at = path(resource, object::namespace(&object), object::name(&object));
             fleet.api.delete_this(&at, this).await?;
-            output::print(&format!("{shown} is deleted in {here}.\n"));
+            output::print(&format!("{shown} was deleted in {here}.\n"));
         } else {
             output::print(&format!(
-                "{shown} stays in {here}; delete it there if it is not needed, or place it elsewhere.\n"
+                "{shown} stays in {here}; delete it there if it is not needed, or place it on other clusters.\n"
             ));
         }
     }
     Ok(())
 }
 
-/// Which clusters let go.
+/// The clusters to release the object in.
 async fn clusters(
     fleet: &Fleet,
     options: &ReleaseOptions,
@@ -88,7 +88,8 @@ async fn clusters(
     }
 }
 
-/// How to release what a cluster may still have although it is placed on none: one that it is leaving, or any in reach.
+/// The hint for an object without placement that a cluster may still have: a cluster that it is leaving, or
+/// any other.
 async fn still_there(fleet: &Fleet, placement: &Placement, resource: &Resource, object: &Value) -> String {
     let mut names: Vec<String> = placement.leaving.iter().map(|one| one.name.clone()).collect();
     if names.is_empty() {
@@ -99,7 +100,7 @@ async fn still_there(fleet: &Fleet, placement: &Placement, resource: &Resource, 
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (invocation, kind) = (invocation(), resource.kind.to_lowercase());
     let Some(first) = names.first() else {
-        return format!("see which clusters there are with: {invocation} cluster list");
+        return format!("list the clusters with: {invocation} cluster list");
     };
     let namespace = match object::namespace(object) {
         "" => String::new(),
@@ -107,15 +108,15 @@ async fn still_there(fleet: &Fleet, placement: &Placement, resource: &Resource, 
     };
     let command = format!("{invocation} release {kind}/{}{namespace} --cluster", object::name(object));
     match names.len() {
-        1 => format!("if {first} still has it, name that: {command} {first}"),
-        _ => format!("if one of {} still has it, name that, as in: {command} {first}", enumerate(&names)),
+        1 => format!("if {first} still has it: {command} {first}"),
+        _ => format!("if one of {} still has it, name that cluster, as in: {command} {first}", enumerate(&names)),
     }
 }
 
-/// What was begun goes on.
+/// Adds to a failure that the release can be continued.
 fn unfinished(failure: Failure) -> Failure {
     let again =
-        "nothing is deleted in the cluster by this; run the same command again, with --cluster, to go on";
+        "nothing was deleted in the cluster; run the same command again with --cluster to continue";
     let next = match failure.next {
         Some(next) => format!("{next}\n      {again}"),
         None => again.to_string(),
@@ -127,11 +128,11 @@ fn path(resource: &Resource, namespace: &str, name: &str) -> String {
     format!("{}/{}", resource.collection(&encoded(namespace)), encoded(name))
 }
 
-/// One object here, and its likeness there.
+/// An object above and its copy in the cluster.
 struct Pair {
     above: String,
     target: Target,
-    /// Where it is in the cluster, and its uid there, if it is there and ours.
+    /// Path and uid in the cluster, if it exists there with the mark of this control plane.
     below: Option<(String, String)>,
 }
 
@@ -148,12 +149,12 @@ impl Letting<'_> {
         let shown_main = shown(&resource.kind, object);
         let is_placed = Placement::of(object).names().any(|cluster| cluster == name);
         if !is_placed && main.below.is_none() {
-            // An earlier attempt may not have come to its end.
+            // An earlier attempt may have been interrupted.
             if let Some(space) = &space {
                 derived::strip(&reached.below, space, &HashSet::from([main.target.uid]), &[]).await?;
             }
             return Err(Failure::new(
-                format!("{shown_main} is not on {name}"),
+                format!("{shown_main} does not exist in {name}"),
                 format!(
                     "see where it is with: kubectl get {}/{} -o yaml",
                     resource.qualified(),
@@ -161,14 +162,14 @@ impl Letting<'_> {
                 ),
             ));
         }
-        // Taken out of its placement, it would be deleted wherever else it is.
+        // Removing it from the placement would delete the copy in another namespace.
         if main.below.is_none() {
             let all = marked::find(&reached.below, &reached.control_plane, "").await?;
             if let Some(other) = all.iter().find(|other| other.target().uid == main.target.uid) {
                 return Err(Failure::new(
-                    format!("{shown_main} is in {name}, but in another namespace than is said there"),
+                    format!("{shown_main} is in another namespace of {name} than its locator says"),
                     format!(
-                        "look at the annotation atoll.dev/namespace of namespace {} in the cluster",
+                        "check the annotation atoll.dev/namespace of namespace {} in the cluster",
                         object::namespace(&other.found)
                     ),
                 ));
@@ -179,7 +180,7 @@ impl Letting<'_> {
         let followers = Followers::find(reached, self.resources, resource, object).await?;
         for (resource, follower) in &followers.go {
             output::print(&format!(
-                "{} is let go as well: only {shown_main} refers to it.\n",
+                "{} is released as well: only {shown_main} refers to it.\n",
                 shown(&resource.kind, follower)
             ));
             pairs.push(self.pair(resource, follower, space.as_deref()).await?);
@@ -191,7 +192,7 @@ impl Letting<'_> {
                 letting_go::hold(&reached.below, path, uid, &referrer).await?;
             }
             output::print(&format!(
-                "{} stays Atoll's, for it is needed there besides; when it goes, it is let go in {name} and not deleted.\n",
+                "{} stays managed, because other objects there need it; when it is removed, it is released in {name} instead of being deleted.\n",
                 shown(&kept.kind, follower)
             ));
         }
@@ -210,7 +211,7 @@ impl Letting<'_> {
             derived::strip(&reached.below, space, &uids, deployments.as_slice()).await?;
         }
         match pairs[0].below.is_some() {
-            true => output::print(&format!("{shown_main} runs on in {name}, and is no longer Atoll's.\n")),
+            true => output::print(&format!("{shown_main} keeps running in {name} and is no longer managed by Atoll.\n")),
             false => output::print(&format!("{shown_main} was not in {name}; nothing was changed there.\n")),
         }
         if let Some(space) = space.filter(|_| resource.namespaced) {
@@ -219,7 +220,7 @@ impl Letting<'_> {
         Ok(())
     }
 
-    /// The namespace in the cluster that stands for one here.
+    /// The namespace in the cluster that is used for a namespace above.
     async fn space(&self, namespace: &str) -> Result<Option<String>, Failure> {
         if namespace.is_empty() {
             return Ok(None);
@@ -230,7 +231,7 @@ impl Letting<'_> {
             namespace: namespace.to_string(),
         };
         let all = letting_go::namespaces(&self.reached.below).await?;
-        let stands = |found: &&Value| Locator::of(found).is_some_and(|said| said.as_ref() == Ok(&locator));
+        let stands = |found: &&Value| Locator::of(found).is_some_and(|found| found.as_ref() == Ok(&locator));
         Ok(all.iter().find(stands).map(|found| object::name(found).to_string()))
     }
 
@@ -247,7 +248,7 @@ impl Letting<'_> {
         Ok(Pair { above: path(resource, namespace, name), target, below })
     }
 
-    /// A namespace of the cluster that has nothing more of ours no longer says that it stands for one.
+    /// Removes the locator from a namespace of the cluster that has no more objects of this control plane.
     async fn leave(&self, namespace: &str, space: &str) -> Result<(), Failure> {
         let reached = self.reached;
         let placed = placed::read(&reached.home, &reached.name).await?;
@@ -261,7 +262,7 @@ impl Letting<'_> {
         let path = format!("{NAMESPACES}/{}", encoded(space));
         if let Some(found) = reached.below.find(&path).await? {
             letting_go::strip(&reached.below, &path, uid(&found)).await?;
-            output::print(&format!("Namespace {space} of {} has nothing more of Atoll's.\n", reached.name));
+            output::print(&format!("Namespace {space} of {} has no more objects of Atoll.\n", reached.name));
         }
         Ok(())
     }
@@ -272,8 +273,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_fails_is_told_how_to_go_on() {
-        let told = unfinished(Failure::new("it broke", "look"));
-        assert!(told.next.is_some_and(|next| next.starts_with("look\n") && next.contains("with --cluster")));
+    fn failures_say_how_to_continue() {
+        let failure = unfinished(Failure::new("it broke", "look"));
+        assert!(failure.next.is_some_and(|next| next.starts_with("look\n") && next.contains("with --cluster")));
     }
 }

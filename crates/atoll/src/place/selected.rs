@@ -1,4 +1,4 @@
-//! What is to be placed: objects by name, by label, all of a resource, or those in files.
+//! Selects the objects to place: by name, by label, all of a resource, or those in files.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::cluster::Api;
 use crate::command::PlaceOptions;
 use crate::workspace::session::encoded;
 
-/// Most objects of a page of a list.
+/// Page size of lists.
 const PAGE: usize = 500;
 
-/// One object.
+/// An object to place.
 #[derive(Debug, PartialEq)]
 pub struct Selected<'a> {
     pub resource: &'a Resource,
-    /// Empty for what is in none.
+    /// Empty for cluster-scoped objects.
     pub namespace: String,
     pub name: String,
 }
@@ -56,11 +56,11 @@ pub async fn find<'a>(
     Ok(found)
 }
 
-/// A resource of which all objects are meant.
+/// Resolves a resource for `--all` and `-l`.
 fn of_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Failure> {
     if word.contains('/') {
         return Err(Failure::new(
-            format!("{word:?} names one object, and -l and --all select several"),
+            format!("{word:?} names one object, but -l and --all select several"),
             format!("name a resource, as in: {} place deployments --all --on east", invocation()),
         ));
     }
@@ -101,7 +101,7 @@ fn text(file: &Path) -> Result<String, Failure> {
     Ok(read.map_err(|error| format!("{}: {error}", file.display()))?)
 }
 
-/// The documents of a file of YAML or JSON; those of a List are taken out of it.
+/// Parses the documents of a YAML or JSON file; items of a List become separate documents.
 fn documents(text: &str) -> Result<Vec<Value>, String> {
     let mut parts = vec![String::new()];
     for line in text.lines() {
@@ -126,7 +126,7 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
     Ok(found)
 }
 
-/// What a document describes, unless it stays in the control plane anyway, as a Namespace does.
+/// The object in a document, or `None` if its kind cannot be placed, such as a Namespace.
 fn of_document<'a>(
     resources: &'a [Resource],
     document: &Value,
@@ -136,15 +136,15 @@ fn of_document<'a>(
         (object::kind(document), object::api_version(document), object::name(document));
     if kind.is_empty() || name.is_empty() {
         return Err(Failure::new(
-            "the file has something in it that is no object with a kind and a name",
-            "name a file that kubectl apply would take",
+            "the file contains a document without a kind or a name",
+            "use a file that kubectl apply accepts",
         ));
     }
     let found = resources.iter().find(|resource| resource.kind == kind && resource.api_version() == version);
     let resource = found.ok_or_else(|| {
         Failure::new(
             format!("the server has no resource of kind {kind} in {version}"),
-            "see what there is with: kubectl api-resources",
+            "list the resource types with: kubectl api-resources",
         )
     })?;
     let namespace = match (resource.namespaced, object::namespace(document)) {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_name_objects() {
+    fn objects_are_read_from_files() {
         let deployments = Resource {
             group: "apps".into(),
             version: "v1".into(),

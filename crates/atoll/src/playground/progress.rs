@@ -1,4 +1,4 @@
-//! What is told while a playground starts: a line for each part that is ready, and on a terminal a sign of life.
+//! Progress of a starting playground: a line for each server that is ready, and on a terminal a spinner.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::plane::Plane;
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const PAUSE: Duration = Duration::from_millis(80);
-/// Back to the beginning of the line, and nothing in it.
+/// Escape sequence that clears the current line.
 const CLEAR: &str = "\r\x1b[K";
 
 pub struct Progress {
@@ -48,7 +48,7 @@ impl Progress {
 async fn spin() {
     for frame in FRAMES.iter().cycle() {
         eprint!("\r{frame} starting");
-        // Nothing depends on it.
+        // A failed flush does not matter.
         let _ = std::io::stderr().flush();
         tokio::time::sleep(PAUSE).await;
     }

@@ -1,4 +1,4 @@
-//! The directory of a playground: what it remembers, and what is its to delete.
+//! The directory of a playground and its record.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -16,29 +16,29 @@ const LOCK: &str = "playground.lock";
 const KUBECONFIG: &str = "kubeconfig";
 const DATA: [&str; 2] = ["control-plane", "clusters"];
 
-/// A directory that this process has to itself.
+/// A playground's directory, locked by this process.
 pub struct Place {
     pub directory: PathBuf,
-    /// Held for as long as the playground runs.
+    /// Held while the playground runs.
     lock: File,
 }
 
 impl Drop for Place {
-    /// Closing the file would not do: a program that is just being started has it open for a moment, too.
+    /// Unlocks explicitly, because a child process that is just being started may still have the file open.
     fn drop(&mut self) {
-        // If that fails, whoever comes next is told that it still runs.
+        // If that fails, the next playground reports that this one still runs.
         let _ = self.lock.unlock();
     }
 }
 
-/// What a playground remembers of itself.
+/// The persistent record of a playground.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Record {
     pub clusters: usize,
     pub nodes: usize,
-    /// Where each of its servers was.
+    /// Ports of its servers, by name.
     pub ports: BTreeMap<String, u16>,
-    /// Whether the sample application was put in: whoever removes it does not get it again.
+    /// Whether the sample application was created, so that it is not created again after it was deleted.
     pub has_sample: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Whether it has never run.
+    /// Whether the playground has never run.
     pub fn is_new(&self) -> bool {
         self.ports.is_empty()
     }
@@ -65,7 +65,7 @@ impl Record {
         })
     }
 
-    /// `None` if this is no playground's.
+    /// Returns `None` if the value is not a playground's record.
     fn from_json(value: &Value) -> Option<Record> {
         if value["atoll"] != "playground" || value["format"] != 1 {
             return None;
@@ -84,7 +84,7 @@ impl Record {
 }
 
 impl Place {
-    /// Takes the directory, which must be empty or a playground's, and with `reset` empties it.
+    /// Locks the directory, which must be empty or a playground's, and empties it if `reset`.
     pub fn open(directory: &Path, reset: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -95,18 +95,18 @@ impl Place {
         };
         if !is_ours && !is_empty().map_err(failed)? {
             return Err(format!(
-                "{} is not empty and no playground's: nothing was touched; choose another with --data-dir",
+                "{} is not empty and not a playground; nothing was changed; choose another directory with --data-dir",
                 directory.display()
             ));
         }
-        // Whatever else it is called, it is absolute: what is printed is good in any directory.
+        // Absolute, because the printed commands must work in any directory.
         let directory = fs::canonicalize(directory).map_err(failed)?;
         let lock = File::create(directory.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(format!(
-                    "a playground already runs in {}; stop it, or choose another with --data-dir",
+                    "a playground already runs in {}; stop it, or choose another directory with --data-dir",
                     directory.display()
                 ));
             }
@@ -119,7 +119,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Deletes what playgrounds make, and nothing else; the record last, so that it can be tried again.
+    /// Deletes only the playground's own files; the record last, so that an interrupted reset can be
+    /// repeated.
     fn empty(&self) -> io::Result<()> {
         let gone = |outcome: io::Result<()>| match outcome {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -136,7 +137,7 @@ impl Place {
         self.directory.join(KUBECONFIG)
     }
 
-    /// Where one of the planes keeps what it has.
+    /// The data directory of the control plane or of a cluster.
     pub fn of(&self, name: &str) -> PathBuf {
         match name {
             CONTROL_PLANE => self.directory.join(DATA[0]),
@@ -144,13 +145,13 @@ impl Place {
         }
     }
 
-    /// What is remembered, or what a new one is like.
+    /// Reads the record, or returns the default for a new playground.
     pub fn record(&self) -> Result<Record, String> {
         let path = self.directory.join(RECORD);
         match read(&path) {
             None => Ok(Record::default()),
             Some(value) => Record::from_json(&value)
-                .ok_or_else(|| format!("{} cannot be read; start afresh with --reset", path.display())),
+                .ok_or_else(|| format!("{} cannot be read; start anew with --reset", path.display())),
         }
     }
 
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_playground_takes_only_what_is_its_own() {
+    fn only_playground_directories_are_used() {
         let parent = tempfile::tempdir().expect("a directory");
         let directory = parent.path().join("new");
         let place = Place::open(&directory, false).expect("a new one");
@@ -189,10 +190,10 @@ mod tests {
         assert_eq!(place.record(), Ok(Record::default()));
         assert!(!place.of("east").exists() && place.directory.join("notes.txt").exists());
         drop(place);
-        // With the record gone the notes are somebody else's, and so is the directory.
+        // Without the record, the directory is no longer recognized as a playground's.
         for reset in [false, true] {
             let refused = Place::open(&directory, reset).err().unwrap_or_default();
-            assert!(refused.contains("nothing was touched"), "{refused}");
+            assert!(refused.contains("nothing was changed"), "{refused}");
         }
         assert!(directory.join("notes.txt").exists());
     }

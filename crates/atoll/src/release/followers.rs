@@ -1,4 +1,5 @@
-//! What an object that is let go refers to: what only it needs goes with it, and what others need as well stays.
+//! Dependents of a released object: those that only it needs are released too; those that other objects need
+//! stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +15,15 @@ use crate::workspace::session::encoded;
 
 use super::path;
 
-/// Who decided that something follows others.
+/// Value of `by` in placements of dependents.
 const BY_REFERENCE: &str = "reference";
 
-/// Everything on the cluster that an object refers to, itself or through others.
+/// Everything on the cluster that an object refers to, directly or indirectly.
 #[derive(Default)]
 pub struct Followers {
-    /// Nothing else needs these.
+    /// Dependents that no other object needs.
     pub go: Vec<(Resource, Value)>,
-    /// These stay: others that are placed there refer to them, or somebody has placed them by themselves.
+    /// Dependents that stay: other placed objects refer to them, or they have a placement of their own.
     pub stay: Vec<(Resource, Value)>,
 }
 
@@ -68,7 +69,7 @@ impl Followers {
     }
 }
 
-/// What goes with the root: all that follows others, but for what something that stays refers to.
+/// The dependents to release: all placed by reference, except those that a remaining object refers to.
 fn going(
     root: &Name,
     closure: &BTreeMap<Name, (Resource, Value)>,
