@@ -1,4 +1,4 @@
-//! `atoll sim`: a simulated physical cluster, or only its nodes, and what goes wrong with it.
+//! `atoll sim`: simulated clusters and nodes, and their faults.
 
 mod fault;
 pub mod kubelets;
@@ -26,10 +26,10 @@ pub fn run(line: SimLine) -> Result<(), String> {
         Some(SimCommand::Fault(command)) => process::ask(fault::run(command)),
         Some(SimCommand::Nodes { nodes, name, scheduler, kubelet_client_ca, log, connection }) => {
             let mut settings = nodes.settings(&name);
-            // Servers call a node by its name first, and nobody there would know this one.
+            // Servers connect to a node by its host name first, which must resolve.
             settings.host = Ipv4Addr::LOCALHOST.to_string();
             if !name.is_empty() {
-                // Others may simulate nodes of the same server.
+                // Distinguishes these nodes from those of other simulators at the same server.
                 settings.mark = name;
             }
             let options = nodes::Options { scheduler, client_authority: kubelet_client_ca };
@@ -68,11 +68,11 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         quoted_path(&plane.kubeconfig)
     );
     stop.asked().await;
-    tracing::info!("stopping: finishing what is under way");
+    tracing::info!("stopping: waiting for requests to finish");
     plane.stop().await
 }
 
-/// Gives a plane its nodes, what else there is in a cluster, and somebody who assigns Pods to them.
+/// Adds nodes, built-in objects and a scheduler to a simulated cluster.
 pub async fn populate(
     plane: &mut Plane,
     simulation: &Simulation,
@@ -82,7 +82,7 @@ pub async fn populate(
 ) {
     let client = plane.client("system:node-simulator");
     let door = plane.door.take();
-    // Whoever finds the cluster ready finds it furnished.
+    // Before the cluster is announced as ready.
     atoll_sim::furnish(&client, furniture).await;
     if furniture.storage {
         plane.run(atoll_sim::storage::run(plane.informers.clone(), plane.clock()));
@@ -94,7 +94,7 @@ pub async fn populate(
     }
 }
 
-/// Where a cluster keeps its certificates: the directory it was given, or one that goes when it stops.
+/// The data directory of a cluster: the given one, or a temporary one.
 struct Place {
     directory: PathBuf,
     is_temporary: bool,
@@ -115,7 +115,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.is_temporary {
-            // The system removes what is left, one day.
+            // A failure is harmless: the system cleans up temporary directories.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }

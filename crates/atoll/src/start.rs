@@ -1,4 +1,4 @@
-//! `atoll start`: a control plane of one's own.
+//! `atoll start`: runs a control plane.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn serve(options: &StartOptions) -> Result<(), String> {
         quoted_path(&plane.kubeconfig)
     );
     stop.asked().await;
-    tracing::info!("stopping: finishing what is under way");
+    tracing::info!("stopping: waiting for requests to finish");
     plane.stop().await
 }
 
@@ -65,14 +65,14 @@ fn settings(options: &StartOptions) -> Result<Settings, String> {
     })
 }
 
-/// How long clusters may be silent, and how often they are to be heard of.
+/// The controllers' settings and the interval of heartbeats.
 fn fleet(options: &FleetSettings) -> Result<(Patience, Option<Duration>), String> {
     let grace = options.cluster_grace_period;
     let interval = options.cluster_heartbeat_interval;
     if let Some(interval) = interval.filter(|interval| interval * 2 > grace) {
         return Err(format!(
-            "--cluster-heartbeat-interval {interval}: more than half of --cluster-grace-period ({grace}): one heartbeat that is \
-             late would make a cluster not ready"
+            "--cluster-heartbeat-interval {interval}: more than half of --cluster-grace-period ({grace}): a single late \
+             heartbeat would make a cluster not ready"
         ));
     }
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
@@ -80,7 +80,7 @@ fn fleet(options: &FleetSettings) -> Result<(Patience, Option<Duration>), String
     Ok((patience, interval.map(seconds)))
 }
 
-/// Whoever is in the file, if there is one.
+/// The authenticator of static tokens, if there is a file of them.
 pub fn authenticator(file: Option<&Path>) -> Result<Authenticator, String> {
     let Some(path) = file else { return Ok(Authenticator::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;

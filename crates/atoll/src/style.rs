@@ -1,4 +1,4 @@
-//! Colour, for people at a terminal.
+//! Colours for output on a terminal.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -18,17 +18,16 @@ pub enum When {
     Never,
 }
 
-/// What was asked for on the command line, for the rest of the process.
+/// The colour mode from the command line.
 static WHEN: OnceLock<When> = OnceLock::new();
 
-/// The first call counts.
+/// Sets the colour mode. Only the first call has an effect.
 pub fn choose(when: When) {
     let _ = WHEN.set(when);
 }
 
 impl When {
-    /// What the arguments ask for. Help and complaints about the arguments are coloured too, so this cannot wait
-    /// until they are understood.
+    /// Reads the mode from unparsed arguments, because help and argument errors are coloured too.
     pub fn of<T: AsRef<OsStr>>(arguments: &[T]) -> When {
         let mut found = When::default();
         let mut texts = arguments.iter().filter_map(|argument| argument.as_ref().to_str());
@@ -48,7 +47,7 @@ impl When {
         match self {
             When::Always => true,
             When::Never => false,
-            // https://no-color.org: an empty value is none.
+            // https://no-color.org: an empty value has no effect.
             When::Auto => {
                 terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
             }
@@ -56,11 +55,11 @@ impl When {
     }
 }
 
-/// What [`Paint`] puts around text.
+/// The codes that [`Paint`] uses.
 const CODES: [&str; 7] = ["0", "1", "2", "32", "33", "1;31", "1;36"];
 
-/// Text in which nothing does anything to a terminal but our own colours, if there are any: other control characters are shown as
-/// escapes. Tabs stay: shells read completions that have a tab between each word and what it means.
+/// Escapes all control characters except Atoll's own colours. Tabs stay, because completions have a tab
+/// between a candidate and its description.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|character| !matches!(character, '\n' | '\t') && is_control(character)) {
         return Cow::Borrowed(text);
@@ -89,7 +88,7 @@ fn with_tabs(text: &str) -> String {
     text.split('\t').map(escaped_lines).collect::<Vec<_>>().join("\t")
 }
 
-/// Colours text, or leaves it as it is.
+/// Colours text if colours are enabled.
 #[derive(Clone, Copy)]
 pub struct Paint(bool);
 
@@ -135,7 +134,7 @@ impl Paint {
         self.with("32", text)
     }
 
-    /// A phase that something is in: well, on its way, or anything else.
+    /// Colours a phase: ready in green, in progress in yellow.
     pub fn phase(self, text: &str) -> String {
         match text {
             "Ready" | "Active" | "Running" => self.with("32", text),
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_comes_before_the_environment_and_that_before_the_terminal() {
+    fn flag_overrides_environment_and_terminal() {
         for (when, no_color, term, terminal, expected) in [
             (When::Auto, None, Some("xterm"), true, true),
             (When::Auto, None, None, true, true),
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_is_found_wherever_it_stands() {
+    fn flag_is_found_at_any_position() {
         let cases: [(&[&str], When); 7] = [
             (&["atoll", "workspace", "tree"], When::Auto),
             (&["atoll", "--color=always", "workspace", "tree"], When::Always),
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_colours_reach_a_terminal() {
+    fn unknown_escape_sequences_are_escaped() {
         for (text, expected) in [
             ("plain\n", "plain\n"),
             ("east\tin root\n\x07", "east\tin root\n\\u{7}"),
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colour_text_stays_as_it_is() {
+    fn plain_paint_leaves_text_unchanged() {
         assert_eq!(Paint::PLAIN.error("a") + &Paint::PLAIN.phase("Ready"), "aReady");
         assert_eq!(Paint(true).phase("Ready"), "\x1b[32mReady\x1b[0m");
     }

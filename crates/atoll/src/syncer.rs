@@ -1,4 +1,4 @@
-//! `atoll syncer`: one cluster, from two kubeconfigs and a name.
+//! `atoll syncer`: an agent that syncs one cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,10 +26,10 @@ async fn sync(options: &SyncerOptions) -> Result<(), String> {
     let name = &options.name;
     let (above, below) = (Way::open(&options.from_kubeconfig)?, Way::open(&options.to_kubeconfig)?);
     let stop = Stop::listen()?;
-    println!("Syncing the cluster {name}.");
+    println!("Syncing cluster {name}.");
     let mut settings = Settings::new(name, &instance()?, random());
     settings.interval = Duration::from_secs(options.heartbeat_interval.into());
-    // Both tokens are renewed for as long as it runs.
+    // Both tokens are renewed while the syncer runs.
     let mut renewals = JoinSet::new();
     renewals.spawn(above.renewed(Arc::default()));
     renewals.spawn(below.renewed(settings.expires.clone()));
@@ -38,7 +38,7 @@ async fn sync(options: &SyncerOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// The way to a server, as a file says it.
+/// A connection to a server, from a kubeconfig.
 struct Way {
     path: PathBuf,
     transport: Arc<Https>,
@@ -56,13 +56,13 @@ impl Way {
         Client::new(self.transport.clone())
     }
 
-    /// Keeps its token fresh, in memory and in the file.
+    /// Renews the token in memory and in the file.
     fn renewed(&self, expires: Arc<AtomicI64>) -> impl Future<Output = ()> + Send + use<> {
         let (keeper, transport) = (Arc::new(File(self.path.clone())), self.transport.clone());
         let adopt = move |token: &Token| {
             expires.store(token.expires(), Ordering::Relaxed);
             if let Err(problem) = transport.use_token(token.text()) {
-                tracing::warn!("a token cannot be used: {problem}");
+                tracing::warn!("cannot use the renewed token: {problem}");
             }
         };
         renewal::keep(self.client(), keeper, Arc::new(SystemClock), random(), adopt)
@@ -74,23 +74,23 @@ fn context(path: &Path) -> Result<Context, String> {
     Ok(Kubeconfig::load(&connection)?.context()?)
 }
 
-/// A kubeconfig with a token in it.
+/// A kubeconfig file with a token.
 struct File(PathBuf);
 
 impl Keeper for File {
     fn current(&self) -> Result<Token, String> {
-        let token = context(&self.0)?.token.ok_or("it has no token")?;
+        let token = context(&self.0)?.token.ok_or("the kubeconfig has no token")?;
         Token::read(&token)
-            .ok_or_else(|| "its token is not one of a ServiceAccount, or does not expire".into())
+            .ok_or_else(|| "the token in the kubeconfig is not a ServiceAccount token, or does not expire".into())
     }
 
     fn replace(&self, old: &Token, new: &Token) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.0.display());
-        // What a link leads to is replaced, not the link.
+        // Replace the target of a symbolic link, not the link.
         let path = self.0.canonicalize().map_err(failed)?;
         let text = std::fs::read_to_string(&path).map_err(failed)?;
         if self.current()?.text() != old.text() {
-            return Err(format!("{}: somebody has changed it meanwhile", self.0.display()));
+            return Err(format!("{}: the file was changed meanwhile", self.0.display()));
         }
         let unusable = |problem: Problem| format!("{}: {problem}", self.0.display());
         let mut content = Content::parse(&text).map_err(unusable)?;
@@ -99,13 +99,13 @@ impl Keeper for File {
     }
 }
 
-/// Replaces a file at once, with the permissions that it has.
+/// Replaces a file atomically and keeps its permissions.
 fn write_alike(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
     let draft = path.with_extension("draft");
-    // One that was left behind may be open to more people.
+    // A leftover file may have wider permissions.
     let _ = std::fs::remove_file(&draft);
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(mode & 0o600).open(&draft)?;
@@ -115,18 +115,18 @@ fn write_alike(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::rename(&draft, path)
 }
 
-/// Who this one is: two that run at once for the same cluster are told apart.
+/// A random name for this syncer, which distinguishes two that run for the same cluster.
 fn instance() -> Result<String, String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
     Ok(format!("syncer-{}", &atoll_meta::id::uuid_v4(bytes)[..8]))
 }
 
-/// From the machine.
+/// A random number generator of the operating system.
 pub fn random() -> Random {
     Arc::new(|| {
         let mut bytes = [0; 8];
-        // Without randomness pauses are merely all alike.
+        // Without random numbers, intervals merely have no jitter.
         let _ = getrandom::fill(&mut bytes);
         u64::from_ne_bytes(bytes)
     })
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_replaced_in_its_file_and_nothing_else_changes() {
+    fn only_the_token_in_the_file_is_replaced() {
         let place = tempfile::tempdir().unwrap();
         let (path, link) = (place.path().join("kubeconfig"), place.path().join("link"));
         let text = |token: &str| with_token("east", "atoll-syncer", "https://east:6443", b"authority", token);
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 2, "nothing is left behind");
-        // Somebody was faster.
-        assert!(file.replace(&old, &new).is_err_and(|problem| problem.contains("somebody has changed it")));
+        // The file has changed since `old` was read.
+        assert!(file.replace(&old, &new).is_err_and(|problem| problem.contains("was changed meanwhile")));
         assert_eq!(file.current().unwrap().expires(), 2000);
     }
 }

@@ -1,4 +1,4 @@
-//! `atoll workspace …`: a tree of workspaces, walked like directories.
+//! `atoll workspace …`: commands for the tree of workspaces.
 
 mod holdings;
 pub mod session;
@@ -85,7 +85,7 @@ async fn not_created(session: &Session, name: &str, problem: Problem) -> Failure
     failure.next = match status.reason() {
         "AlreadyExists" => Some(format!("enter it with: {} workspace use {name}", invocation())),
         "Invalid" => {
-            valid(name).map(|name| format!("{name} would do: {} workspace create {name}", invocation()))
+            valid(name).map(|name| format!("use a valid name: {} workspace create {name}", invocation()))
         }
         "NotFound" => return session.not_found(&session.current, problem).await,
         _ => failure.next,
@@ -93,7 +93,7 @@ async fn not_created(session: &Session, name: &str, problem: Problem) -> Failure
     failure
 }
 
-/// A name that may be, made of one that may not.
+/// Derives a valid name from an invalid one.
 fn valid(name: &str) -> Option<String> {
     let plain = |character: char| match character.to_ascii_lowercase() {
         character @ ('a'..='z' | '0'..='9') => character,
@@ -113,7 +113,7 @@ async fn enter(path: &str, connection: &Connection) -> Result<(), Failure> {
 }
 
 async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
-    // Asking for something that every workspace has tells whether it exists.
+    // Every workspace serves this path, so it shows whether the workspace exists.
     if let Err(problem) = session.call(Method::GET, path, "/api/v1", None).await {
         return Err(session.not_found(path, problem).await);
     }
@@ -156,7 +156,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the server says; those who want more also get the path, to be used with `use`.
+/// The server's table; a wide one also has the paths, for `use`.
 fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
     let (mut headers, mut rows) = output::columns(answer, wide);
     if wide {
@@ -201,7 +201,7 @@ async fn delete(name: &str, no_wait: bool, yes: bool, connection: &Connection) -
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    output::print(&format!("Workspace {}:{name} is gone.\n", session.current));
+    output::print(&format!("Workspace {}:{name} was deleted.\n", session.current));
     Ok(())
 }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_want_more_get_paths() {
+    fn wide_tables_have_paths() {
         let answer = json!({
             "columnDefinitions": [
                 { "name": "Name", "priority": 0 }, { "name": "Id", "priority": 1 }, { "name": "Age", "priority": 0 },

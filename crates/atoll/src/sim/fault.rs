@@ -1,4 +1,4 @@
-//! `atoll sim fault …`, at a cluster that runs.
+//! `atoll sim fault …`: changes the faults of a running simulated cluster or of simulated nodes.
 
 use atoll_meta::Status;
 use atoll_sim::Fault;
@@ -14,7 +14,7 @@ use crate::kubeconfig::Kubeconfig;
 use crate::output::say;
 use crate::output::{self, Format};
 
-/// How often something is written that others are faster than.
+/// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 5;
 
 pub async fn run(command: FaultCommand) -> Result<(), String> {
@@ -31,7 +31,7 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
                 Some(Format::Json) => output::json(&list),
                 Some(Format::Yaml) => output::yaml(&list)?,
                 Some(Format::Name) => faults.iter().map(|fault| format!("{}\n", fault["id"])).collect(),
-                None | Some(Format::Wide) if faults.is_empty() => "Nothing goes wrong.\n".to_string(),
+                None | Some(Format::Wide) if faults.is_empty() => "There are no faults.\n".to_string(),
                 None | Some(Format::Wide) => {
                     faults.iter().map(|fault| format!("{}  {}\n", fault["id"], text(fault))).collect()
                 }
@@ -39,11 +39,11 @@ pub async fn run(command: FaultCommand) -> Result<(), String> {
         }
         FaultCommand::Remove { id, connection } => {
             call(&connection, Method::DELETE, &format!("{PATH}/{id}"), None).await?;
-            say!("Fault {id} is over.");
+            say!("Fault {id} was removed.");
         }
         FaultCommand::Clear { connection } => {
             let cleared = call(&connection, Method::DELETE, PATH, None).await?;
-            say!("Nothing goes wrong any more; faults ended: {}.", cleared["removed"]);
+            say!("All faults were removed: {}.", cleared["removed"]);
         }
     }
     Ok(())
@@ -53,7 +53,7 @@ fn text(fault: &Value) -> &str {
     fault["description"].as_str().unwrap_or_default()
 }
 
-/// Goes by the way that is open whatever happens, where the kubeconfig knows of one.
+/// Calls the administrator's address if the kubeconfig has one, because faults do not affect it.
 async fn call(
     connection: &Connection,
     method: Method,
@@ -74,7 +74,7 @@ async fn call(
     }
 }
 
-/// The same where only nodes are simulated: their server keeps what goes wrong for them.
+/// Changes the faults of simulated nodes, which their server stores in a ConfigMap.
 async fn at_nodes(
     client: &Client,
     method: &Method,
@@ -86,7 +86,7 @@ async fn at_nodes(
     for _ in 0..ATTEMPTS {
         let mut kept = match client.call(Method::GET, &place, None).await {
             Err(Problem::Refused(status)) if status.reason() == "NotFound" => {
-                let what = format!("{} is no simulated cluster and has no simulated nodes", client.origin);
+                let what = format!("{} is not a simulated cluster and has no simulated nodes", client.origin);
                 return Err(Failure::new(what, "choose one with --context").into());
             }
             answer => answer.map_err(String::from)?,
@@ -118,10 +118,10 @@ async fn at_nodes(
         ledger::write(&mut kept, &faults);
         match client.call(Method::PUT, &place, Some(&kept)).await {
             Ok(_) => return Ok(answer),
-            // Somebody was faster.
+            // Another writer was faster: retry.
             Err(Problem::Refused(status)) if status.reason() == "Conflict" => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err("others change what goes wrong all the time; try again".into())
+    Err("the faults keep being changed by other writers; try again".into())
 }

@@ -1,4 +1,4 @@
-//! The way from a simulated cluster's API server to its kubelets: both are here, and nobody else gets in between.
+//! Connections from a simulated cluster's API server to its kubelets, which run in the same process.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,10 +24,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::kubelets::USER;
 
-/// Nobody renews these certificates; they are new with every start.
+/// The certificates are created at every start and never renewed.
 const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 
-/// How the server reaches the kubelets, and where these listen.
+/// Returns the server's client for the kubelets, and the listener of the kubelets.
 pub async fn connected(
     authority: &Authority,
     kubelet_authority: &Authority,
@@ -62,7 +62,7 @@ pub async fn connected(
     Ok((kubelets, Door { listener, tls, admits: None, ports, measurements }))
 }
 
-/// Nodes and Pods are on this machine, and nothing else is meant.
+/// Connects only to simulated nodes and pods, which are on this machine.
 struct Here {
     kubelet: SocketAddr,
     pods: Arc<Ports>,
@@ -71,7 +71,7 @@ struct Here {
 impl Here {
     fn place(&self, host: &str, port: u16) -> Option<SocketAddr> {
         match host.parse().ok()? {
-            // Whatever else listens on this machine is no part of the cluster.
+            // Other ports of this machine do not belong to the cluster.
             Ipv4Addr::LOCALHOST => Some(self.kubelet).filter(|kubelet| kubelet.port() == port),
             pod => self.pods.find(pod, port),
         }
@@ -87,7 +87,7 @@ impl Dialer for Here {
         })
     }
 
-    /// It reaches nothing but its own nodes and Pods, whoever names them.
+    /// No restriction is necessary: it only connects to its own nodes and pods.
     fn for_tenant<'a>(
         &'a self,
         _: &'a str,
@@ -97,7 +97,7 @@ impl Dialer for Here {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Pods have addresses of a network of their own, and nodes have this machine's.
+    /// Pods have addresses of the simulated network, and nodes have the loopback address.
     fn is_allowed<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let host = host.parse::<Ipv4Addr>();
@@ -107,7 +107,7 @@ impl Dialer for Here {
     }
 }
 
-/// Lets in whoever has this one certificate.
+/// Accepts one certificate only.
 #[derive(Debug)]
 struct OnlyServer {
     certificate: CertificateDer<'static>,

@@ -1,8 +1,8 @@
 //! `atoll sim nodes`: simulated nodes for any cluster or workspace.
 //!
 //! ```text
-//!   API server ─┬─ watch: what goes wrong (ledger) ──► Faults ──► nodes, and the way to the server (trouble)
-//!               └─ logs, exec, port-forward ──► Door: who is it (certificate), may it (SubjectAccessReview)
+//!   API server ─┬─ watch: ConfigMap of faults (fault_store) ──► Faults ──► nodes, and their transport (faulty_transport)
+//!               └─ logs, exec, port-forward ──► kubelet_listener: client certificate, SubjectAccessReview
 //! ```
 
 mod door;
@@ -24,11 +24,11 @@ use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::process::{Stop, quoted_path};
 
-/// What is asked for besides the nodes.
+/// Options besides those of the nodes.
 pub struct Options {
-    /// Whether Pods are assigned to them here.
+    /// Whether to run a scheduler.
     pub scheduler: bool,
-    /// Who must have signed what API servers show to kubelets, if it is not who the kubeconfig names.
+    /// CA of the client certificates that API servers present to kubelets, if it is not the kubeconfig's.
     pub client_authority: Option<PathBuf>,
 }
 
@@ -54,7 +54,7 @@ pub async fn run(
         Some(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
         None => endpoint.authority_pem.clone(),
     };
-    // Who the server is to kubelets counts in root.
+    // The server's kubelet client is authorized in root.
     let root = vouching::root(&endpoint)?;
     let (door, authority) =
         door::open(&place.directory, &trusted, root.clone().unwrap_or_else(|| client.clone())).await?;
@@ -71,7 +71,7 @@ pub async fn run(
         quoted_path(config.path()),
         config.context_name()
     );
-    // Only what nodes do suffers; who tells them what goes wrong does not.
+    // Faults only affect the nodes, not the watch for faults.
     let suffering = Client::new(Arc::new(Troubled::new(Https::new(&endpoint)?, faults.clone())));
     let clock: Arc<dyn Clock> = Arc::new(TroubledClock { faults: faults.clone() });
     let scheduling = async {
@@ -86,9 +86,9 @@ pub async fn run(
     };
     let simulated = atoll_sim::run(suffering, nodes, faults.clone(), clock.clone(), Some(door));
     let outcome = tokio::select! {
-        () = simulated => Err("the server is gone".into()),
-        () = scheduling => Err("the server is gone".into()),
-        () = ledger::follow(&client, &faults) => Err("the server is gone".into()),
+        () = simulated => Err("the connection to the server ended".into()),
+        () = scheduling => Err("the connection to the server ended".into()),
+        () = ledger::follow(&client, &faults) => Err("the connection to the server ended".into()),
         () = stop.asked() => Ok(()),
     };
     if let Some(vouched) = vouched {

@@ -1,5 +1,4 @@
-//! What a simulated cluster suffers, put into effect: the weather of its network, its clock, and whether anything in it
-//! runs at all.
+//! Applies the faults of a simulated cluster: network faults, clock skew and downtime.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,7 +18,7 @@ use http::{Method, Request, Response};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// Where the faults of a cluster are.
+/// Path of the API for faults.
 pub const PATH: &str = "/atoll/sim/faults";
 
 pub struct Simulation {
@@ -29,7 +28,7 @@ pub struct Simulation {
     seed: u64,
 }
 
-/// The machine's clock, and by how much this one is ahead of it.
+/// The system clock with an offset in seconds.
 #[derive(Default)]
 struct SkewedClock {
     seconds: AtomicI64,
@@ -53,7 +52,7 @@ impl atoll_informer::Clock for SkewedClock {
 }
 
 impl Simulation {
-    /// In good order. What gets lost when things get lost is a matter of chance.
+    /// A simulation without faults. The seed for random losses is the current time.
     pub fn new() -> Arc<Self> {
         let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let simulation = Simulation {
@@ -70,7 +69,7 @@ impl Simulation {
         self.clock.clone()
     }
 
-    /// The same, with fractions of seconds.
+    /// The same clock with nanoseconds.
     pub fn precise_clock(&self) -> Arc<dyn atoll_informer::Clock> {
         self.clock.clone()
     }
@@ -79,19 +78,19 @@ impl Simulation {
         Weather::new(self.conditions.subscribe(), self.seed)
     }
 
-    /// Ends all faults; says how many there were.
+    /// Removes all faults. Returns their number.
     pub fn clear(&self) -> usize {
         let count = self.faults.clear();
         self.take_effect();
         count
     }
 
-    /// Before a change is answered it counts.
+    /// Applies the faults, before the change is acknowledged.
     fn take_effect(&self) {
         let faults = self.faults.now();
         self.clock.seconds.store(faults.skew(), Ordering::Relaxed);
         let mut hidden = faults.missing();
-        // To those outside it is a cluster like any other.
+        // Clients must see an ordinary cluster, without Atoll's own API.
         hidden.push((ATOLL.into(), "v1alpha1".into()));
         self.conditions.send_replace(Arc::new(Conditions {
             latency: faults.latency(),
@@ -129,7 +128,7 @@ impl Simulation {
     }
 }
 
-/// A fault as it is answered.
+/// A fault as JSON, with its id and description.
 pub fn shown(id: u64, fault: &Fault) -> Value {
     let mut shown = fault.to_json();
     shown["id"] = id.into();
@@ -137,7 +136,7 @@ pub fn shown(id: u64, fault: &Fault) -> Value {
     shown
 }
 
-/// `GET` lists, `POST` adds, `DELETE` ends one or, without a number, all of them.
+/// `GET` lists the faults, `POST` adds one, `DELETE` removes one or, without an id, all.
 impl Page for Simulation {
     fn path(&self) -> &'static str {
         PATH
@@ -154,7 +153,7 @@ impl Page for Simulation {
     }
 }
 
-/// Those inside a cluster, who do nothing while it is dead.
+/// The transport of components inside a cluster, which stops while the cluster is down.
 pub struct Gated {
     local: Local,
     weather: Weather,

@@ -1,4 +1,4 @@
-//! What deleting a workspace destroys: all workspaces below it, and everything in them.
+//! Counts what deleting a workspace destroys: all workspaces below it, and all of their objects.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use crate::cluster::{Api, in_workspace};
 use crate::place::discover;
 use crate::place::resources::Resource;
 
-/// What every workspace is born with has this resource version until somebody changes it.
+/// Resource version of bootstrap objects that were never changed.
 const LAYERED: &str = "1";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Workspaces below it, at any depth.
+    /// Number of workspaces below it, at any depth.
     workspaces: usize,
     namespaces: usize,
     objects: usize,
-    /// How many of the objects each cluster has.
+    /// Number of placed objects by cluster.
     placed: BTreeMap<String, usize>,
-    /// Whether something could not be seen by whoever asks.
+    /// Whether the user may not read everything.
     is_partial: bool,
 }
 
@@ -93,7 +93,7 @@ impl Holdings {
         }
     }
 
-    /// Whether more goes than somebody may have in mind who names one workspace.
+    /// Whether the deletion has effects beyond the workspace itself, which the user must confirm.
     pub fn needs_consent(&self) -> bool {
         self.workspaces > 0 || !self.placed.is_empty() || self.is_partial
     }
@@ -123,7 +123,7 @@ fn is_hidden(problem: &Problem) -> bool {
     problem.is("Forbidden") || problem.is("Unauthorized")
 }
 
-/// What is told of objects is not one of them, and workspaces are counted by themselves.
+/// Whether objects of a resource are counted: not events and reports, and workspaces are counted separately.
 fn is_counted(resource: &Resource) -> bool {
     !matches!(
         (resource.group.as_str(), resource.name.as_str()),
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_is_counted_and_said() {
+    fn contents_are_counted_and_announced() {
         let resource = |group: &str, name: &str| Resource {
             group: group.into(),
             name: name.into(),

@@ -1,4 +1,4 @@
-//! The control plane, and the workspace that the context is in.
+//! A connection to the control plane, and the current workspace of its context.
 
 use atoll_meta::object;
 use http::Method;
@@ -10,7 +10,7 @@ use crate::client::{Client, Problem};
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 
-/// What names, and paths of them, are made of.
+/// Characters of names and paths that need no encoding.
 const NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b':');
 
 pub const ROOT: &str = "root";
@@ -49,25 +49,25 @@ impl Session {
         self.client.call(method, &format!("/clusters/{}{path}", encoded(workspace)), body).await
     }
 
-    /// The workspaces right below one, as the server lists them.
+    /// Lists the children of a workspace.
     pub async fn below(&self, workspace: &str) -> Result<Value, Problem> {
         self.call(Method::GET, workspace, WORKSPACES, None).await
     }
 
-    /// Their names.
+    /// The names of the children of a workspace.
     pub async fn names_below(&self, workspace: &str) -> Result<Vec<String>, Problem> {
         let list = self.below(workspace).await?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.map(|item| object::name(item).to_string()).collect())
     }
 
-    /// What somebody types is a path from the root, a path from here, or a step up.
+    /// Resolves a path argument: absolute, relative to the current workspace, `..`, `.` or `-`.
     pub async fn resolve(&self, path: &str) -> Result<String, Failure> {
         match path {
             ".." => match self.current.rsplit_once(':') {
                 Some((parent, _)) => Ok(parent.to_string()),
                 None => {
-                    let next = format!("see what is below it with: {} workspace tree", invocation());
+                    let next = format!("list the workspaces with: {} workspace tree", invocation());
                     Err(Failure::new("root has no parent", next))
                 }
             },
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// How to enter a workspace next to the current one.
+    /// The hint for entering a workspace near the current one.
     async fn another(&self) -> String {
         let below = self.names_below(&self.current).await.unwrap_or_default();
         let child = below.first().map(|name| format!("{}:{name}", self.current));
@@ -89,14 +89,14 @@ impl Session {
         match child.or_else(parent) {
             Some(path) => format!("enter one by its path, as in: {} workspace use {path}", invocation()),
             None => format!(
-                "{} is the only workspace; see how to create one with: {} workspace create --help",
+                "{} is the only workspace; for creating one, see: {} workspace create --help",
                 self.current,
                 invocation()
             ),
         }
     }
 
-    /// Explains that there is no workspace at `path`: which one may have been meant, or which there are.
+    /// The failure for a missing workspace; the hint suggests an existing one.
     pub async fn not_found(&self, path: &str, problem: Problem) -> Failure {
         let Problem::Refused(status) = &problem else { return problem.into() };
         if status.reason() != "NotFound" {
@@ -118,12 +118,12 @@ impl Session {
     }
 }
 
-/// What somebody has typed, so that none of it is anything but a name in a path.
+/// Percent-encodes a path segment.
 pub fn encoded(name: &str) -> String {
     utf8_percent_encode(name, NAMES).to_string()
 }
 
-/// What to try where `known` has no `name`.
+/// The hint for a missing workspace `name` below `known`.
 fn instead(known: &str, name: &str, siblings: &[String]) -> String {
     let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
     match nearest(name, siblings.iter().copied()) {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_told_with_what_there_is() {
+    fn hints_suggest_existing_workspaces() {
         let cases: [(&[&str], &str); 3] = [
             (&["east", "west"], "did you mean root:data:east?"),
             (&["north"], "root:data has north"),

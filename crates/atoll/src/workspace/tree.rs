@@ -1,4 +1,4 @@
-//! `atoll workspace tree`: all workspaces below the current one.
+//! `atoll workspace tree`: shows all workspaces below the current one.
 
 use atoll_meta::object;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::advice::Failure;
 use crate::output::{self, Format, Shown};
 use crate::style::Paint;
 
-/// A workspace and those below it.
+/// A workspace and its children.
 struct Node {
     name: String,
     path: String,
@@ -37,7 +37,7 @@ pub async fn show(session: &Session, shown: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Depth is the number of names in a path, which people type: recursion is safe.
+/// The recursion is as deep as a path has names, which is limited by its length.
 async fn below(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
     let list = match session.below(path).await {
         Ok(list) => list,
@@ -54,7 +54,7 @@ async fn below(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
     Ok(nodes)
 }
 
-/// Calls `line` for each node, with what is drawn before its name.
+/// Calls `line` for each node with the branches to draw before its name.
 fn walk(node: &Node, indent: &str, line: &mut impl FnMut(&str, &Node)) {
     for (position, child) in node.children.iter().enumerate() {
         let last = position + 1 == node.children.len();
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_drawn() {
+    fn trees_are_drawn() {
         let expected = "root\n├── data\n│   ├── east\n│   │   └── rack (deleting)\n│   └── west\n└── web\n";
         assert_eq!(drawing(&sample(), Paint::PLAIN), expected);
     }
 
     #[test]
-    fn programs_get_paths_and_documents() {
+    fn name_and_json_formats_have_paths() {
         let expected = "root\nroot:data\nroot:data:east\nroot:data:east:rack\nroot:data:west\nroot:web\n";
         assert_eq!(paths(&sample()), expected);
         let document = document(&sample());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_tree_is_a_table() {
+    fn wide_trees_are_tables() {
         let text = table(&sample(), Paint::PLAIN);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "NAME               PHASE      PATH                  ID");

@@ -1,5 +1,5 @@
-//! Where the kubelets of nodes listen that belong to a server elsewhere. Whoever calls shows a certificate, and the server is asked
-//! whether its holder may: as real kubelets do.
+//! The kubelets' listener of simulated nodes whose API server is another process. Clients are authenticated
+//! by certificate and authorized by a SubjectAccessReview, as in real kubelets.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -21,12 +21,13 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// Nobody renews the certificate; it is new with every start.
+/// The certificate is created at every start and never renewed.
 const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 
-/// `trusted` has signed what callers show, and `client` is asked whether they may. With the authority of the kubelets, as PEM.
+/// Opens the listener. `trusted` is the CA of client certificates, and `client` creates the
+/// SubjectAccessReviews. Also returns the kubelets' CA as PEM.
 pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<(Door, String), String> {
-    let words = |error: &dyn std::fmt::Display| format!("kubelets cannot be called: {error}");
+    let words = |error: &dyn std::fmt::Display| format!("cannot listen for the kubelets: {error}");
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(trusted) {
         roots.add(certificate.map_err(|error| words(&error))?).map_err(|error| words(&error))?;
@@ -59,10 +60,10 @@ pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<(D
     Ok((door, authority.certificate_pem.clone()))
 }
 
-/// Whether the holder of a certificate may do with nodes what only their server does.
+/// Whether the holder of a certificate may access nodes/proxy.
 async fn may(client: &Client, shown: &[CertificateDer<'static>]) -> bool {
     let holder = shown.first().and_then(|first| certificate::holder(first).ok().flatten());
-    // One that is good in some workspace only is not the server's, whoever it names.
+    // A certificate that is valid in one workspace only is not the server's.
     let Some(holder) = holder.filter(|holder| holder.workspace.is_none()) else { return false };
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -76,7 +77,7 @@ async fn may(client: &Client, shown: &[CertificateDer<'static>]) -> bool {
     match client.create(REVIEWS, &review).await {
         Ok(answer) => answer["status"]["allowed"] == true,
         Err(status) => {
-            tracing::warn!(%status, user = holder.user.name, "nobody says whether somebody may call kubelets");
+            tracing::warn!(%status, user = holder.user.name, "cannot authorize a client of the kubelets; rejecting it");
             false
         }
     }
@@ -94,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that lets in only who is called so, and remembers whom it was asked about.
+    /// A server that allows one user and records the reviews.
     struct Doorkeeper {
         admitted: &'static str,
         asked: Mutex<Vec<Value>>,
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_who_may_use_nodes_comes_in() {
+    async fn only_authorized_clients_are_admitted() {
         let (directory, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let now = OffsetDateTime::now_utc();
         let authority = Authority::open(server.path(), now).unwrap();
@@ -125,8 +126,8 @@ mod tests {
             let shown = authority.client(name, Some("some"), now, LIFETIME).unwrap();
             assert_eq!(admits(vec![shown.certificate_der().unwrap()]).await, expected, "{name}");
         }
-        assert!(!admits(Vec::new()).await, "nobody");
-        assert!(!admits(vec![CertificateDer::from(vec![1, 2, 3])]).await, "nonsense");
+        assert!(!admits(Vec::new()).await, "no certificate");
+        assert!(!admits(vec![CertificateDer::from(vec![1, 2, 3])]).await, "an invalid certificate");
         let asked = keeper.asked.lock().unwrap();
         let expected =
             json!({"verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy"});

@@ -1,5 +1,5 @@
-//! What goes wrong with simulated nodes of a server that is none of ours: kept there in a ConfigMap, so that whoever may write it can
-//! let things go wrong from anywhere, and end them.
+//! The faults of simulated nodes at another server, stored in a ConfigMap of that server. Clients that may
+//! write it can add and remove faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 
 pub const COLLECTION: &str = "/api/v1/namespaces/kube-system/configmaps";
 pub const NAME: &str = "atoll-sim-faults";
-/// How soon the server is asked again after it did not answer.
+/// Retry interval after a failed request.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// An empty one.
+/// The ConfigMap without faults.
 pub fn empty() -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": NAME }, "data": {} })
 }
 
-/// The faults in it by their numbers, in order; what cannot be read is none.
+/// The faults in the ConfigMap by number, in order. Invalid entries are ignored.
 pub fn read(ledger: &Value) -> Vec<(u64, Fault)> {
     let read = |(number, text): (&String, &Value)| {
         let fault = serde_json::from_str(text.as_str()?).ok()?;
@@ -31,24 +31,24 @@ pub fn read(ledger: &Value) -> Vec<(u64, Fault)> {
     faults
 }
 
-/// Writes faults into it.
+/// Writes faults to the ConfigMap.
 pub fn write(ledger: &mut Value, faults: &[(u64, Fault)]) {
     let lines = faults.iter().map(|(number, fault)| (number.to_string(), fault.to_json().to_string().into()));
     ledger["data"] = Value::Object(lines.collect::<Map<String, Value>>());
 }
 
-/// Why nodes alone cannot suffer something.
+/// The error message for a fault that only a whole simulated cluster supports.
 pub fn objection(fault: &Fault) -> Option<String> {
     match fault {
         Fault::PartitionClients | Fault::MissingApi { .. } => Some(format!(
-            "{fault}: only a whole simulated cluster can suffer that, and this server is another's; simulated nodes know slow, \
+            "{fault}: only a simulated cluster supports this fault; simulated nodes support slow, \
              lossy, partition --nodes, crash-loop, full-node, dead-node, dead-cluster and clock-skew"
         )),
         _ => None,
     }
 }
 
-/// Lets happen what it says, for as long as it is polled.
+/// Applies the faults in the ConfigMap for as long as it is polled.
 pub async fn follow(client: &Client, faults: &Arc<Faults>) {
     loop {
         match client.get(&format!("{COLLECTION}/{NAME}")).await {
@@ -58,12 +58,12 @@ pub async fn follow(client: &Client, faults: &Arc<Faults>) {
             }
             Err(status) if status.reason() == "NotFound" => {
                 faults.clear();
-                // It shows that there is somebody who reads it.
+                // Create it, so that clients can see that there are simulated nodes.
                 if client.create(COLLECTION, &empty()).await.is_ok() {
                     continue;
                 }
             }
-            Err(status) => tracing::debug!(%status, "nobody says what goes wrong; asking again"),
+            Err(status) => tracing::debug!(%status, "cannot read the ConfigMap of faults; will retry"),
         }
         tokio::time::sleep(AGAIN).await;
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn faults_round_trip_through_config_maps() {
         let faults =
             vec![(2, Fault::DeadNode { node: "n".into() }), (10, Fault::CrashLoop { image: "bad:*".into() })];
         let mut ledger = empty();
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(read(&ledger), faults);
         ledger["data"]["x"] = "{}".into();
         ledger["data"]["3"] = "nonsense".into();
-        assert_eq!(read(&ledger), faults, "what others have written is left out");
+        assert_eq!(read(&ledger), faults, "invalid entries are ignored");
         assert!(objection(&faults[0].1).is_none());
         assert!(objection(&Fault::PartitionClients).is_some());
     }

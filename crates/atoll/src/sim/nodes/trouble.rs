@@ -1,4 +1,4 @@
-//! What nodes suffer on their way to a server that knows nothing of it, and what their clocks say.
+//! Injects faults into the transport of simulated nodes and into their clock.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -19,7 +19,7 @@ use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// A way that is late and loses things, when it is said to.
+/// A transport that delays and loses requests as the faults say.
 pub struct Troubled {
     way: Https,
     faults: Arc<Faults>,
@@ -43,7 +43,7 @@ impl Transport for Troubled {
                 return Err(LOST.into());
             }
             let response = self.way.send(request).await?;
-            // What is lost now has been done all the same.
+            // The server has processed the request, although its response is lost.
             if is_lost(&self.faults) {
                 return Err(LOST.into());
             }
@@ -52,8 +52,8 @@ impl Transport for Troubled {
     }
 }
 
-const LOST: &str = "the connection was lost, as it was told to be";
-/// How many pieces of an answer may be under way at once.
+const LOST: &str = "connection lost by fault injection";
+/// Maximum number of delayed frames of a response.
 const UNDER_WAY: usize = 256;
 
 fn delay(faults: &Faults) -> Duration {
@@ -65,14 +65,14 @@ fn is_lost(faults: &Faults) -> bool {
     chance() < faults.now().loss()
 }
 
-/// An answer that goes on, on its way.
+/// Delays the frames of a watch.
 fn carried(body: ResponseBody, faults: Arc<Faults>) -> ResponseBody {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(carry(body, faults, sender));
     Arriving(receiver).boxed_unsync()
 }
 
-/// Events take their time each, and not after each other. With the first that gets lost, so do all others.
+/// Delays each frame independently, without adding up the delays. A lost frame ends the body.
 async fn carry(mut body: ResponseBody, faults: Arc<Faults>, to: mpsc::Sender<Result<Bytes, BoxError>>) {
     let mut queue = VecDeque::new();
     let mut is_open = true;
@@ -96,7 +96,7 @@ async fn carry(mut body: ResponseBody, faults: Arc<Faults>, to: mpsc::Sender<Res
     }
 }
 
-/// What arrives of an answer.
+/// The body of delayed frames.
 struct Arriving(mpsc::Receiver<Result<Bytes, BoxError>>);
 
 impl Body for Arriving {
@@ -111,13 +111,13 @@ impl Body for Arriving {
     }
 }
 
-/// From 0 to 1, without 1: no two hashers begin alike.
+/// A random number in [0, 1): every `RandomState` has new random keys.
 fn chance() -> f64 {
     let bits = RandomState::new().build_hasher().finish() as u32;
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// The machine's clock, or one that is wrong.
+/// The system clock, offset by the fault clock-skew.
 pub struct TroubledClock {
     pub faults: Arc<Faults>,
 }
