@@ -161,7 +161,7 @@ pub enum FaultCommand {
     /// Add a fault
     #[command(subcommand)]
     Add(FaultKind),
-    /// Show what goes wrong
+    /// List the active faults
     List {
         #[command(flatten)]
         shown: Shown,

@@ -95,7 +95,7 @@ fn going(
     }
 }
 
-/// Everything in a namespace that is on the cluster and refers to others.
+/// Lists the objects of a namespace on the cluster that refer to other objects.
 async fn referrers(
     reached: &Reached,
     resources: &[Resource],
@@ -107,7 +107,7 @@ async fn referrers(
         let Some(resource) = resources.iter().find(is_it) else { continue };
         let list = reached.fleet.api.get(&resource.collection(&encoded(namespace))).await?;
         for item in list["items"].as_array().into_iter().flatten() {
-            // One that is going needs nothing any more: so sees it whoever places what is referred to.
+            // An object that is being deleted needs nothing, as in the controller that places dependents.
             let is_there = Placement::of(item).share(&reached.name).is_some();
             if is_there && !object::is_being_deleted(item) {
                 let mut item = item.clone();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_stays_with_all_that_it_needs() {
+    fn dependents_of_other_objects_stay() {
         let pods = |account: &str, secret: &str| {
             let pull = json!([{ "name": secret }]);
             json!({ "spec": { "template": { "spec": { "serviceAccountName": account, "imagePullSecrets": pull } } } })
@@ -162,7 +162,7 @@ mod tests {
             accounts.map(|((resource, _), (_, found))| (resource.clone(), found.clone())).collect()
         };
         for (own, others, expected) in [
-            // Whichever way it is reached.
+            // Reached directly and through the account.
             (
                 vec![account("own", "reference", "pull"), secret("pull")],
                 vec![web("own", "pull")],
