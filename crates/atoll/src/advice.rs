@@ -10,7 +10,7 @@ use crate::style::Paint;
 static INVOCATION: OnceLock<&str> = OnceLock::new();
 
 /// Sets the program name for recommended commands. As a kubectl plugin, they begin with kubectl.
-pub fn invoked_as(program: &'static str) {
+pub fn set_invocation(program: &'static str) {
     let _ = INVOCATION.set(program);
 }
 
@@ -18,21 +18,22 @@ pub fn invocation() -> &'static str {
     INVOCATION.get().copied().unwrap_or("atoll")
 }
 
+/// A failure of a command: a message, and a hint about the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    pub what: String,
-    /// What the user can do about it.
-    pub next: Option<String>,
+    pub message: String,
+    /// Suggested next step.
+    pub hint: Option<String>,
 }
 
 impl Failure {
-    pub fn new(what: impl Into<String>, next: impl Into<String>) -> Failure {
-        Failure { what: what.into(), next: Some(next.into()) }
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure { message: message.into(), hint: Some(hint.into()) }
     }
 
     /// A refusal with the server's message.
     pub fn refused(status: &Status) -> Failure {
-        Failure { what: status.message().to_string(), next: next(status) }
+        Failure { message: status.message().to_string(), hint: hint_for(status) }
     }
 }
 
@@ -43,14 +44,14 @@ impl From<atoll_meta::Status> for Failure {
 }
 
 impl From<String> for Failure {
-    fn from(what: String) -> Failure {
-        Failure { what, next: None }
+    fn from(message: String) -> Failure {
+        Failure { message, hint: None }
     }
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.what)
+        formatter.write_str(&self.message)
     }
 }
 
@@ -60,25 +61,25 @@ const HINT: &str = "\nhint: ";
 
 impl From<Failure> for String {
     fn from(failure: Failure) -> String {
-        match failure.next {
-            Some(next) => format!("{}{HINT}{next}", failure.what),
-            None => failure.what,
+        match failure.hint {
+            Some(hint) => format!("{}{HINT}{hint}", failure.message),
+            None => failure.message,
         }
     }
 }
 
 /// Formats a problem for the terminal.
-pub fn shown(problem: &str, paint: Paint) -> String {
+pub fn render(problem: &str, paint: Paint) -> String {
     let error = paint.error("error:");
     match problem.split_once(HINT) {
-        Some((what, next)) => format!("{error} {what}\n{} {next}", paint.hint("hint:")),
+        Some((message, hint)) => format!("{error} {message}\n{} {hint}", paint.hint("hint:")),
         None => format!("{error} {problem}"),
     }
 }
 
 /// A hint for common refusals, independent of the command.
-fn next(status: &Status) -> Option<String> {
-    let next = match (status.code(), status.reason()) {
+fn hint_for(status: &Status) -> Option<String> {
+    let hint = match (status.code(), status.reason()) {
         (401, _) => {
             "the certificate or token of this context is not valid here or has expired; get a new kubeconfig, or \
              choose another context with --context"
@@ -90,11 +91,11 @@ fn next(status: &Status) -> Option<String> {
         (429 | 503 | 504, _) => "the server is busy or cannot write; try again in a moment",
         _ => return None,
     };
-    Some(next.to_string())
+    Some(hint.to_string())
 }
 
 /// Returns the name most similar to `wanted`, if one is similar enough.
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_match<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     let likeness = |name: &str| {
         // A name with the typed prefix is as likely as a name with one wrong letter.
@@ -108,12 +109,12 @@ pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Op
 }
 
 /// Formats a number with a noun: `1 namespace`, `2 namespaces`.
-pub fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+pub fn pluralize(count: u64, message: &str) -> String {
+    if count == 1 { format!("1 {message}") } else { format!("{count} {message}s") }
 }
 
 /// Lists names in a sentence; only the first few if there are many.
-pub fn enumerate(names: &[&str]) -> String {
+pub fn join_names(names: &[&str]) -> String {
     const MOST: usize = 5;
     match names {
         [] => "none".to_string(),
@@ -142,9 +143,9 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(nearest(wanted, names), expected, "{wanted}");
+            assert_eq!(closest_match(wanted, names), expected, "{wanted}");
         }
-        assert_eq!(nearest("east", []), None);
+        assert_eq!(closest_match("east", []), None);
     }
 
     #[test]
@@ -157,14 +158,14 @@ mod tests {
             (&["a", "b", "c", "d", "e", "f", "g"], "a, b, c, d, e and 2 more"),
         ];
         for (names, expected) in cases {
-            assert_eq!(enumerate(names), expected);
+            assert_eq!(join_names(names), expected);
         }
     }
 
     #[test]
     fn hints_have_a_line_of_their_own() {
         let text = String::from(Failure::new("it is gone", "look elsewhere"));
-        assert_eq!(shown(&text, Paint::PLAIN), "error: it is gone\nhint: look elsewhere");
-        assert_eq!(shown("it is gone", Paint::PLAIN), "error: it is gone");
+        assert_eq!(render(&text, Paint::PLAIN), "error: it is gone\nhint: look elsewhere");
+        assert_eq!(render("it is gone", Paint::PLAIN), "error: it is gone");
     }
 }

@@ -27,7 +27,7 @@ const NAMES: [&str; 5] = [
 ];
 /// Maximum interval between checks of the clock, which may have been set, or have stopped while the machine
 /// slept.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const MAX_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The inputs of the certificates.
 pub struct Certificates {
@@ -80,7 +80,7 @@ impl Certificates {
             authority_pem: &self.authority.certificate_pem,
             identity: &identity,
         };
-        let text = kubeconfig::text(&[entry], &self.name);
+        let text = kubeconfig::render(&[entry], &self.name);
         write_private(&self.kubeconfig, &text).map_err(|error| error.to_string())?;
         Ok(identity)
     }
@@ -115,7 +115,7 @@ impl Certificates {
     }
 
     /// Renews the certificates if they are due. Returns when the current ones were made.
-    fn look(&self, tls: &Tls, made: OffsetDateTime, now: OffsetDateTime) -> OffsetDateTime {
+    fn renew_if_due(&self, tls: &Tls, made: OffsetDateTime, now: OffsetDateTime) -> OffsetDateTime {
         if !self.is_due(made, now) {
             return made;
         }
@@ -125,18 +125,21 @@ impl Certificates {
                 now
             }
             Err(error) => {
-                tracing::error!(error, "cannot renew the certificates of the server and its administrator; will retry");
+                tracing::error!(
+                    error,
+                    "cannot renew the certificates of the server and its administrator; will retry"
+                );
                 made
             }
         }
     }
 
     /// Renews the certificates for as long as the server runs.
-    pub async fn keep_fresh(self, tls: Tls, mut made: OffsetDateTime, clock: impl Fn() -> OffsetDateTime) {
-        let pause = (self.lifetime / 30).clamp(Duration::from_millis(100), LONGEST_PAUSE);
+    pub async fn keep_renewed(self, tls: Tls, mut made: OffsetDateTime, clock: impl Fn() -> OffsetDateTime) {
+        let pause = (self.lifetime / 30).clamp(Duration::from_millis(100), MAX_INTERVAL);
         loop {
             tokio::time::sleep(pause).await;
-            made = self.look(&tls, made, clock());
+            made = self.renew_if_due(&tls, made, clock());
         }
     }
 }
@@ -196,9 +199,9 @@ mod tests {
             std::fs::write(&path, moved).expect("it can be written");
             let before = expiry(&path);
             let now = made + time::Duration::days(days);
-            let renewed = certificates.look(&tls, made, now);
+            let renewed = certificates.renew_if_due(&tls, made, now);
             assert_eq!(renewed != made, expected != 0, "after {days} days");
-            assert_eq!(certificates.look(&tls, renewed, now), renewed, "once is enough");
+            assert_eq!(certificates.renew_if_due(&tls, renewed, now), renewed, "once is enough");
             assert_eq!((expiry(&path) - before) / 86_400, expected, "after {days} days");
             let text = std::fs::read_to_string(&path).expect("a kubeconfig");
             assert!(text.contains("/clusters/root:team"), "where it points to stays: {text}");

@@ -35,20 +35,20 @@ pub struct Client {
     token: Option<String>,
     tls: Arc<ClientConfig>,
     /// Maximum size of a response in bytes, and of its parsed values in memory.
-    pub largest: [usize; 2],
+    pub max_response: [usize; 2],
     /// The addresses that are allowed, if a tenant has chosen the server's address.
-    pub tenants: Option<Arc<TenantAddresses>>,
+    pub tenant_addresses: Option<Arc<TenantAddresses>>,
 }
 
 /// Large enough for the lists of a control plane, which are not always paged.
-const LARGEST: [usize; 2] = [256 << 20, 4 << 30];
+const MAX_RESPONSE: [usize; 2] = [256 << 20, 4 << 30];
 
 /// The failure of a request.
 pub enum Problem {
     /// The server refused the request.
     Refused(Status),
     /// The server is not an Atoll control plane.
-    Elsewhere(Failure),
+    NotAtoll(Failure),
     /// The server cannot be reached, or its certificate is not valid.
     Unreached(Cause, Failure),
     Failed(Failure),
@@ -62,9 +62,9 @@ impl Problem {
 }
 
 /// Timeout for opening a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the whole response, equal to the servers' own request timeout.
-const ANSWERING: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Client {
     pub fn new(context: &Context) -> Result<Self, String> {
@@ -79,8 +79,8 @@ impl Client {
             base: uri.path().trim_end_matches('/').to_string(),
             token: context.token.clone(),
             tls: Arc::new(tls(context)?),
-            largest: LARGEST,
-            tenants: None,
+            max_response: MAX_RESPONSE,
+            tenant_addresses: None,
         })
     }
 
@@ -97,15 +97,15 @@ impl Client {
         accept: &str,
         body: Option<&Value>,
     ) -> Result<Value, Problem> {
-        self.whole(method, path, [accept, JSON], body).await
+        self.request_json(method, path, [accept, JSON], body).await
     }
 
     /// Patches an object with a patch of the given content type.
     pub async fn patch(&self, path: &str, content_type: &str, patch: &Value) -> Result<Value, Problem> {
-        self.whole(Method::PATCH, path, [JSON, content_type], Some(patch)).await
+        self.request_json(Method::PATCH, path, [JSON, content_type], Some(patch)).await
     }
 
-    async fn whole(
+    async fn request_json(
         &self,
         method: Method,
         path: &str,
@@ -116,17 +116,17 @@ impl Client {
         let exchanged = async {
             let response = self.exchange(method, path, accept, content_type, body).await?;
             let status = response.status();
-            let [bytes, values] = self.largest;
+            let [bytes, values] = self.max_response;
             match memory::read(response.into_body(), bytes, &mut Charge::default()).await {
                 Ok(read) if memory::parsed_size(&read) <= values => Ok((status, read)),
                 Ok(_) | Err(Unread::TooLong(_)) => Err(self.too_large()),
-                Err(Unread::Broken(error)) => Err(self.broken(&error)),
+                Err(Unread::Broken(error)) => Err(self.connection_lost(&error)),
                 Err(Unread::Refused(status)) => Err(Problem::Refused(status)),
             }
         };
-        let (status, bytes) = match tokio::time::timeout(ANSWERING, exchanged).await {
+        let (status, bytes) = match tokio::time::timeout(RESPONSE_TIMEOUT, exchanged).await {
             Ok(exchanged) => exchanged?,
-            Err(_) => return Err(self.silent()),
+            Err(_) => return Err(self.timed_out()),
         };
         let value = json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
         match status.is_success() {
@@ -141,12 +141,12 @@ impl Client {
         Problem::Unreached(Cause::AnswerTooLarge, Failure::new(what, next))
     }
 
-    fn broken(&self, error: &dyn std::fmt::Display) -> Problem {
+    fn connection_lost(&self, error: &dyn std::fmt::Display) -> Problem {
         let problem = unreachable(&self.origin, &format!("the connection broke: {error}"));
         Problem::Unreached(Cause::Unreachable, problem)
     }
 
-    fn silent(&self) -> Problem {
+    fn timed_out(&self) -> Problem {
         Problem::Unreached(Cause::TimedOut, unreachable(&self.origin, "it does not answer"))
     }
 
@@ -156,7 +156,7 @@ impl Client {
             Some(refusal) => Problem::Refused(refusal),
             // Atoll refuses unknown paths in workspaces with a Status; kube-apiserver answers with a list of
             // its paths.
-            None if status == StatusCode::NOT_FOUND => Problem::Elsewhere(Failure::new(
+            None if status == StatusCode::NOT_FOUND => Problem::NotAtoll(Failure::new(
                 format!("{} is not an Atoll control plane: it has no {path}", self.origin),
                 "choose a context of one with --context",
             )),
@@ -185,9 +185,9 @@ impl Client {
     ) -> Result<Response<Incoming>, Problem> {
         let uri: Uri =
             format!("{}{path}", self.origin).parse().map_err(|error| format!("{path:?}: {error}"))?;
-        let stream = match tokio::time::timeout(CONNECTING, connect(&self.origin, self)).await {
+        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, connect(&self.origin, self)).await {
             Ok(stream) => stream?,
-            Err(_) => return Err(self.silent()),
+            Err(_) => return Err(self.timed_out()),
         };
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
@@ -202,7 +202,7 @@ impl Client {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        sender.send_request(request).await.map_err(|error| self.broken(&error))
+        sender.send_request(request).await.map_err(|error| self.connection_lost(&error))
     }
 }
 
@@ -230,7 +230,7 @@ async fn connect(origin: &str, client: &Client) -> Result<TlsStream<TcpStream>, 
         };
         Problem::Unreached(cause, failure)
     };
-    let opened = https::open(&host, port, client.tenants.as_deref()).await;
+    let opened = https::open(&host, port, client.tenant_addresses.as_deref()).await;
     let stream = opened.map_err(|(cause, error)| failed(cause, error))?;
     stream.set_nodelay(true).map_err(|error| failed(Cause::Unreachable, error))?;
     let secured = TlsConnector::from(client.tls.clone()).connect(name, stream).await;
@@ -284,9 +284,7 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
         match problem {
             Problem::Refused(status) => Failure::refused(&status),
-            Problem::Elsewhere(failure) | Problem::Unreached(_, failure) | Problem::Failed(failure) => {
-                failure
-            }
+            Problem::NotAtoll(failure) | Problem::Unreached(_, failure) | Problem::Failed(failure) => failure,
         }
     }
 }

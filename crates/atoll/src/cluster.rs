@@ -7,22 +7,22 @@
 //! ```
 
 mod api;
-pub mod ask;
 pub mod claim;
+pub mod confirmation;
+pub mod connection;
 pub mod contents;
+pub mod copied_marks;
 pub mod credential;
-pub mod derived;
 mod describe;
 pub mod fleet;
 pub mod join;
-pub mod letting_go;
-pub mod marked;
-pub mod placed;
-pub mod reach;
+pub mod marked_objects;
+pub mod object_release;
+pub mod placed_objects;
 pub mod remove;
 pub mod rights;
-mod running;
-mod steps;
+mod running_workloads;
+mod step_printer;
 
 use atoll_fleet::closed::FENCED;
 use atoll_fleet::marks::REGISTERED_IN;
@@ -32,17 +32,17 @@ use serde_json::{Value, json};
 use self::fleet::{Fleet, KIND};
 use crate::advice::{Failure, invocation};
 use crate::command::{ClusterCommand, ClusterName, Connection};
-use crate::output::complain;
-use crate::output::{self, Format, Shown};
+use crate::output::errln;
+use crate::output::{self, Format, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 use crate::workspace::session::ROOT;
 
 pub use self::api::Api;
-pub use self::fleet::{cluster_names, instead};
+pub use self::fleet::{cluster_names, suggestion};
 
 pub fn run(command: ClusterCommand) -> Result<(), String> {
-    process::ask(async {
+    process::confirmation(async {
         let outcome = match command {
             ClusterCommand::Join(options) => join::run(*options).await,
             ClusterCommand::List { shown, connection } => list(shown, &connection).await,
@@ -60,9 +60,9 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
                 yes,
             } => {
                 let how = match (keep_workloads, lost) {
-                    (true, _) => remove::How::Keep,
-                    (_, true) => remove::How::Lost,
-                    _ => remove::How::TakeAway,
+                    (true, _) => remove::RemovalMode::Keep,
+                    (_, true) => remove::RemovalMode::Lost,
+                    _ => remove::RemovalMode::DeleteWorkloads,
                 };
                 let admin = cluster_kubeconfig.map(|file| (file, cluster_context));
                 remove::run(&cluster, how, admin, yes).await
@@ -72,11 +72,11 @@ pub fn run(command: ClusterCommand) -> Result<(), String> {
     })
 }
 
-async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
+async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
     let fleet = Fleet::open(connection)?;
     let accept =
         if matches!(shown.output, None | Some(Format::Wide)) { output::TABLE } else { "application/json" };
-    let answer = fleet.in_reach(accept).await?;
+    let answer = fleet.list_serving(accept).await?;
     let items = || answer["items"].as_array().into_iter().flatten();
     let text = match shown.output {
         Some(Format::Json) => output::json(&answer),
@@ -101,7 +101,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
     };
     if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
         let invocation = invocation();
-        complain!(
+        errln!(
             "There are no clusters in {}. Join one with: {invocation} cluster join NAME --kubeconfig FILE",
             fleet.session.current
         );
@@ -137,7 +137,7 @@ async fn cordon(cluster: &ClusterName, unschedulable: bool) -> Result<(), Failur
         false => format!("Cluster {name} is {already}schedulable: new objects are placed there.\n"),
     });
     if !unschedulable && is_fenced(&found) {
-        complain!("It is still fenced; lift the fence with: {} cluster fence {name} --lift", invocation());
+        errln!("It is still fenced; lift the fence with: {} cluster fence {name} --lift", invocation());
     }
     Ok(())
 }
@@ -155,7 +155,7 @@ async fn fence(cluster: &ClusterName, yes: bool) -> Result<(), Failure> {
         "Fencing {name} declares that nothing runs there any more and that nothing will: it is switched off, or cut off from \
          networks and disks.\nWorkloads that must run only once are then started on other clusters. If it still runs there, it runs twice."
     );
-    ask::confirm(&warning, "Is that the case?", yes)?;
+    confirmation::confirm(&warning, "Is that the case?", yes)?;
     let mut taints = found["spec"]["taints"].as_array().cloned().unwrap_or_default();
     taints.push(json!({ "key": FENCED, "effect": "NoExecute" }));
     fleet.change(name, &guarded(&found, json!({ "unschedulable": true, "taints": taints }))).await?;

@@ -2,7 +2,7 @@
 
 mod cluster;
 mod dialect;
-mod keep;
+mod management;
 mod playground;
 mod settings;
 mod sim;
@@ -17,27 +17,27 @@ use atoll_registry::{PortRange, Prefix};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::completion::Shell;
-use crate::output::Shown;
-use crate::style::When;
+use crate::output::OutputOptions;
+use crate::style::ColorMode;
 
 pub use self::cluster::{
     ClusterCommand, ClusterName, FleetSettings, JoinOptions, Mode, PlaceOptions, SyncerOptions,
 };
 pub use self::dialect::{Dialect, DialectCommand, DialectOptions};
-pub use self::keep::{AdoptOptions, OrphansCommand, PauseOptions, Paused, ReleaseOptions};
+pub use self::management::{AdoptOptions, OrphansCommand, PauseOptions, PauseScope, ReleaseOptions};
 pub use self::playground::PlaygroundOptions;
-pub use self::sim::{FaultCommand, SimCommand, SimLine, SimOptions};
+pub use self::sim::{FaultCommand, SimArgs, SimCommand, SimOptions};
 
 /// One Kubernetes API over every cluster you have.
 #[derive(Parser)]
 #[command(name = "atoll", version, disable_help_subcommand = true, after_help = AFTER_HELP)]
-pub struct Line {
+pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
     /// Colour the output: auto does on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
-    pub color: When,
+    pub color: ColorMode,
 }
 
 const AFTER_HELP: &str = "\
@@ -54,7 +54,7 @@ pub enum Command {
     /// Start a control plane and a few simulated clusters to try Atoll
     Playground(PlaygroundOptions),
     /// Simulate a cluster or nodes, and inject faults into them
-    Sim(Box<SimLine>),
+    Sim(Box<SimArgs>),
     /// Create, switch to, show and delete workspaces
     #[command(subcommand)]
     Workspace(WorkspaceCommand),
@@ -66,19 +66,19 @@ pub enum Command {
     /// Place objects on clusters
     Place(PlaceOptions),
     /// Bring objects that already run in a cluster under Atoll's management, without restarting them
-    #[command(after_help = keep::ADOPTING)]
+    #[command(after_help = management::ADOPT_HELP)]
     Adopt(AdoptOptions),
     /// Release objects: they stay in their clusters and are no longer managed by Atoll
-    #[command(after_help = keep::RELEASING)]
+    #[command(after_help = management::RELEASE_HELP)]
     Release(ReleaseOptions),
     /// Find and delete objects in clusters that no longer exist in the control plane
     #[command(subcommand)]
     Orphans(OrphansCommand),
     /// Pause placing, moving and deleting in the whole fleet, a workspace or a cluster
-    #[command(after_help = keep::PAUSING)]
+    #[command(after_help = management::PAUSE_HELP)]
     Pause(PauseOptions),
     /// Resume what was paused
-    Resume(Paused),
+    Resume(PauseScope),
     /// Serve another system's API, such as kcp's, in a workspace
     #[command(subcommand)]
     Dialect(DialectCommand),
@@ -301,7 +301,7 @@ pub enum WorkspaceCommand {
         #[arg(long)]
         grain: Option<Grain>,
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
@@ -323,14 +323,14 @@ pub enum WorkspaceCommand {
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
     /// Show all workspaces below the current one, as a tree
     Tree {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
@@ -372,7 +372,7 @@ pub enum SnapshotCommand {
 
 /// The directory of the keys.
 #[derive(Args)]
-pub struct KeyPlace {
+pub struct KeyLocation {
     /// Data directory of the server, which may be running
     #[arg(long, env = "ATOLL_DATA_DIR", default_value = "atoll-data", value_name = "DIR")]
     pub data_dir: PathBuf,
@@ -391,15 +391,15 @@ pub enum KeysCommand {
     /// List the keys that verify tokens, newest first
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
-        place: KeyPlace,
+        place: KeyLocation,
     },
     /// Create a new key and use it from now on
     Rotate {
         kind: KeyKind,
         #[command(flatten)]
-        place: KeyPlace,
+        place: KeyLocation,
     },
     /// Delete a key: tokens that it has signed are no longer valid
     Retire {
@@ -408,7 +408,7 @@ pub enum KeysCommand {
         #[arg(allow_hyphen_values = true)]
         id: String,
         #[command(flatten)]
-        place: KeyPlace,
+        place: KeyLocation,
     },
 }
 
@@ -427,14 +427,14 @@ pub fn invocation(arguments: &[OsString]) -> &'static str {
 }
 
 /// Parses the arguments. Exits the process for help and for invalid arguments.
-pub fn parse(arguments: Vec<OsString>) -> Line {
-    let color = match When::of(&arguments) {
-        When::Auto => clap::ColorChoice::Auto,
-        When::Always => clap::ColorChoice::Always,
-        When::Never => clap::ColorChoice::Never,
+pub fn parse(arguments: Vec<OsString>) -> Cli {
+    let color = match ColorMode::of(&arguments) {
+        ColorMode::Auto => clap::ColorChoice::Auto,
+        ColorMode::Always => clap::ColorChoice::Always,
+        ColorMode::Never => clap::ColorChoice::Never,
     };
-    let command = Line::command().bin_name(invocation(&arguments)).color(color);
-    Line::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
+    let command = Cli::command().bin_name(invocation(&arguments)).color(color);
+    Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
 }
 
 /// Inserts the settings of a config file before the other arguments, so that flags on the command line
@@ -469,7 +469,7 @@ pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, Strin
 
 /// Whether an argument is the global option `--color` or its value.
 fn is_color(argument: &str) -> bool {
-    argument.starts_with("--color") || When::from_str(argument, false).is_ok()
+    argument.starts_with("--color") || ColorMode::from_str(argument, false).is_ok()
 }
 
 fn config_argument(arguments: &[OsString]) -> Option<OsString> {

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, ValueEnum};
 
 use self::line::{Expected, Source};
-use crate::command::Line;
+use crate::command::Cli;
 use crate::output;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -48,7 +48,7 @@ pub fn script(shell: Shell) {
 }
 
 /// The words to complete, if kubectl has started the program for completion.
-pub fn asked_by_kubectl(arguments: &[OsString]) -> Option<Vec<String>> {
+pub fn kubectl_completion_words(arguments: &[OsString]) -> Option<Vec<String>> {
     let name = std::path::Path::new(arguments.first()?).file_name()?;
     (name == "kubectl_complete-atoll").then(|| words(&arguments[1..]))
 }
@@ -57,13 +57,13 @@ pub fn words(arguments: &[OsString]) -> Vec<String> {
     arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
-pub fn answer(words: &[String]) {
-    let mut command = Line::command();
+pub fn print_candidates(words: &[String]) {
+    let mut command = Cli::command();
     command.build();
-    output::print(&reply(&line::expected(&command, words), names::of));
+    output::print(&render(&line::expected(&command, words), names::candidates));
 }
 
-fn reply(expected: &Expected, names: impl FnOnce(&Expected) -> Vec<Candidate>) -> String {
+fn render(expected: &Expected, names: impl FnOnce(&Expected) -> Vec<Candidate>) -> String {
     let (candidates, directive) = match &expected.source {
         Source::Files => (Vec::new(), FILES),
         Source::Directories => (Vec::new(), DIRECTORIES),
@@ -93,20 +93,20 @@ mod tests {
     use super::*;
 
     fn completed(line: &str) -> String {
-        let mut command = Line::command();
+        let mut command = Cli::command();
         command.build();
         let words: Vec<String> = line.split(' ').map(str::to_string).collect();
         let names = |expected: &Expected| {
             let value = format!("{:?}", expected.source).to_lowercase();
             vec![Candidate { value, help: String::new() }]
         };
-        reply(&line::expected(&command, &words), names)
+        render(&line::expected(&command, &words), names)
     }
 
     /// Only the values of the candidates.
     fn values(line: &str) -> String {
-        let reply = completed(line);
-        let values = reply.lines().map(|line| line.split('\t').next().unwrap_or_default());
+        let render = completed(line);
+        let values = render.lines().map(|line| line.split('\t').next().unwrap_or_default());
         values.collect::<Vec<_>>().join(" ")
     }
 
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn kubectl_requests_completion_by_program_name() {
         let arguments = |name: &str| [name, "workspace", ""].map(OsString::from);
-        let asked = asked_by_kubectl(&arguments("/usr/bin/kubectl_complete-atoll"));
+        let asked = kubectl_completion_words(&arguments("/usr/bin/kubectl_complete-atoll"));
         assert_eq!(asked, Some(vec!["workspace".to_string(), String::new()]));
-        assert_eq!(asked_by_kubectl(&arguments("kubectl-atoll")), None);
-        assert_eq!(asked_by_kubectl(&[]), None);
+        assert_eq!(kubectl_completion_words(&arguments("kubectl-atoll")), None);
+        assert_eq!(kubectl_completion_words(&[]), None);
     }
 }

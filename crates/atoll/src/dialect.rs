@@ -20,7 +20,7 @@ use crate::style::Paint;
 use crate::workspace::session::Session;
 
 pub fn run(command: DialectCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         let outcome = match command {
             DialectCommand::Enable(options) => enable(&options).await,
             DialectCommand::List { workspace, connection } => list(workspace.as_deref(), &connection).await,
@@ -164,7 +164,7 @@ async fn disable(options: &DialectOptions) -> Result<(), Failure> {
                 format!("delete them first, in that workspace: kubectl delete {}", found.join(" ")),
             ));
         }
-        open.extend(session.names_below(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
+        open.extend(session.child_names(&at).await?.into_iter().map(|child| format!("{at}:{child}")));
     }
     change(&session, &path, &json!({ "data": { name: null } })).await?;
     output::print(&format!(

@@ -11,18 +11,18 @@ use atoll_sqlite::SqliteStore;
 const FILE: &str = "encryption.yaml";
 
 /// Opens the store with encryption, after encrypting all data with the newest keys.
-pub async fn sealed(
+pub async fn open_encrypted(
     store: Arc<SqliteStore>,
     directory: &Path,
     configuration: Option<&Path>,
 ) -> Result<Arc<Sealed>, String> {
     let is_new = !directory.join(FILE).exists();
     let rules = rules(directory, configuration)?;
-    let sealed = Sealed::new(store.clone(), rules);
+    let encrypted = Sealed::new(store.clone(), rules);
     let progress = |done: usize, total: usize| {
         tracing::info!("encrypting objects with the newest key: {done} of {total}");
     };
-    let migrated = sealed.migrate(progress).await.map_err(|error| {
+    let migrated = encrypted.migrate(progress).await.map_err(|error| {
         // Delete the key that was just generated: the existing data has another one.
         if is_new {
             let _ = std::fs::remove_file(directory.join(FILE));
@@ -30,12 +30,11 @@ pub async fn sealed(
         error.to_string()
     })?;
     if migrated.rewritten > 0 {
-        store
-            .shred()
-            .await
-            .map_err(|error| format!("cannot erase the old values of objects that were encrypted again: {error:?}"))?;
+        store.shred().await.map_err(|error| {
+            format!("cannot erase the old values of objects that were encrypted again: {error:?}")
+        })?;
     }
-    Ok(Arc::new(sealed))
+    Ok(Arc::new(encrypted))
 }
 
 fn rules(directory: &Path, configuration: Option<&Path>) -> Result<Rules, String> {

@@ -3,11 +3,11 @@
 use atoll_authn::service_account::{list, retire, rotate};
 use serde_json::json;
 
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::{KeyKind, KeysCommand};
 use crate::encryption;
-use crate::output::say;
-use crate::output::{self, Format, Shown};
+use crate::output::outln;
+use crate::output::{self, Format, OutputOptions};
 use crate::style::Paint;
 
 pub fn run(command: KeysCommand) -> Result<(), String> {
@@ -20,24 +20,26 @@ pub fn run(command: KeysCommand) -> Result<(), String> {
         KeysCommand::Rotate { kind: KeyKind::Tokens, place } => {
             check(&place.data_dir)?;
             let id = rotate(&place.data_dir).map_err(|error| error.to_string())?;
-            say!("Tokens are signed with {id} from now on. Tokens signed with other keys stay valid.");
+            outln!("Tokens are signed with {id} from now on. Tokens signed with other keys stay valid.");
         }
         KeysCommand::Rotate { kind: KeyKind::Encryption, place } => {
             check(&place.data_dir)?;
             let name = encryption::rotate(&place.data_dir)?;
-            say!("Restart the server: it then encrypts everything with {name}, and the old key can be deleted.");
+            outln!(
+                "Restart the server: it then encrypts everything with {name}, and the old key can be deleted."
+            );
         }
         KeysCommand::Retire { id, place } => {
             check(&place.data_dir)?;
             retire(&place.data_dir, &id).map_err(|error| not_retired(&place.data_dir, &id, &error))?;
-            say!("Tokens signed with {id} are no longer valid.");
+            outln!("Tokens signed with {id} are no longer valid.");
         }
     }
     Ok(())
 }
 
 /// The newest key comes first and signs.
-fn listing(keys: &[String], shown: Shown) -> Result<String, String> {
+fn listing(keys: &[String], shown: OutputOptions) -> Result<String, String> {
     let uses = |position: usize| if position == 0 { "signs and verifies" } else { "verifies" };
     let document = || {
         let key =
@@ -70,9 +72,9 @@ fn not_retired(directory: &std::path::Path, id: &str, error: &dyn std::fmt::Disp
         Some(_) => return error.to_string().into(),
         None => {
             let names: Vec<&str> = keys.iter().map(String::as_str).collect();
-            match nearest(id, names.iter().copied()) {
+            match closest_match(id, names.iter().copied()) {
                 Some(name) => format!("did you mean {name}?"),
-                None => format!("the keys are {}", enumerate(&names)),
+                None => format!("the keys are {}", join_names(&names)),
             }
         }
     };

@@ -1,6 +1,6 @@
 //! Kubeconfig files: written for the administrator, read and changed by the commands.
 
-mod program;
+mod exec;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::command::Connection;
 
 /// A server and its administrator, as entries of a kubeconfig.
@@ -40,16 +40,17 @@ impl Entry<'_> {
 }
 
 /// The name of a server's administrator in the kubeconfig.
-fn admin(name: &str) -> String {
+fn admin_user(name: &str) -> String {
     format!("{name}-admin")
 }
 
 /// Renders a self-contained kubeconfig.
-pub fn text(entries: &[Entry<'_>], current: &str) -> String {
-    let users =
-        entries.iter().map(|entry| json!({ "name": admin(entry.name), "user": credentials(entry.identity) }));
+pub fn render(entries: &[Entry<'_>], current: &str) -> String {
+    let users = entries
+        .iter()
+        .map(|entry| json!({ "name": admin_user(entry.name), "user": credentials(entry.identity) }));
     let contexts = entries.iter().map(|entry| {
-        json!({ "name": entry.name, "context": { "cluster": entry.name, "user": admin(entry.name) } })
+        json!({ "name": entry.name, "context": { "cluster": entry.name, "user": admin_user(entry.name) } })
     });
     let config = json!({
         "apiVersion": "v1",
@@ -82,8 +83,8 @@ pub fn with_token(name: &str, user: &str, server: &str, authority_pem: &[u8], to
 pub fn with_identity(path: &Path, name: &str, identity: &Identity) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let changed = Content::parse(&text).and_then(|mut content| {
-        content.set_user(&admin(name), credentials(identity))?;
-        Ok(content.text())
+        content.set_user(&admin_user(name), credentials(identity))?;
+        Ok(content.render())
     });
     changed.map_err(|problem| problem.to_string())
 }
@@ -143,12 +144,10 @@ impl Kubeconfig {
             "" => format!("{} has no current context", self.path.display()),
             name => format!("{} has no context {name:?}", self.path.display()),
         };
-        let next = match nearest(&self.context, names.iter().copied()) {
+        let next = match closest_match(&self.context, names.iter().copied()) {
             Some(name) => format!("did you mean --context {name}?"),
-            None if names.is_empty() => {
-                "it has no contexts; name another file with --kubeconfig".to_string()
-            }
-            None => format!("choose one with --context: it has {}", enumerate(&names)),
+            None if names.is_empty() => "it has no contexts; name another file with --kubeconfig".to_string(),
+            None => format!("choose one with --context: it has {}", join_names(&names)),
         };
         Failure::new(what, next)
     }
@@ -160,12 +159,12 @@ impl Kubeconfig {
 
     /// The same, running the context's exec credential plugin if it has one. Kubeconfigs of managed clusters
     /// often need it.
-    pub fn asked_context(&mut self) -> Result<Context, Failure> {
-        if let Some(program) = self.content.program(&self.context) {
+    pub fn context_with_exec(&mut self) -> Result<Context, Failure> {
+        if let Some(exec) = self.content.exec(&self.context) {
             let base = self.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-            let user = program::credentials(&program, &base)?;
+            let user = exec::credentials(&exec, &base)?;
             // Kept in memory only.
-            self.content.set_user(&program.user, user).map_err(|problem| self.failure(&problem))?;
+            self.content.set_user(&exec.user, user).map_err(|problem| self.failure(&problem))?;
         }
         self.context()
     }
@@ -183,7 +182,7 @@ impl Kubeconfig {
         changed.map_err(|problem| self.failure(&problem))?;
         let changed = self.content.set_server(&self.context, server);
         changed.map_err(|problem| self.failure(&problem))?;
-        Ok(write_private(&self.path, &self.content.text()).map_err(|error| error.to_string())?)
+        Ok(write_private(&self.path, &self.content.render()).map_err(|error| error.to_string())?)
     }
 
     fn failure(&self, problem: &Problem) -> Failure {

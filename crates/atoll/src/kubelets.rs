@@ -57,7 +57,7 @@ pub struct KubeletSettings {
 
 impl KubeletSettings {
     /// Whether the server's own CA signs the client certificate.
-    pub fn is_own(&self) -> bool {
+    pub fn uses_own_authority(&self) -> bool {
         self.certificate.is_none()
     }
 

@@ -32,8 +32,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::command::Command;
-use crate::output::complain;
-use crate::style::{Paint, When};
+use crate::output::errln;
+use crate::style::{ColorMode, Paint};
 
 // jemalloc returns memory to the system when many threads allocate and free objects of all sizes. Its
 // background thread also returns memory freed by threads that then sleep, such as the store's reader after
@@ -43,12 +43,12 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(words) = completion::asked_by_kubectl(&arguments) {
-        completion::answer(&words);
+    if let Some(words) = completion::kubectl_completion_words(&arguments) {
+        completion::print_candidates(&words);
         return ExitCode::SUCCESS;
     }
-    style::choose(When::of(&arguments));
-    advice::invoked_as(command::invocation(&arguments));
+    style::set_color_mode(ColorMode::of(&arguments));
+    advice::set_invocation(command::invocation(&arguments));
     let line = match command::with_config_file(arguments) {
         Ok(arguments) => command::parse(arguments),
         Err(problem) => return fail(&problem),
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         Command::Release(options) => release::run(options),
         Command::Orphans(command) => orphans::run(command),
         Command::Pause(options) => pause::run(options),
-        Command::Resume(what) => pause::resume(what),
+        Command::Resume(scope) => pause::resume(scope),
         Command::Snapshot(command) => snapshot::run(command),
         Command::Keys(command) => keys::run(command),
         Command::Version { connection } => version::run(&connection),
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Complete { words } => {
-            completion::answer(&completion::words(&words));
+            completion::print_candidates(&completion::words(&words));
             Ok(())
         }
     };
@@ -87,6 +87,6 @@ fn main() -> ExitCode {
 
 /// Prints the error and its hint.
 fn fail(problem: &str) -> ExitCode {
-    complain!("{}", advice::shown(problem, Paint::stderr()));
+    errln!("{}", advice::render(problem, Paint::stderr()));
     ExitCode::FAILURE
 }

@@ -23,7 +23,7 @@ pub enum Format {
 }
 
 #[derive(Args, Clone, Copy)]
-pub struct Shown {
+pub struct OutputOptions {
     /// Output format: a wider table, a document, or names only
     #[arg(short, long = "output", value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -33,7 +33,7 @@ pub struct Shown {
 /// clusters and tenants, so control characters other than Atoll's own colours are escaped.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    if out.write_all(style::harmless(text).as_bytes()).and_then(|()| out.flush()).is_err() {
+    if out.write_all(style::escape_control(text).as_bytes()).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
 }
@@ -41,24 +41,24 @@ pub fn print(text: &str) {
 /// Prints to standard error, which may be closed.
 pub fn warn(text: &str) {
     let mut out = std::io::stderr().lock();
-    let _ = out.write_all(style::harmless(text).as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(style::escape_control(text).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Prints a line to standard output; see [`print`].
-macro_rules! say {
+macro_rules! outln {
     ($($arguments:tt)*) => {
         $crate::output::print(&(format!($($arguments)*) + "\n"))
     };
 }
 
 /// Prints a line to standard error; see [`warn`].
-macro_rules! complain {
+macro_rules! errln {
     ($($arguments:tt)*) => {
         $crate::output::warn(&(format!($($arguments)*) + "\n"))
     };
 }
 
-pub(crate) use {complain, say};
+pub(crate) use {errln, outln};
 
 /// Formats JSON with kubectl's indentation.
 pub fn json(value: &Value) -> String {

@@ -8,7 +8,7 @@
 
 mod identity;
 mod identity_lease;
-mod upkeep;
+mod maintenance;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -50,40 +50,40 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::certificates::{self, Certificates};
 use crate::encryption;
 use crate::kubelets::KubeletSettings;
-use crate::sim::{Gated, Meter, Simulation, kubelets};
+use crate::sim::{GatedTransport, Meter, Simulation, kubelets};
 
 /// Data shared by control planes of the same profile.
-pub struct Common {
+pub struct SharedCatalog {
     catalog: Arc<Catalog>,
     shelves: Arc<Shelves>,
 }
 
-impl Common {
+impl SharedCatalog {
     pub fn new(profile: Profile) -> Arc<Self> {
         let catalog = Arc::new(Catalog::new(profile));
-        Arc::new(Common { shelves: Arc::new(Shelves::new(&catalog)), catalog })
+        Arc::new(SharedCatalog { shelves: Arc::new(Shelves::new(&catalog)), catalog })
     }
 }
 
 /// Where objects are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backing {
+pub enum StorageMode {
     /// Written to disk before a request returns.
-    Disk,
+    Durable,
     /// Written to disk asynchronously: objects survive the process, but not a power failure.
-    Loose,
+    Relaxed,
     /// In memory only.
     Memory,
 }
 
 /// The settings of a control plane.
-pub struct Settings {
+pub struct PlaneSettings {
     /// Name of its context in a kubeconfig.
     pub name: String,
     /// Directory of its certificates, keys and data.
     pub directory: PathBuf,
-    pub common: Arc<Common>,
-    pub backing: Backing,
+    pub shared: Arc<SharedCatalog>,
+    pub storage: StorageMode,
     pub listen: SocketAddr,
     /// Whether to use any free port if that one is in use.
     pub any_port: bool,
@@ -104,7 +104,7 @@ pub struct Settings {
     /// while idle.
     pub identity_lease: bool,
     /// Periods and timeouts of the controllers.
-    pub patience: atoll_controllers::settings::Settings,
+    pub controller_settings: atoll_controllers::settings::PlaneSettings,
     /// Interval of the heartbeats of clusters; a quarter of their grace period if it is not set.
     pub cluster_heartbeat: Option<Duration>,
     /// How the server connects to kubelets.
@@ -114,20 +114,20 @@ pub struct Settings {
     /// The simulation, if this is a simulated cluster.
     pub simulation: Option<Arc<Simulation>>,
     /// Whether a simulated cluster serves the resource metrics API.
-    pub measures: bool,
+    pub metrics_api: bool,
     /// Whether workspaces below root may make the server connect to any address.
     pub allow_tenant_addresses: bool,
 }
 
-impl Settings {
+impl PlaneSettings {
     /// The defaults of `atoll start`, on any port.
-    pub fn new(name: &str, directory: &Path, common: Arc<Common>) -> Result<Self, String> {
+    pub fn new(name: &str, directory: &Path, shared: Arc<SharedCatalog>) -> Result<Self, String> {
         let network = Network::new(vec!["10.0.0.0/16".parse()?], "30000-32767".parse()?);
-        Ok(Settings {
+        Ok(PlaneSettings {
             name: name.into(),
             directory: directory.into(),
-            common,
-            backing: Backing::Disk,
+            shared,
+            storage: StorageMode::Durable,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             any_port: false,
             advertise: None,
@@ -144,19 +144,19 @@ impl Settings {
             history_bytes: 64 << 20,
             controllers: Choice::default(),
             identity_lease: true,
-            patience: atoll_controllers::settings::Settings::default(),
+            controller_settings: atoll_controllers::settings::PlaneSettings::default(),
             cluster_heartbeat: None,
             kubelets: KubeletSettings::default(),
             other_kubeconfig: None,
             simulation: None,
-            measures: true,
+            metrics_api: true,
             allow_tenant_addresses: false,
         })
     }
 }
 
 /// A running control plane.
-pub struct Plane {
+pub struct ControlPlane {
     pub name: String,
     pub server: Arc<Server>,
     /// Address for clients.
@@ -168,7 +168,7 @@ pub struct Plane {
     pub authority_pem: String,
     pub identity: Identity,
     /// The listener for the kubelets of simulated nodes, until the nodes are created.
-    pub door: Option<Door>,
+    pub kubelet_listener: Option<Door>,
     /// The informers of the controllers, shared with other components.
     pub informers: Arc<Informers>,
     simulation: Option<Arc<Simulation>>,
@@ -178,24 +178,24 @@ pub struct Plane {
 }
 
 /// The certificate authorities and keys in the data directory.
-struct Papers {
+struct KeyMaterial {
     authority: Arc<Authority>,
     kubelets: Arc<Authority>,
     workspaces: Arc<Authority>,
     keys: KeyRing,
 }
 
-impl Plane {
+impl ControlPlane {
     /// Starts a control plane. Returns when it serves.
-    pub async fn start(settings: Settings) -> Result<Plane, String> {
+    pub async fn start(settings: PlaneSettings) -> Result<ControlPlane, String> {
         let (disk, store) = open_store(&settings).await?;
         let listener = bind(settings.listen, settings.any_port).await?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let advertised =
             SocketAddr::new(settings.advertise.unwrap_or_else(|| reachable(address.ip())), address.port());
         let now = OffsetDateTime::now_utc();
-        let papers = papers(&settings.directory, now).await?;
-        let Papers { authority, kubelets: kubelet_authority, workspaces, keys } = papers;
+        let key_material = key_material(&settings.directory, now).await?;
+        let KeyMaterial { authority, kubelets: kubelet_authority, workspaces, keys } = key_material;
         let control = match &settings.simulation {
             Some(_) => Some(bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false).await?),
             None => None,
@@ -208,10 +208,11 @@ impl Plane {
             true => TenantAddresses::unrestricted(),
             false => TenantAddresses::restricted(vec![address.ip(), advertised.ip()]),
         };
-        let (kubelets, door) = match &settings.simulation {
+        let (kubelets, kubelet_listener) = match &settings.simulation {
             Some(_) => {
-                let (kubelets, door) = kubelets::connected(&authority, &kubelet_authority, now).await?;
-                (Arc::new(kubelets), Some(door))
+                let (kubelets, kubelet_listener) =
+                    kubelets::connect(&authority, &kubelet_authority, now).await?;
+                (Arc::new(kubelets), Some(kubelet_listener))
             }
             None => {
                 let lifetime = settings.certificate_lifetime;
@@ -220,7 +221,7 @@ impl Plane {
                 (Arc::new(own), None)
             }
         };
-        let renews = settings.simulation.is_none() && settings.kubelets.is_own();
+        let renews = settings.simulation.is_none() && settings.kubelets.uses_own_authority();
         let tenants = Arc::new(tenants);
         let certificates = Certificates {
             name: settings.name.clone(),
@@ -245,7 +246,7 @@ impl Plane {
             settings.limits,
             advertised.to_string(),
             metrics,
-            settings.common.shelves.clone(),
+            settings.shared.shelves.clone(),
             kubelets,
         );
         server.authenticator = settings.authenticator;
@@ -256,10 +257,11 @@ impl Plane {
         if let Some(simulation) = &settings.simulation {
             server.pages.push(simulation.clone());
         }
-        if let Some(door) = door.as_ref().filter(|_| settings.measures) {
-            server.usage = Some(Arc::new(Meter::new(door.measurements.clone())));
+        if let Some(kubelet_listener) = kubelet_listener.as_ref().filter(|_| settings.metrics_api) {
+            server.usage = Some(Arc::new(Meter::new(kubelet_listener.measurements.clone())));
         }
-        let heartbeat = settings.cluster_heartbeat.unwrap_or(settings.patience.cluster_grace_period / 4);
+        let heartbeat =
+            settings.cluster_heartbeat.unwrap_or(settings.controller_settings.cluster_grace_period / 4);
         server.heartbeat = Some(heartbeat);
         server.runs_controllers = settings.controllers.any();
         server.runs_workloads = settings.simulation.is_some();
@@ -268,14 +270,14 @@ impl Plane {
         let authority_pem = authority.certificate_pem.clone();
 
         let mut tasks = JoinSet::new();
-        tasks.spawn(certificates.keep_fresh(tls.clone(), now, OffsetDateTime::now_utc));
-        tasks.spawn(upkeep::replace_token_keys(server.clone(), settings.directory, settings.key_days));
-        tasks.spawn(upkeep::forget_the_past(server.clone(), settings.history));
+        tasks.spawn(certificates.keep_renewed(tls.clone(), now, OffsetDateTime::now_utc));
+        tasks.spawn(maintenance::rotate_token_keys(server.clone(), settings.directory, settings.key_days));
+        tasks.spawn(maintenance::compact_history(server.clone(), settings.history));
         if let Some(events) = server.registry.catalog.stored("", "events") {
             tasks.spawn(expiry::expire(server.registry.clone(), events.clone(), expiry::EVENT_TTL));
         }
         tasks.spawn(definitions::run(server.registry.clone()));
-        let weather = settings.simulation.as_ref().map(|simulation| simulation.weather());
+        let weather = settings.simulation.as_ref().map(|simulation| simulation.network_faults());
         let entrance = Entrance { tls: tls.clone(), weather, own_clock: true };
         let mut serving = vec![tokio::spawn(listen::serve(server.clone(), listener, entrance))];
         if let Some(control) = control {
@@ -289,9 +291,9 @@ impl Plane {
             Some(_) => (World::one(client.clone()), Acts::Everywhere),
             None => (World::all(client.clone(), tree.clone()), Acts::OnPodGrain),
         };
-        let mut plane = Plane {
+        let mut plane = ControlPlane {
             name: settings.name,
-            door,
+            kubelet_listener,
             informers: Informers::new(world),
             server,
             advertised,
@@ -346,7 +348,7 @@ impl Plane {
                 clock: plane.clock(),
                 acts,
                 choice: settings.controllers,
-                settings: settings.patience,
+                settings: settings.controller_settings,
             };
             plane.tasks.spawn(atoll_controllers::run(setup));
         }
@@ -392,7 +394,7 @@ impl Plane {
 fn client(server: &Arc<Server>, simulation: Option<&Arc<Simulation>>, user: &str) -> Client {
     let local = Local::new(server, user);
     match simulation {
-        Some(simulation) => Client::new(Arc::new(Gated::new(local, simulation))),
+        Some(simulation) => Client::new(Arc::new(GatedTransport::new(local, simulation))),
         None => Client::new(Arc::new(local)),
     }
 }
@@ -408,7 +410,9 @@ async fn bind(address: SocketAddr, any_port: bool) -> Result<TcpListener, String
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
-    format!("cannot listen on {address}: {error}; choose another address with --listen, or stop the program that uses it")
+    format!(
+        "cannot listen on {address}: {error}; choose another address with --listen, or stop the program that uses it"
+    )
 }
 
 /// The address for clients on this machine.
@@ -416,36 +420,37 @@ fn reachable(listening: IpAddr) -> IpAddr {
     if listening.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { listening }
 }
 
-type Opened = (Option<Arc<SqliteStore>>, Arc<dyn Store>);
+type OpenedStore = (Option<Arc<SqliteStore>>, Arc<dyn Store>);
 
-async fn open_store(settings: &Settings) -> Result<Opened, String> {
-    let synchronous = match settings.backing {
-        Backing::Memory => return Ok((None, Arc::new(MemoryStore::new()))),
-        Backing::Disk => atoll_sqlite::Synchronous::Full,
-        Backing::Loose => atoll_sqlite::Synchronous::Off,
+async fn open_store(settings: &PlaneSettings) -> Result<OpenedStore, String> {
+    let synchronous = match settings.storage {
+        StorageMode::Memory => return Ok((None, Arc::new(MemoryStore::new()))),
+        StorageMode::Durable => atoll_sqlite::Synchronous::Full,
+        StorageMode::Relaxed => atoll_sqlite::Synchronous::Off,
     };
     let directory = settings.directory.clone();
     let options = atoll_sqlite::Options { synchronous, ..atoll_sqlite::Options::default() };
     let sqlite = blocking(move || SqliteStore::open(&directory, options)).await?;
     let sqlite = Arc::new(sqlite.map_err(|error| error.to_string())?);
-    let sealed = encryption::sealed(sqlite.clone(), &settings.directory, settings.encryption.as_deref());
-    Ok((Some(sqlite), sealed.await?))
+    let encrypted =
+        encryption::open_encrypted(sqlite.clone(), &settings.directory, settings.encryption.as_deref());
+    Ok((Some(sqlite), encrypted.await?))
 }
 
 /// Reads the authorities and keys, or creates them. Runs on a blocking thread, because key generation is
 /// slow.
-async fn papers(directory: &Path, now: OffsetDateTime) -> Result<Papers, String> {
+async fn key_material(directory: &Path, now: OffsetDateTime) -> Result<KeyMaterial, String> {
     let directory = directory.to_path_buf();
-    let papers = blocking(move || -> Result<Papers, atoll_authn::authority::AuthorityError> {
+    let key_material = blocking(move || -> Result<KeyMaterial, atoll_authn::authority::AuthorityError> {
         let authority = |purpose: Purpose| Authority::open_for(purpose, &directory, now).map(Arc::new);
-        Ok(Papers {
+        Ok(KeyMaterial {
             authority: authority(Purpose::Server)?,
             kubelets: authority(Purpose::Kubelets)?,
             workspaces: authority(Purpose::Workspaces)?,
             keys: KeyRing::open(&directory)?,
         })
     });
-    papers.await?.map_err(|error| error.to_string())
+    key_material.await?.map_err(|error| error.to_string())
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
@@ -453,12 +458,12 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 async fn registry(
-    settings: &Settings,
+    settings: &PlaneSettings,
     store: Arc<dyn Store>,
     endpoint: SocketAddr,
     authority: &Authority,
 ) -> Result<(Arc<Registry>, Arc<Policies>), String> {
-    let catalog = settings.common.catalog.clone();
+    let catalog = settings.shared.catalog.clone();
     let decoder = Arc::new(Decoder { catalog: catalog.clone() });
     identity::ensure(store.as_ref()).await?;
     custom_keys::migrate(&store).await.map_err(|error| {

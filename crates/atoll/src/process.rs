@@ -18,28 +18,31 @@ pub fn run(log: &LogOptions, serve: impl Future<Output = Result<(), String>>) ->
 }
 
 /// Runs a command that is not a server.
-pub fn ask(question: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+pub fn run_command(command: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(question)
+    runtime.block_on(command)
 }
 
 /// Listens for SIGTERM and SIGINT from its creation on. Create it before announcing that the server is ready.
-pub struct Stop {
+pub struct ShutdownSignal {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Stop {
-    pub fn listen() -> Result<Stop, String> {
+impl ShutdownSignal {
+    pub fn listen() -> Result<ShutdownSignal, String> {
         let signal = |kind| signal(kind).map_err(|error| error.to_string());
-        Ok(Stop { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(ShutdownSignal {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     /// Waits for a signal.
-    pub async fn asked(mut self) {
+    pub async fn received(mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -9,19 +9,19 @@ use http::Method;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
-use crate::advice::{counted, invocation};
+use crate::advice::{invocation, pluralize};
 use crate::client::Client;
-use crate::cluster::ask;
+use crate::cluster::confirmation;
 use crate::command::{Connection, SnapshotCommand};
 use crate::kubeconfig::Kubeconfig;
-use crate::output::say;
+use crate::output::outln;
 use crate::process;
 
 const PATH: &str = "/atoll/snapshot";
 const PREVIEW: &str = "/atoll/snapshot/preview";
 
 pub fn run(command: SnapshotCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         match command {
             SnapshotCommand::Save { file, connection } => save(&file, &connection).await,
             SnapshotCommand::Restore { file, yes, connection } => restore(&file, yes, &connection).await,
@@ -64,7 +64,7 @@ async fn save(path: &Path, connection: &Connection) -> Result<(), String> {
     let count = count.ok_or("the snapshot is incomplete: the server closed the connection; try again")?;
     file.sync_all().map_err(failed)?;
     std::fs::rename(&draft, path).map_err(failed)?;
-    say!(
+    outln!(
         "Saved {count} objects ({size} bytes) to {}. Keep encryption.yaml with it: its Secrets cannot be decrypted without that file.",
         path.display()
     );
@@ -76,10 +76,10 @@ async fn restore(path: &Path, yes: bool, connection: &Connection) -> Result<(), 
     let content = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let content = Bytes::from(content);
     let lost = post(&client, PREVIEW, content.clone()).await?;
-    ask::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
+    confirmation::confirm(&announcement(&path.display().to_string(), &lost), "Restore it?", yes)?;
     let answer = post(&client, PATH, content).await?;
     let number = |name: &str| answer[name].as_u64().unwrap_or(0);
-    say!(
+    outln!(
         "Restored {} objects, {} of them changed. Revisions continue from {}.",
         number("objects"),
         number("changed"),
@@ -104,11 +104,11 @@ fn announcement(file: &str, lost: &Value) -> String {
     let number = |name: &str| lost[name].as_u64().unwrap_or(0);
     let mut text = format!(
         "All data of the server will be replaced by that of {file}. That deletes {}, {} and {}, changes {} and creates {}.",
-        counted(number("workspaces"), "workspace"),
-        counted(number("namespaces"), "namespace"),
-        counted(number("deleted"), "other object"),
-        counted(number("changed"), "object"),
-        counted(number("created"), "object"),
+        pluralize(number("workspaces"), "workspace"),
+        pluralize(number("namespaces"), "namespace"),
+        pluralize(number("deleted"), "other object"),
+        pluralize(number("changed"), "object"),
+        pluralize(number("created"), "object"),
     );
     let placed: Vec<String> = lost["placed"]
         .as_object()

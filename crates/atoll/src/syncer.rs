@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::command::{Connection, SyncerOptions};
 use crate::kubeconfig::{Context, Kubeconfig};
-use crate::process::{self, Stop};
+use crate::process::{self, ShutdownSignal};
 
 pub fn run(options: SyncerOptions) -> Result<(), String> {
     process::run(&options.log, sync(&options))
@@ -24,32 +24,33 @@ pub fn run(options: SyncerOptions) -> Result<(), String> {
 
 async fn sync(options: &SyncerOptions) -> Result<(), String> {
     let name = &options.name;
-    let (above, below) = (Way::open(&options.from_kubeconfig)?, Way::open(&options.to_kubeconfig)?);
-    let stop = Stop::listen()?;
+    let (above, below) =
+        (ServerConnection::open(&options.from_kubeconfig)?, ServerConnection::open(&options.to_kubeconfig)?);
+    let stop = ShutdownSignal::listen()?;
     println!("Syncing cluster {name}.");
     let mut settings = Settings::new(name, &instance()?, random());
     settings.interval = Duration::from_secs(options.heartbeat_interval.into());
     // Both tokens are renewed while the syncer runs.
     let mut renewals = JoinSet::new();
-    renewals.spawn(above.renewed(Arc::default()));
-    renewals.spawn(below.renewed(settings.expires.clone()));
+    renewals.spawn(above.renew_token(Arc::default()));
+    renewals.spawn(below.renew_token(settings.expires.clone()));
     let cluster = below.client().charged_to(Some(Budget::new(memory::CLUSTER)));
-    atoll_syncer::run(settings, above.client(), cluster, stop.asked()).await;
+    atoll_syncer::run(settings, above.client(), cluster, stop.received()).await;
     Ok(())
 }
 
 /// A connection to a server, from a kubeconfig.
-struct Way {
+struct ServerConnection {
     path: PathBuf,
     transport: Arc<Https>,
 }
 
-impl Way {
-    fn open(path: &Path) -> Result<Way, String> {
+impl ServerConnection {
+    fn open(path: &Path) -> Result<ServerConnection, String> {
         let endpoint =
             Endpoint::of(context(path)?).map_err(|problem| format!("{}: {problem}", path.display()))?;
         let transport = Https::new(&endpoint).map_err(|problem| format!("{}: {problem}", path.display()))?;
-        Ok(Way { path: path.to_path_buf(), transport: Arc::new(transport) })
+        Ok(ServerConnection { path: path.to_path_buf(), transport: Arc::new(transport) })
     }
 
     fn client(&self) -> Client {
@@ -57,8 +58,8 @@ impl Way {
     }
 
     /// Renews the token in memory and in the file.
-    fn renewed(&self, expires: Arc<AtomicI64>) -> impl Future<Output = ()> + Send + use<> {
-        let (keeper, transport) = (Arc::new(File(self.path.clone())), self.transport.clone());
+    fn renew_token(&self, expires: Arc<AtomicI64>) -> impl Future<Output = ()> + Send + use<> {
+        let (keeper, transport) = (Arc::new(KubeconfigFile(self.path.clone())), self.transport.clone());
         let adopt = move |token: &Token| {
             expires.store(token.expires(), Ordering::Relaxed);
             if let Err(problem) = transport.use_token(token.text()) {
@@ -75,13 +76,14 @@ fn context(path: &Path) -> Result<Context, String> {
 }
 
 /// A kubeconfig file with a token.
-struct File(PathBuf);
+struct KubeconfigFile(PathBuf);
 
-impl Keeper for File {
+impl Keeper for KubeconfigFile {
     fn current(&self) -> Result<Token, String> {
         let token = context(&self.0)?.token.ok_or("the kubeconfig has no token")?;
-        Token::read(&token)
-            .ok_or_else(|| "the token in the kubeconfig is not a ServiceAccount token, or does not expire".into())
+        Token::read(&token).ok_or_else(|| {
+            "the token in the kubeconfig is not a ServiceAccount token, or does not expire".into()
+        })
     }
 
     fn replace(&self, old: &Token, new: &Token) -> Result<(), String> {
@@ -95,12 +97,12 @@ impl Keeper for File {
         let unusable = |problem: Problem| format!("{}: {problem}", self.0.display());
         let mut content = Content::parse(&text).map_err(unusable)?;
         content.replace_token(old.text(), new.text()).map_err(unusable)?;
-        write_alike(&path, &content.text()).map_err(failed)
+        replace_file(&path, &content.text()).map_err(failed)
     }
 }
 
 /// Replaces a file atomically and keeps its permissions.
-fn write_alike(path: &Path, text: &str) -> std::io::Result<()> {
+fn replace_file(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
@@ -155,7 +157,7 @@ mod tests {
         std::fs::write(&path, text(&token(1000))).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let file = File(link.clone());
+        let file = KubeconfigFile(link.clone());
         let (old, new) = (file.current().unwrap(), Token::read(&token(2000)).unwrap());
         file.replace(&old, &new).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text(&token(2000)));

@@ -15,7 +15,7 @@ pub fn run(connection: &Connection) -> Result<(), String> {
         Err(failure) => return Err(failure.into()),
     };
     let client = Client::new(&config.context().map_err(String::from)?)?;
-    process::ask(async {
+    process::run_command(async {
         match client.call(http::Method::GET, "/version", None).await {
             Ok(found) => {
                 let version = found["gitVersion"].as_str().unwrap_or("<unknown>");

@@ -1,6 +1,6 @@
 //! `atoll workspace …`: commands for the tree of workspaces.
 
-mod holdings;
+mod contents;
 pub mod session;
 mod tree;
 
@@ -9,19 +9,19 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use self::holdings::Holdings;
+use self::contents::WorkspaceContents;
 use self::session::{ROOT, Session, WORKSPACES, encoded};
 use crate::advice::{Failure, invocation};
 use crate::client::Problem;
-use crate::cluster::ask;
+use crate::cluster::confirmation;
 use crate::command::{Connection, Grain, WorkspaceCommand};
-use crate::output::complain;
-use crate::output::{self, Format, Shown};
+use crate::output::errln;
+use crate::output::{self, Format, OutputOptions};
 use crate::process;
 use crate::style::Paint;
 
 pub fn run(command: WorkspaceCommand) -> Result<(), String> {
-    process::ask(async {
+    process::run_command(async {
         let outcome: Result<(), Failure> = async {
             match command {
                 WorkspaceCommand::Create { name, r#use, grain, shown, connection } => {
@@ -50,7 +50,7 @@ async fn create(
     name: &str,
     grain: Option<Grain>,
     enter: bool,
-    shown: Shown,
+    shown: OutputOptions,
     connection: &Connection,
 ) -> Result<(), Failure> {
     let mut session = Session::open(connection)?;
@@ -82,19 +82,19 @@ async fn create(
 async fn not_created(session: &Session, name: &str, problem: Problem) -> Failure {
     let Problem::Refused(status) = &problem else { return problem.into() };
     let mut failure = Failure::refused(status);
-    failure.next = match status.reason() {
+    failure.hint = match status.reason() {
         "AlreadyExists" => Some(format!("enter it with: {} workspace use {name}", invocation())),
         "Invalid" => {
-            valid(name).map(|name| format!("use a valid name: {} workspace create {name}", invocation()))
+            valid_name(name).map(|name| format!("use a valid name: {} workspace create {name}", invocation()))
         }
         "NotFound" => return session.not_found(&session.current, problem).await,
-        _ => failure.next,
+        _ => failure.hint,
     };
     failure
 }
 
 /// Derives a valid name from an invalid one.
-fn valid(name: &str) -> Option<String> {
+fn valid_name(name: &str) -> Option<String> {
     let plain = |character: char| match character.to_ascii_lowercase() {
         character @ ('a'..='z' | '0'..='9') => character,
         _ => '-',
@@ -121,14 +121,14 @@ async fn point_to(session: &mut Session, path: &str) -> Result<(), Failure> {
         ROOT => session.client.origin.clone(),
         path => format!("{}/clusters/{path}", session.client.origin),
     };
-    let left = session.current.clone();
-    if left == path {
+    let previous = session.current.clone();
+    if previous == path {
         return Ok(());
     }
-    session.config.set_server(&server, &left)
+    session.config.set_server(&server, &previous)
 }
 
-async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
+async fn list(shown: OutputOptions, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("/clusters/{}{WORKSPACES}", encoded(&session.current));
     let accept =
@@ -149,7 +149,7 @@ async fn list(shown: Shown, connection: &Connection) -> Result<(), Failure> {
         }
     };
     if text.is_empty() || answer["rows"].as_array().is_some_and(Vec::is_empty) {
-        complain!("There are no workspaces in {}.", session.current);
+        errln!("There are no workspaces in {}.", session.current);
         return Ok(());
     }
     output::print(&text);
@@ -171,13 +171,13 @@ fn table(answer: &Value, current: &str, wide: bool, paint: Paint) -> String {
 async fn delete(name: &str, no_wait: bool, yes: bool, connection: &Connection) -> Result<(), Failure> {
     let session = Session::open(connection)?;
     let path = format!("{WORKSPACES}/{}", encoded(name));
-    let whole = format!("{}:{name}", session.current);
+    let full_path = format!("{}:{name}", session.current);
     if let Err(problem) = session.call(Method::GET, &session.current, &path, None).await {
-        return Err(session.not_found(&whole, problem).await);
+        return Err(session.not_found(&full_path, problem).await);
     }
-    let holdings = Holdings::count(&session, &whole).await?;
-    if holdings.needs_consent() {
-        ask::confirm(&holdings.announcement(&whole), &format!("Delete {whole}?"), yes)?;
+    let contents = WorkspaceContents::count(&session, &full_path).await?;
+    if contents.needs_confirmation() {
+        confirmation::confirm(&contents.announcement(&full_path), &format!("Delete {full_path}?"), yes)?;
     }
     if let Err(problem) = session.call(Method::DELETE, &session.current, &path, None).await {
         return Err(session.not_found(&format!("{}:{name}", session.current), problem).await);
@@ -194,7 +194,7 @@ async fn delete(name: &str, no_wait: bool, yes: bool, connection: &Connection) -
             Ok(workspace) => {
                 let remaining = workspace["status"]["message"].as_str().unwrap_or_default();
                 if remaining != shown {
-                    complain!("{remaining}");
+                    errln!("{remaining}");
                     shown = remaining.to_string();
                 }
             }
@@ -218,7 +218,7 @@ mod tests {
             ("___", None),
             ("", None),
         ] {
-            assert_eq!(valid(name).as_deref(), expected, "{name}");
+            assert_eq!(valid_name(name).as_deref(), expected, "{name}");
         }
     }
 

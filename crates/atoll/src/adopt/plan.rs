@@ -8,26 +8,26 @@ use atoll_fleet::{Locator, Placement, marks, references};
 use atoll_meta::object;
 use serde_json::Value;
 
-use super::words::{inside, is_kubernetes, refused, there, unknown};
+use super::obstacles::{in_namespace, is_kubernetes, namespace_flag, obstacle_failure, unknown_resource};
 use crate::advice::{Failure, invocation};
-use crate::cluster::letting_go::{REFERRERS, namespaces};
-use crate::cluster::reach::Reached;
+use crate::cluster::connection::ClusterConnection;
+use crate::cluster::object_release::{REFERRERS, list_namespaces};
 use crate::command::AdoptOptions;
 use crate::place::resources::{self, Resource};
-use crate::place::{DEFAULT_NAMESPACE, discover, understood};
+use crate::place::{DEFAULT_NAMESPACE, discover, parse_object_arg};
 use crate::workspace::session::encoded;
 
 /// Maximum number of objects in one adoption.
-const MOST: usize = 5000;
+const MAX_OBJECTS: usize = 5000;
 
 /// The reason for adopting an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Why {
-    Asked,
+pub enum AdoptionReason {
+    Requested,
     /// An adopted workload refers to it, so that it is placed on the same clusters as a dependent.
-    Needed(String),
+    Dependent(String),
     /// An adopted object refers to it, but objects of that kind have no dependents.
-    Held(String),
+    Referenced(String),
 }
 
 /// An object to adopt.
@@ -39,7 +39,7 @@ pub struct Item {
     pub namespace: String,
     /// The object in the workspace, if it exists.
     pub above: Option<Value>,
-    pub why: Why,
+    pub why: AdoptionReason,
     /// Whether the object is already managed by Atoll and placed on the cluster.
     pub is_done: bool,
 }
@@ -79,22 +79,22 @@ pub fn shown(kind: &str, found: &Value) -> String {
 }
 
 /// A namespace of the cluster that will be used for a namespace of the workspace.
-pub struct Space {
+pub struct PlannedNamespace {
     /// Name in the cluster.
     pub name: String,
     /// Name of the namespace in the workspace.
     pub above: String,
     /// Whether the namespace exists in the workspace.
-    pub is_here: bool,
+    pub exists_above: bool,
     /// Whether the namespace in the cluster already has this locator.
-    pub is_located: bool,
+    pub has_locator: bool,
     pub found: Value,
     pub locator: Locator,
 }
 
 #[derive(Default)]
 pub struct Plan {
-    pub space: Option<Space>,
+    pub planned_namespace: Option<PlannedNamespace>,
     /// Referenced objects come before the objects that refer to them.
     pub items: Vec<Item>,
     /// Messages about objects that are left out.
@@ -102,11 +102,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub async fn make(reached: &Reached, options: &AdoptOptions) -> Result<Plan, Failure> {
-        let context = reached.fleet.session.config.context()?;
+    pub async fn make(connection: &ClusterConnection, options: &AdoptOptions) -> Result<Plan, Failure> {
+        let context = connection.fleet.session.config.context()?;
         let namespace =
             options.namespace.as_deref().or(context.namespace.as_deref()).unwrap_or(DEFAULT_NAMESPACE);
-        let (above, below) = (discover(&reached.fleet.api).await?, discover(&reached.below).await?);
+        let (above, below) = (discover(&connection.fleet.api).await?, discover(&connection.below).await?);
         let is_served = |wanted: &Resource| {
             below.iter().any(|it| {
                 (&it.group, &it.version, &it.name) == (&wanted.group, &wanted.version, &wanted.name)
@@ -114,20 +114,23 @@ impl Plan {
         };
         let common: Vec<Resource> = above.iter().filter(|resource| is_served(resource)).cloned().collect();
         let (into, plan, known) = (options.into.as_deref(), Plan::default(), BTreeSet::new());
-        let mut maker = Maker { reached, resources: &common, namespace, into, plan, known };
-        maker.choose(&above, options).await?;
-        maker.plan.order();
-        Ok(maker.plan)
+        let mut planner = Planner { connection, resources: &common, namespace, into, plan, known };
+        planner.select(&above, options).await?;
+        planner.plan.order();
+        Ok(planner.plan)
     }
 
     /// Whether nothing remains to be done.
     pub fn is_finished(&self) -> bool {
-        let is_usable = self.space.as_ref().is_none_or(|space| space.is_here && space.is_located);
+        let is_usable = self
+            .planned_namespace
+            .as_ref()
+            .is_none_or(|planned_namespace| planned_namespace.exists_above && planned_namespace.has_locator);
         is_usable && self.items.iter().all(|item| item.is_done)
     }
 
     pub fn namespace_name(&self) -> &str {
-        self.space.as_ref().map_or("", |space| &space.name)
+        self.planned_namespace.as_ref().map_or("", |planned_namespace| &planned_namespace.name)
     }
 
     /// Moves referenced objects to the front.
@@ -140,8 +143,8 @@ impl Plan {
     }
 }
 
-struct Maker<'a> {
-    reached: &'a Reached,
+struct Planner<'a> {
+    connection: &'a ClusterConnection,
     /// Resources that both the control plane and the cluster serve.
     resources: &'a [Resource],
     /// The namespace in the cluster.
@@ -153,8 +156,8 @@ struct Maker<'a> {
     known: BTreeSet<String>,
 }
 
-impl Maker<'_> {
-    async fn choose(&mut self, above: &[Resource], options: &AdoptOptions) -> Result<(), Failure> {
+impl Planner<'_> {
+    async fn select(&mut self, above: &[Resource], options: &AdoptOptions) -> Result<(), Failure> {
         let is_many = options.all || options.selector.is_some();
         if options.objects.is_empty() {
             let all = self.resources.iter().enumerate().filter(|(position, resource)| {
@@ -165,7 +168,7 @@ impl Maker<'_> {
                     && !self.resources[..*position].iter().any(is_first)
             });
             for resource in all.map(|(_, resource)| resource.clone()).collect::<Vec<_>>() {
-                self.gather(&resource, options.selector.as_deref()).await?;
+                self.add_listed(&resource, options.selector.as_deref()).await?;
             }
             return Ok(());
         }
@@ -178,13 +181,14 @@ impl Maker<'_> {
                     ));
                 }
                 true => {
-                    let (resource, name) = understood(above, word)?;
-                    self.single(resource, name).await?;
+                    let (resource, name) = parse_object_arg(above, word)?;
+                    self.add_named(resource, name).await?;
                 }
                 false if is_many => {
-                    let resource = resources::resolve(above, word).ok_or_else(|| unknown(word))?.clone();
-                    self.placeable(&resource)?;
-                    self.gather(&resource, options.selector.as_deref()).await?;
+                    let resource =
+                        resources::resolve(above, word).ok_or_else(|| unknown_resource(word))?.clone();
+                    self.check_placeable(&resource)?;
+                    self.add_listed(&resource, options.selector.as_deref()).await?;
                 }
                 false => {
                     return Err(Failure::new(
@@ -198,42 +202,52 @@ impl Maker<'_> {
     }
 
     /// Adds an object that was named on the command line.
-    async fn single(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
+    async fn add_named(&mut self, resource: &Resource, name: &str) -> Result<(), Failure> {
         if (resource.group.as_str(), resource.name.as_str()) == ("", "namespaces") {
-            return self.use_namespace(name).await;
+            return self.plan_namespace(name).await;
         }
-        self.placeable(resource)?;
+        self.check_placeable(resource)?;
         let namespace = if resource.namespaced { self.namespace } else { "" };
-        let found = self.reached.below.find(&path(resource, namespace, name)).await?;
+        let found = self.connection.below.find(&path(resource, namespace, name)).await?;
         let Some(found) = found else {
             return Err(Failure::new(
-                format!("{} has no {} {name}{}", self.reached.name, resource.kind, inside(namespace)),
-                format!("list the objects there with: kubectl get {}{}", resource.qualified(), there(namespace)),
+                format!(
+                    "{} has no {} {name}{}",
+                    self.connection.name,
+                    resource.kind,
+                    in_namespace(namespace)
+                ),
+                format!(
+                    "list the objects there with: kubectl get {}{}",
+                    resource.qualified(),
+                    namespace_flag(namespace)
+                ),
             ));
         };
-        self.add(resource, found, Why::Asked, true).await
+        self.add(resource, found, AdoptionReason::Requested, true).await
     }
 
     /// Adds all adoptable objects of a resource.
-    async fn gather(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
+    async fn add_listed(&mut self, resource: &Resource, selector: Option<&str>) -> Result<(), Failure> {
         let namespace = if resource.namespaced { self.namespace } else { "" };
         let selector = selector.map(encoded).unwrap_or_default();
         let mut next = String::new();
         loop {
             let collection = resource.collection(&encoded(namespace));
             let path = format!("{collection}?limit=500&labelSelector={selector}{next}");
-            let list = match self.reached.below.get(&path).await {
+            let list = match self.connection.below.get(&path).await {
                 Ok(list) => list,
                 Err(problem) if problem.is("Forbidden") => {
-                    self.plan
-                        .notes
-                        .push(format!("{} are left out: Atoll may not list them in the cluster", resource.qualified()));
+                    self.plan.notes.push(format!(
+                        "{} are left out: Atoll may not list them in the cluster",
+                        resource.qualified()
+                    ));
                     return Ok(());
                 }
                 Err(problem) => return Err(problem.into()),
             };
             for found in list["items"].as_array().into_iter().flatten() {
-                self.add(resource, found.clone(), Why::Asked, false).await?;
+                self.add(resource, found.clone(), AdoptionReason::Requested, false).await?;
             }
             match object::continuation(&list) {
                 Some(token) => next = format!("&continue={}", encoded(token)),
@@ -242,9 +256,9 @@ impl Maker<'_> {
         }
     }
 
-    fn placeable(&self, resource: &Resource) -> Result<(), Failure> {
+    fn check_placeable(&self, resource: &Resource) -> Result<(), Failure> {
         let is_served = self.resources.iter().any(|it| it == resource);
-        let is_home = self.reached.home.session.current == self.reached.fleet.session.current;
+        let is_home = self.connection.home.session.current == self.connection.fleet.session.current;
         match () {
             () if resource.name == "pods" && resource.group.is_empty() => Err(Failure::new(
                 "pods cannot be adopted",
@@ -257,7 +271,7 @@ impl Maker<'_> {
             () if !is_served => Err(Failure::new(
                 format!(
                     "{} does not serve {} in version {}",
-                    self.reached.name,
+                    self.connection.name,
                     resource.qualified(),
                     resource.version
                 ),
@@ -268,7 +282,7 @@ impl Maker<'_> {
                 format!(
                     "such objects belong to the workspace that the cluster joined: {} workspace use {}",
                     invocation(),
-                    self.reached.home.session.current
+                    self.connection.home.session.current
                 ),
             )),
             () => Ok(()),
@@ -281,7 +295,7 @@ impl Maker<'_> {
         &mut self,
         resource: &Resource,
         found: Value,
-        why: Why,
+        why: AdoptionReason,
         strictly: bool,
     ) -> Result<(), Failure> {
         let mut open = vec![(resource.clone(), found, why, strictly)];
@@ -290,47 +304,53 @@ impl Maker<'_> {
             if !self.known.insert(path(&resource, object::namespace(&found), object::name(&found))) {
                 continue;
             }
-            if self.known.len() > MOST {
+            if self.known.len() > MAX_OBJECTS {
                 return Err(Failure::new(
-                    format!("there are more than {MOST} objects"),
+                    format!("there are more than {MAX_OBJECTS} objects"),
                     "adopt them in several steps, with --selector",
                 ));
             }
-            let (reached, shown) = (self.reached, shown(&resource.kind, &found));
-            if let Some(obstacle) = obstacle(&found, &reached.control_plane, &reached.workspace) {
+            let (connection, shown) = (self.connection, shown(&resource.kind, &found));
+            if let Some(obstacle) = obstacle(&found, &connection.control_plane, &connection.workspace) {
                 let is_harmless = matches!(obstacle, Obstacle::Generated | Obstacle::Owned { .. });
                 match (strictly, is_harmless) {
-                    (true, _) => return Err(refused(&shown, &obstacle)),
+                    (true, _) => return Err(obstacle_failure(&shown, &obstacle)),
                     (false, true) => {}
                     (false, false) => {
-                        self.plan.notes.push(format!("{}; left out.", refused(&shown, &obstacle).what));
+                        self.plan
+                            .notes
+                            .push(format!("{}; left out.", obstacle_failure(&shown, &obstacle).message));
                     }
                 }
                 continue;
             }
             if resource.namespaced {
-                self.use_namespace(object::namespace(&found)).await?;
+                self.plan_namespace(object::namespace(&found)).await?;
             }
             let takes_along = REFERRERS.contains(&(&resource.group, &resource.name));
-            for (resource, needed) in self.needs(&resource, &found).await? {
+            for (resource, needed) in self.referenced_objects(&resource, &found).await? {
                 // A referenced object that cannot be adopted stays in the cluster unmanaged.
-                let why = if takes_along { Why::Needed(shown.clone()) } else { Why::Held(shown.clone()) };
+                let why = if takes_along {
+                    AdoptionReason::Dependent(shown.clone())
+                } else {
+                    AdoptionReason::Referenced(shown.clone())
+                };
                 open.push((resource, needed, why, false));
             }
             let namespace = match resource.namespaced {
                 true => self.into.unwrap_or(object::namespace(&found)).to_string(),
                 false => String::new(),
             };
-            let above = reached.fleet.api.find(&path(&resource, &namespace, object::name(&found))).await?;
+            let above = connection.fleet.api.find(&path(&resource, &namespace, object::name(&found))).await?;
             let is_done = above.as_ref().is_some_and(|above| {
                 object::annotation(&found, marks::UID) == Some(object::uid(above))
                     && object::label(&found, marks::CONTROL_PLANE).is_some()
                     && object::annotation(&found, marks::RELEASED).is_none()
-                    && Placement::of(above).share(&reached.name).is_some()
+                    && Placement::of(above).share(&connection.name).is_some()
             });
             if above.as_ref().is_some_and(object::is_being_deleted) {
                 return Err(Failure::new(
-                    format!("{shown} is being deleted in {}", reached.fleet.session.current),
+                    format!("{shown} is being deleted in {}", connection.fleet.session.current),
                     "wait until it is gone, then try again",
                 ));
             }
@@ -340,7 +360,11 @@ impl Maker<'_> {
     }
 
     /// Returns the existing objects that an object refers to.
-    async fn needs(&self, resource: &Resource, found: &Value) -> Result<Vec<(Resource, Value)>, Failure> {
+    async fn referenced_objects(
+        &self,
+        resource: &Resource,
+        found: &Value,
+    ) -> Result<Vec<(Resource, Value)>, Failure> {
         let mut needed = Vec::new();
         if !resource.namespaced {
             return Ok(needed);
@@ -349,7 +373,7 @@ impl Maker<'_> {
             let is_it = |it: &&Resource| it.group.is_empty() && it.name == reference.resource;
             let Some(resource) = self.resources.iter().find(is_it) else { continue };
             let path = path(resource, object::namespace(found), &reference.name);
-            if let Some(found) = self.reached.below.find(&path).await? {
+            if let Some(found) = self.connection.below.find(&path).await? {
                 needed.push((resource.clone(), found));
             }
         }
@@ -357,15 +381,15 @@ impl Maker<'_> {
     }
 
     /// Plans to use a namespace of the cluster for one of the workspace.
-    async fn use_namespace(&mut self, name: &str) -> Result<(), Failure> {
-        if self.plan.space.is_some() {
+    async fn plan_namespace(&mut self, name: &str) -> Result<(), Failure> {
+        if self.plan.planned_namespace.is_some() {
             return Ok(());
         }
-        let reached = self.reached;
+        let connection = self.connection;
         let above = self.into.unwrap_or(name);
         let locator = Locator {
-            control_plane: reached.control_plane.clone(),
-            workspace: reached.workspace.clone(),
+            control_plane: connection.control_plane.clone(),
+            workspace: connection.workspace.clone(),
             namespace: above.to_string(),
         };
         if above == marks::SYSTEM_NAMESPACE {
@@ -380,39 +404,39 @@ impl Maker<'_> {
                 "its objects cannot be adopted",
             ));
         }
-        let all = namespaces(&reached.below).await?;
+        let all = list_namespaces(&connection.below).await?;
         let stands =
             |namespace: &&Value| Locator::of(namespace).is_some_and(|said| said.as_ref() == Ok(&locator));
         if let Some(other) = all.iter().find(stands).map(object::name).filter(|other| *other != name) {
             return Err(Failure::new(
-                format!("in {}, namespace {other} is already used for {above}", reached.name),
+                format!("in {}, namespace {other} is already used for {above}", connection.name),
                 "a namespace here corresponds to one namespace there: adopt into another one with --into NAMESPACE",
             ));
         }
         let Some(found) = all.iter().find(|namespace| object::name(namespace) == name) else {
             return Err(Failure::new(
-                format!("{} has no namespace {name}", reached.name),
+                format!("{} has no namespace {name}", connection.name),
                 "name the namespace with --namespace",
             ));
         };
         if object::is_being_deleted(found) {
             return Err(Failure::new(
-                format!("namespace {name} of {} is being deleted", reached.name),
+                format!("namespace {name} of {} is being deleted", connection.name),
                 "its objects cannot be adopted",
             ));
         }
-        let is_home = reached.home.session.current == reached.fleet.session.current;
-        let is_located = match Locator::of(found) {
-            None if !is_home && !is_consented(found, &reached.workspace) => {
+        let is_home = connection.home.session.current == connection.fleet.session.current;
+        let has_locator = match Locator::of(found) {
+            None if !is_home && !is_consented(found, &connection.workspace) => {
                 return Err(Failure::new(
                     format!(
                         "namespace {name} of {} may not be used by {}: the cluster is registered in {}",
-                        reached.name, reached.fleet.session.current, reached.home.session.current
+                        connection.name, connection.fleet.session.current, connection.home.session.current
                     ),
                     format!(
                         "an administrator of the cluster allows it with: kubectl label namespace {name} {}={}",
                         marks::WORKSPACE,
-                        reached.workspace
+                        connection.workspace
                     ),
                 ));
             }
@@ -422,21 +446,22 @@ impl Maker<'_> {
                 if (&said.control_plane, &said.workspace) == (&locator.control_plane, &locator.workspace) =>
             {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} is already used for {}", reached.name, said.namespace),
+                    format!("namespace {name} of {} is already used for {}", connection.name, said.namespace),
                     format!("adopt its objects into that namespace: --into {}", said.namespace),
                 ));
             }
             Some(_) => {
                 return Err(Failure::new(
-                    format!("namespace {name} of {} is already used for another namespace", reached.name),
+                    format!("namespace {name} of {} is already used for another namespace", connection.name),
                     "another workspace or control plane uses it; release it there first",
                 ));
             }
         };
-        let is_here =
-            reached.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(above))).await?.is_some();
+        let exists_above =
+            connection.fleet.api.find(&format!("/api/v1/namespaces/{}", encoded(above))).await?.is_some();
         let (name, above, found) = (name.to_string(), above.to_string(), found.clone());
-        self.plan.space = Some(Space { name, above, is_here, is_located, found, locator });
+        self.plan.planned_namespace =
+            Some(PlannedNamespace { name, above, exists_above, has_locator, found, locator });
         Ok(())
     }
 }

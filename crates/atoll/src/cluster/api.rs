@@ -42,14 +42,14 @@ impl Api {
     /// The API of a member cluster. `look` is a command that shows whether it can be reached.
     pub fn below(context: &Context, look: String) -> Result<Api, Failure> {
         let mut client = Client::new(context)?;
-        client.largest = [memory::ANSWER, memory::PARSED];
+        client.max_response = [memory::ANSWER, memory::PARSED];
         Ok(Api { base: client.base.clone(), client, side: Side::Below(look) })
     }
 
     /// Restricts connections to addresses that tenants may choose. `None` means that no tenant has chosen the
     /// address.
     pub fn restricted(mut self, addresses: &Option<Arc<TenantAddresses>>) -> Api {
-        self.client.tenants.clone_from(addresses);
+        self.client.tenant_addresses.clone_from(addresses);
         self
     }
 
@@ -72,10 +72,10 @@ impl Api {
         let mut path = self.at(path);
         loop {
             let answer = self.client.call_as(method.clone(), &path, accept, body).await;
-            match (answer, smaller(&path)) {
+            match (answer, with_smaller_limit(&path)) {
                 // The page has large objects: request it again with a smaller limit.
                 (Err(Problem::Unreached(Cause::AnswerTooLarge, _)), Some(next)) => path = next,
-                (answer, _) => return answer.map_err(|problem| self.explained(problem)),
+                (answer, _) => return answer.map_err(|problem| self.with_cluster_hint(problem)),
             }
         }
     }
@@ -127,7 +127,7 @@ impl Api {
     /// Applies an object with server-side apply, forcing conflicts.
     pub async fn apply(&self, path: &str, object: &Value) -> Result<Value, Problem> {
         let path = self.at(&format!("{path}?fieldManager={MANAGER}&force=true"));
-        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.with_cluster_hint(problem))
     }
 
     /// Applies an object as a field manager, without forcing conflicts.
@@ -140,7 +140,7 @@ impl Api {
     ) -> Result<Value, Problem> {
         let dry_run = if dry_run { "&dryRun=All" } else { "" };
         let path = self.at(&format!("{path}?fieldManager={manager}&force=false{dry_run}"));
-        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.explained(problem))
+        self.client.patch(&path, APPLY, object).await.map_err(|problem| self.with_cluster_hint(problem))
     }
 
     /// Deletes the object if the preconditions hold; a missing object is no failure.
@@ -157,7 +157,7 @@ impl Api {
 
     pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Problem> {
         let answer = self.client.patch(&self.at(path), MERGE, patch).await;
-        answer.map_err(|problem| self.explained(problem))
+        answer.map_err(|problem| self.with_cluster_hint(problem))
     }
 
     /// Deletes the object; a missing object is no failure.
@@ -169,36 +169,38 @@ impl Api {
     }
 
     /// Replaces the hints for the control plane by hints for a member cluster.
-    fn explained(&self, problem: Problem) -> Problem {
+    fn with_cluster_hint(&self, problem: Problem) -> Problem {
         let Side::Below(look) = &self.side else { return problem };
         match problem {
-            Problem::Elsewhere(_) => Problem::Failed(Failure::new(
+            Problem::NotAtoll(_) => Problem::Failed(Failure::new(
                 format!("{} does not respond like a Kubernetes API server", self.client.origin),
                 format!("check it with: {look}"),
             )),
             Problem::Unreached(cause, failure) => {
-                Problem::Failed(unreached(cause, &self.client.origin, failure.what, look))
+                Problem::Failed(unreachable_hint(cause, &self.client.origin, failure.message, look))
             }
-            Problem::Failed(failure) => Problem::Failed(Failure::new(failure.what, is_it_there(look))),
+            Problem::Failed(failure) => {
+                Problem::Failed(Failure::new(failure.message, reachability_hint(look)))
+            }
             refused @ Problem::Refused(_) => refused,
         }
     }
 }
 
 /// The same path with a smaller limit, if it has a limit above one.
-fn smaller(path: &str) -> Option<String> {
+fn with_smaller_limit(path: &str) -> Option<String> {
     let start = path.find("limit=")? + "limit=".len();
     let digits = path[start..].bytes().take_while(u8::is_ascii_digit).count();
     let limit: usize = path[start..start + digits].parse().ok().filter(|limit| *limit > 1)?;
     Some(format!("{}{}{}", &path[..start], limit / 4 + usize::from(limit < 4), &path[start + digits..]))
 }
 
-fn is_it_there(look: &str) -> String {
+fn reachability_hint(look: &str) -> String {
     format!("is the cluster running, and can it be reached from here? Check with: {look}")
 }
 
 /// The message and hint for an unreachable cluster.
-fn unreached(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
+fn unreachable_hint(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
     match cause {
         Cause::NameNotResolved => Failure::new(
             what,
@@ -226,10 +228,12 @@ fn unreached(cause: Cause, origin: &str, what: String, look: &str) -> Failure {
         ),
         Cause::AnswerTooLarge | Cause::MemoryBudgetExceeded => Failure::new(
             what,
-            format!("check which object is so large, and whether a proxy answers instead of the server: {look}"),
+            format!(
+                "check which object is so large, and whether a proxy answers instead of the server: {look}"
+            ),
         ),
         Cause::AddressRefused => Failure::new(what, "join the cluster in the root workspace instead"),
-        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, is_it_there(look)),
+        Cause::ConnectionRefused | Cause::Unreachable => Failure::new(what, reachability_hint(look)),
     }
 }
 
@@ -243,9 +247,12 @@ mod tests {
 
     #[test]
     fn limits_shrink_to_one() {
-        assert_eq!(smaller("/a?limit=500&continue=x").as_deref(), Some("/a?limit=125&continue=x"));
-        assert_eq!(smaller("/a?x=1&limit=7").as_deref(), Some("/a?x=1&limit=1"));
-        assert_eq!(smaller("/a?limit=2").as_deref(), Some("/a?limit=1"));
-        assert_eq!((smaller("/a?limit=1"), smaller("/a"), smaller("/a?limit=")), (None, None, None));
+        assert_eq!(with_smaller_limit("/a?limit=500&continue=x").as_deref(), Some("/a?limit=125&continue=x"));
+        assert_eq!(with_smaller_limit("/a?x=1&limit=7").as_deref(), Some("/a?x=1&limit=1"));
+        assert_eq!(with_smaller_limit("/a?limit=2").as_deref(), Some("/a?limit=1"));
+        assert_eq!(
+            (with_smaller_limit("/a?limit=1"), with_smaller_limit("/a"), with_smaller_limit("/a?limit=")),
+            (None, None, None)
+        );
     }
 }

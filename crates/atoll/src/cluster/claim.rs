@@ -22,7 +22,7 @@ pub struct Claim {
 
 /// The meaning of a claim for a control plane that wants to join the cluster.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ClaimState {
     /// The cluster is unclaimed, or claimed by this control plane and workspace.
     Free,
     OtherControlPlane,
@@ -65,33 +65,33 @@ impl Claim {
     }
 
     /// The state of the claim for this control plane and workspace, as far as their ids can be read.
-    pub fn verdict(&self, control_plane: Option<&str>, workspace: Option<&str>) -> Verdict {
+    pub fn state(&self, control_plane: Option<&str>, workspace: Option<&str>) -> ClaimState {
         let is_claimed = !self.control_plane.is_empty() && self.control_plane != RELEASED;
         let same_workspace = workspace == Some(self.workspace.as_str());
         // Workspace ids are unique, except that every control plane has a root.
         let is_known_by_workspace = same_workspace && self.workspace != crate::workspace::session::ROOT;
         match control_plane {
-            _ if !is_claimed => Verdict::Free,
-            Some(id) if id != self.control_plane => Verdict::OtherControlPlane,
-            None if !is_known_by_workspace => Verdict::OtherControlPlane,
-            _ if workspace.is_some() && !same_workspace => Verdict::OtherWorkspace,
-            _ => Verdict::Free,
+            _ if !is_claimed => ClaimState::Free,
+            Some(id) if id != self.control_plane => ClaimState::OtherControlPlane,
+            None if !is_known_by_workspace => ClaimState::OtherControlPlane,
+            _ if workspace.is_some() && !same_workspace => ClaimState::OtherWorkspace,
+            _ => ClaimState::Free,
         }
     }
 
     /// The failure for a cluster that another control plane or workspace has claimed. `kubectl` is the
     /// command line that reaches the cluster.
-    pub fn refusal(&self, verdict: &Verdict, kubectl: &str) -> Option<Failure> {
-        let what = match verdict {
-            Verdict::Free => return None,
-            Verdict::OtherControlPlane => {
+    pub fn conflict(&self, state: &ClaimState, kubectl: &str) -> Option<Failure> {
+        let what = match state {
+            ClaimState::Free => return None,
+            ClaimState::OtherControlPlane => {
                 let at = if self.address.is_empty() { "" } else { " at " };
                 format!(
                     "the cluster belongs to another control plane{at}{}, with the id {}",
                     self.address, self.control_plane
                 )
             }
-            Verdict::OtherWorkspace => {
+            ClaimState::OtherWorkspace => {
                 format!("the cluster has joined another workspace of this control plane, with the id {}", {
                     &self.workspace
                 })
@@ -121,19 +121,19 @@ mod tests {
             ..Claim::default()
         };
         for (found, control_plane, workspace, expected) in [
-            (claim("", ""), Some("me"), Some("w"), Verdict::Free),
-            (claim(RELEASED, "w"), Some("me"), Some("w"), Verdict::Free),
-            (claim("me", "w"), Some("me"), Some("w"), Verdict::Free),
-            (claim("me", "w"), Some("me"), None, Verdict::Free),
-            (claim("me", "v"), Some("me"), Some("w"), Verdict::OtherWorkspace),
-            (claim("you", "w"), Some("me"), Some("w"), Verdict::OtherControlPlane),
-            (claim("you", "root"), Some("me"), Some("root"), Verdict::OtherControlPlane),
-            (claim("you", "root"), None, Some("root"), Verdict::OtherControlPlane),
-            (claim("me", "w"), None, Some("w"), Verdict::Free),
-            (claim("me", "v"), None, Some("w"), Verdict::OtherControlPlane),
-            (claim("me", "v"), None, None, Verdict::OtherControlPlane),
+            (claim("", ""), Some("me"), Some("w"), ClaimState::Free),
+            (claim(RELEASED, "w"), Some("me"), Some("w"), ClaimState::Free),
+            (claim("me", "w"), Some("me"), Some("w"), ClaimState::Free),
+            (claim("me", "w"), Some("me"), None, ClaimState::Free),
+            (claim("me", "v"), Some("me"), Some("w"), ClaimState::OtherWorkspace),
+            (claim("you", "w"), Some("me"), Some("w"), ClaimState::OtherControlPlane),
+            (claim("you", "root"), Some("me"), Some("root"), ClaimState::OtherControlPlane),
+            (claim("you", "root"), None, Some("root"), ClaimState::OtherControlPlane),
+            (claim("me", "w"), None, Some("w"), ClaimState::Free),
+            (claim("me", "v"), None, Some("w"), ClaimState::OtherControlPlane),
+            (claim("me", "v"), None, None, ClaimState::OtherControlPlane),
         ] {
-            assert_eq!(found.verdict(control_plane, workspace), expected, "{found:?}");
+            assert_eq!(found.state(control_plane, workspace), expected, "{found:?}");
         }
     }
 
@@ -147,9 +147,12 @@ mod tests {
             name: "east".into(),
         };
         assert_eq!(Claim::of(&claim.config_map()), claim);
-        let failure = claim.refusal(&Verdict::OtherControlPlane, "kubectl").expect("it is refused");
-        assert!(failure.what.contains("https://there:6443") && failure.what.contains("id"), "{failure}");
-        assert!(failure.next.expect("a hint").contains("atoll cluster remove east"));
-        assert!(claim.refusal(&Verdict::Free, "kubectl").is_none());
+        let failure = claim.conflict(&ClaimState::OtherControlPlane, "kubectl").expect("it is refused");
+        assert!(
+            failure.message.contains("https://there:6443") && failure.message.contains("id"),
+            "{failure}"
+        );
+        assert!(failure.hint.expect("a hint").contains("atoll cluster remove east"));
+        assert!(claim.conflict(&ClaimState::Free, "kubectl").is_none());
     }
 }

@@ -16,14 +16,14 @@ use crate::kubeconfig::{self, Context};
 const LIFETIME_SECONDS: u32 = 365 * 86_400;
 
 /// A token from a TokenRequest.
-pub struct Token {
+pub struct ServiceAccountToken {
     pub token: String,
     /// Expiry in RFC 3339 format, or empty if unknown.
     pub expires: String,
 }
 
 /// Requests a token for a ServiceAccount in Atoll's namespace.
-pub async fn request(api: &Api, account: &str) -> Result<Token, Problem> {
+pub async fn request_token(api: &Api, account: &str) -> Result<ServiceAccountToken, Problem> {
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{account}/token");
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
@@ -33,7 +33,7 @@ pub async fn request(api: &Api, account: &str) -> Result<Token, Problem> {
     let answer = api.call_as(Method::POST, &path, "application/json", Some(&request)).await?;
     let text = |name: &str| answer["status"][name].as_str().unwrap_or_default().to_string();
     let expires = Some(text("expirationTimestamp")).filter(|text| atoll_meta::time::parse(text).is_ok());
-    let token = Token { token: text("token"), expires: expires.unwrap_or_default() };
+    let token = ServiceAccountToken { token: text("token"), expires: expires.unwrap_or_default() };
     match is_token(&token.token) {
         false => Err(Problem::from(format!("the server returned no token for ServiceAccount {account}"))),
         true => Ok(token),
@@ -85,7 +85,7 @@ pub fn secret(cluster: &str, kubeconfig: &str, expires: &str) -> Value {
 }
 
 /// The kubeconfig in a Secret.
-pub fn opened(secret: &Value) -> Option<String> {
+pub fn kubeconfig_from_secret(secret: &Value) -> Option<String> {
     let data = secret["data"]["kubeconfig"].as_str()?;
     String::from_utf8(STANDARD.decode(data).ok()?).ok()
 }
@@ -117,8 +117,8 @@ mod tests {
     #[test]
     fn kubeconfigs_round_trip_through_secrets() {
         let secret = secret("east", "kind: Config\n", "2027-11-16T00:00:00Z");
-        assert_eq!(opened(&secret).as_deref(), Some("kind: Config\n"));
+        assert_eq!(kubeconfig_from_secret(&secret).as_deref(), Some("kind: Config\n"));
         assert_eq!(secret["metadata"]["name"], "cluster-east");
-        assert_eq!(opened(&json!({})), None);
+        assert_eq!(kubeconfig_from_secret(&json!({})), None);
     }
 }

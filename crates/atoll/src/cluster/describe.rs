@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::credential::{self, EXPIRES};
 use super::fleet::Fleet;
-use super::placed;
-use super::running::{self, HEADERS, Running};
+use super::placed_objects;
+use super::running_workloads::{self, HEADERS, RunningWorkloads};
 use crate::advice::Failure;
 use crate::command::ClusterName;
 use crate::output;
@@ -21,7 +21,7 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     // The user may lack the right to read these; show the rest anyway.
     let secret = fleet.api.find(&credential::secret_path(&cluster.name)).await.ok().flatten();
     let expires = secret.as_ref().and_then(|secret| secret["metadata"]["annotations"][EXPIRES].as_str());
-    let placed = placed::read(&fleet, &cluster.name).await.ok();
+    let placed = placed_objects::read(&fleet, &cluster.name).await.ok();
     let mut found = found;
     // The Lease is more recent than the status.
     if let Some(heartbeat) = fleet.heartbeat(&cluster.name).await {
@@ -31,8 +31,8 @@ pub async fn run(cluster: &ClusterName) -> Result<(), Failure> {
     output::print(&text(&found, expires, placed.map(|placed| placed.counts()), paint));
     // For a managed cluster, the placed objects are shown instead.
     if found["spec"]["access"] == "observe" {
-        let running = running::find(&found, secret.as_ref(), crate::orphans::now()).await;
-        output::print(&runs(&running, paint));
+        let running = running_workloads::find(&found, secret.as_ref(), crate::orphans::now()).await;
+        output::print(&running_section(&running, paint));
     }
     Ok(())
 }
@@ -50,9 +50,9 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
     };
     line("Name", object::name(cluster));
     line("Labels", &pairs(&cluster["metadata"]["labels"], "="));
-    line("Created", word(&cluster["metadata"]["creationTimestamp"]));
-    line("Mode", word(&spec["mode"]));
-    line("Access", word(&spec["access"]));
+    line("Created", text_of(&cluster["metadata"]["creationTimestamp"]));
+    line("Mode", text_of(&spec["mode"]));
+    line("Access", text_of(&spec["access"]));
     line("Cordoned", if spec["unschedulable"] == true { "yes" } else { "no" });
     line("Paused", &paused(cluster));
     line("Taints", &taints(&spec["taints"]));
@@ -62,18 +62,18 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
         "Credential",
         &match (secret.is_object(), expires) {
             (false, _) => String::new(),
-            (true, None) => format!("Secret {}/{}", word(&secret["namespace"]), word(&secret["name"])),
+            (true, None) => format!("Secret {}/{}", text_of(&secret["namespace"]), text_of(&secret["name"])),
             (true, Some(expires)) => {
                 format!(
                     "Secret {}/{}, valid until {expires}",
-                    word(&secret["namespace"]),
-                    word(&secret["name"])
+                    text_of(&secret["namespace"]),
+                    text_of(&secret["name"])
                 )
             }
         },
     );
-    line("Identity", word(&status["id"]));
-    line("Kubernetes", word(&status["kubernetesVersion"]));
+    line("Identity", text_of(&status["id"]));
+    line("Kubernetes", text_of(&status["kubernetesVersion"]));
     let nodes = &status["nodes"];
     line(
         "Nodes",
@@ -82,12 +82,12 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
             None => String::new(),
         },
     );
-    line("Region", word(&status["region"]));
-    line("Zones", &words(&status["zones"]));
-    line("Latency", word(&status["latency"]));
+    line("Region", text_of(&status["region"]));
+    line("Zones", &joined(&status["zones"]));
+    line("Latency", text_of(&status["latency"]));
     let syncer = &status["syncer"];
-    line("Syncer", &words(&serde_json::json!([syncer["version"], syncer["instance"]])));
-    line("Last heartbeat", word(&syncer["lastHeartbeatTime"]));
+    line("Syncer", &joined(&serde_json::json!([syncer["version"], syncer["instance"]])));
+    line("Last heartbeat", text_of(&syncer["lastHeartbeatTime"]));
     if let Some(placed) = placed {
         line("Placed there", &placed);
     }
@@ -98,7 +98,7 @@ fn text(cluster: &Value, expires: Option<&str>, placed: Option<String>, paint: P
 }
 
 /// Lists the workloads that run in an observed cluster.
-fn runs(running: &Result<Running, Failure>, paint: Paint) -> String {
+fn running_section(running: &Result<RunningWorkloads, Failure>, paint: Paint) -> String {
     let running = match running {
         Ok(running) => running,
         Err(failure) => return format!("Running there: unknown: {failure}\n"),
@@ -126,7 +126,7 @@ fn paused(cluster: &Value) -> String {
     }
 }
 
-fn word(value: &Value) -> &str {
+fn text_of(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -136,7 +136,7 @@ fn shown(value: &Value) -> String {
         .map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_string)
 }
 
-fn words(list: &Value) -> String {
+fn joined(list: &Value) -> String {
     let words: Vec<&str> =
         list.as_array().into_iter().flatten().map(word).filter(|it| !it.is_empty()).collect();
     words.join(", ")
@@ -150,8 +150,13 @@ fn pairs(map: &Value, between: &str) -> String {
 /// Formats taints as kubectl does for nodes.
 fn taints(list: &Value) -> String {
     let taint = |taint: &Value| {
-        let equals = if word(&taint["value"]).is_empty() { "" } else { "=" };
-        format!("{}{equals}{}:{}", word(&taint["key"]), word(&taint["value"]), word(&taint["effect"]))
+        let equals = if text_of(&taint["value"]).is_empty() { "" } else { "=" };
+        format!(
+            "{}{equals}{}:{}",
+            text_of(&taint["key"]),
+            text_of(&taint["value"]),
+            text_of(&taint["effect"])
+        )
     };
     list.as_array().into_iter().flatten().map(taint).collect::<Vec<_>>().join(", ")
 }
@@ -255,7 +260,7 @@ Conditions:
 ";
         assert_eq!(found, expected);
         let row = ["shop", "Deployment", "web", "2/3", "5d"].map(str::to_string).to_vec();
-        let running = Running { rows: vec![row], more: 7, hidden: vec!["Pod"] };
+        let running = RunningWorkloads { rows: vec![row], more: 7, hidden: vec!["Pod"] };
         let expected = "\
 Running there:
   NAMESPACE   KIND         NAME   READY   AGE
@@ -263,9 +268,12 @@ Running there:
   and 7 more
   Not all can be listed: Pod
 ";
-        assert_eq!(runs(&Ok(running), Paint::PLAIN), expected);
-        assert_eq!(runs(&Ok(Running::default()), Paint::PLAIN), "Running there: nothing\n");
-        let hidden = runs(&Err(Failure::from("no credential".to_string())), Paint::PLAIN);
+        assert_eq!(running_section(&Ok(running), Paint::PLAIN), expected);
+        assert_eq!(
+            running_section(&Ok(RunningWorkloads::default()), Paint::PLAIN),
+            "Running there: nothing\n"
+        );
+        let hidden = running_section(&Err(Failure::from("no credential".to_string())), Paint::PLAIN);
         assert_eq!(hidden, "Running there: unknown: no credential\n");
         assert!(text(&json!({}), None, None, Paint::PLAIN).contains("Nodes:              <none>\n"));
     }

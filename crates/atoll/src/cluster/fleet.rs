@@ -6,14 +6,14 @@ use http::Method;
 use serde_json::Value;
 
 use super::api::Api;
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::client::Problem;
 use crate::command::Connection;
 use crate::workspace::session::{ROOT, Session, WORKSPACES, encoded};
 
 pub const CLUSTERS: &str = "/apis/atoll.dev/v1alpha1/clusters";
 /// Lists the clusters that serve a workspace, including those registered in workspaces above.
-pub const IN_REACH: &str = "/services/clusters";
+pub const SERVING_CLUSTERS: &str = "/services/clusters";
 /// The kind as kubectl prints it in names.
 pub const KIND: &str = "cluster.atoll.dev";
 
@@ -46,16 +46,16 @@ impl Fleet {
     pub async fn list(&self) -> Result<Value, Failure> {
         match self.api.get(CLUSTERS).await {
             Ok(list) => Ok(list),
-            Err(problem) => Err(self.no_workspace(problem).await),
+            Err(problem) => Err(self.explain_not_found(problem).await),
         }
     }
 
     /// Lists the clusters that serve the workspace, including those of workspaces above, in the requested
     /// media type.
-    pub async fn in_reach(&self, accept: &str) -> Result<Value, Failure> {
-        match self.api.call_as(Method::GET, IN_REACH, accept, None).await {
+    pub async fn list_serving(&self, accept: &str) -> Result<Value, Failure> {
+        match self.api.call_as(Method::GET, SERVING_CLUSTERS, accept, None).await {
             Ok(list) => Ok(list),
-            Err(problem) => Err(self.no_workspace(problem).await),
+            Err(problem) => Err(self.explain_not_found(problem).await),
         }
     }
 
@@ -78,7 +78,7 @@ impl Fleet {
     pub async fn find(&self, name: &str) -> Result<Option<Value>, Failure> {
         match self.api.find(&path(name)).await {
             Ok(found) => Ok(found),
-            Err(problem) => Err(self.no_workspace(problem).await),
+            Err(problem) => Err(self.explain_not_found(problem).await),
         }
     }
 
@@ -89,16 +89,16 @@ impl Fleet {
 
     async fn not_found(&self, name: &str, problem: Problem) -> Failure {
         let Ok(names) = cluster_names(&self.session, &self.session.current).await else {
-            return self.no_workspace(problem).await;
+            return self.explain_not_found(problem).await;
         };
         Failure::new(
             format!("there is no cluster {name} in {}", self.session.current),
-            instead(name, &names, &self.session.current),
+            suggestion(name, &names, &self.session.current),
         )
     }
 
     /// Explains a NotFound: the workspace of the context may not exist.
-    async fn no_workspace(&self, problem: Problem) -> Failure {
+    async fn explain_not_found(&self, problem: Problem) -> Failure {
         match &problem {
             Problem::Refused(status) if status.reason() == "NotFound" => {
                 let asked_for = status.details().map(|details| details.kind.as_str());
@@ -150,14 +150,14 @@ pub fn uid(object: &Value) -> &str {
 }
 
 /// The hint for a cluster name that does not exist.
-pub fn instead(name: &str, names: &[String], workspace: &str) -> String {
+pub fn suggestion(name: &str, names: &[String], workspace: &str) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match nearest(name, names.iter().copied()) {
+    match closest_match(name, names.iter().copied()) {
         Some(near) => format!("did you mean {near}?"),
         None if names.is_empty() => {
             format!("join one with: {} cluster join {name} --kubeconfig FILE", invocation())
         }
-        None => format!("{workspace} has {}", enumerate(&names)),
+        None => format!("{workspace} has {}", join_names(&names)),
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         ];
         for (names, expected) in cases {
             let names: Vec<String> = names.iter().map(|name| (*name).to_string()).collect();
-            assert_eq!(instead("eest", &names, "root"), expected);
+            assert_eq!(suggestion("eest", &names, "root"), expected);
         }
     }
 }

@@ -13,16 +13,16 @@ pub const ACCOUNT: &str = "atoll-syncer";
 /// Annotation of the ClusterRole: API groups of custom resources that an administrator has added.
 pub const GROUPS: &str = "atoll.dev/groups";
 
-const READ: [&str; 3] = ["get", "list", "watch"];
-const WRITE: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+const WRITE_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 /// For CustomResourceDefinitions, which are never deleted: that would delete all of their objects, including
 /// those of other users.
-const DEFINE: [&str; 6] = ["get", "list", "watch", "create", "update", "patch"];
+const DEFINITION_VERBS: [&str; 6] = ["get", "list", "watch", "create", "update", "patch"];
 
 const DEFINITIONS: (&str, &[&str]) = ("apiextensions.k8s.io", &["customresourcedefinitions"]);
 
 /// Resources that can be placed, by group.
-const PLACED: [(&str, &[&str]); 11] = [
+const PLACEABLE: [(&str, &[&str]); 11] = [
     (
         "",
         &[
@@ -50,7 +50,7 @@ const PLACED: [(&str, &[&str]); 11] = [
 ];
 
 /// Resources that are also read, for the status of objects and of the cluster.
-const SEEN: [(&str, &[&str]); 7] = [
+const READABLE: [(&str, &[&str]); 7] = [
     ("", &["endpoints", "events", "nodes", "persistentvolumes", "pods", "podtemplates"]),
     ("apps", &["controllerrevisions"]),
     ("discovery.k8s.io", &["endpointslices"]),
@@ -120,23 +120,26 @@ fn rules(access: Access, groups: &[String]) -> Vec<Value> {
     };
     match access {
         Access::Manage => {
-            let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE));
-            let verbs = |row: &(&str, &[&str])| if *row == DEFINITIONS { &DEFINE[..] } else { &WRITE[..] };
-            let mut rules: Vec<Value> = PLACED.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
-            rules.extend(table(&SEEN, &READ));
+            let custom = groups.iter().map(|group| rule(group, &["*"], &WRITE_VERBS));
+            let verbs = |row: &(&str, &[&str])| {
+                if *row == DEFINITIONS { &DEFINITION_VERBS[..] } else { &WRITE_VERBS[..] }
+            };
+            let mut rules: Vec<Value> = PLACEABLE.iter().map(|row| rule(row.0, row.1, verbs(row))).collect();
+            rules.extend(table(&READABLE, &READ_VERBS));
             // To remove marks that controllers have copied. The data of a revision is immutable.
             rules.push(rule("apps", &["controllerrevisions"], &["patch"]));
             rules.extend(custom);
             rules
         }
-        Access::Observe => table(&OBSERVED, &READ),
+        Access::Observe => table(&OBSERVED, &READ_VERBS),
     }
 }
 
 /// The resources that can be placed, as kubectl names them.
-pub fn placed() -> Vec<String> {
-    let all =
-        PLACED.iter().flat_map(|(group, resources)| resources.iter().map(move |resource| (group, resource)));
+pub fn placeable_resources() -> Vec<String> {
+    let all = PLACEABLE
+        .iter()
+        .flat_map(|(group, resources)| resources.iter().map(move |resource| (group, resource)));
     let placed =
         all.filter(|(_, resource)| **resource != "namespaces").map(|(group, resource)| match *group {
             "" => resource.to_string(),
@@ -150,7 +153,7 @@ pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
     let mut role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": { "name": ACCOUNT, "ownerReferences": [owned_by(owner)] },
+        "metadata": { "name": ACCOUNT, "ownerReferences": [owner_reference(owner)] },
         "rules": rules(access, groups),
     });
     if !groups.is_empty() {
@@ -160,7 +163,7 @@ pub fn cluster_role(access: Access, groups: &[String], owner: &Value) -> Value {
 }
 
 /// Lets a syncer list custom resources, to verify that a namespace is empty before it is deleted.
-pub fn list(role: &mut Value, groups: &[String]) {
+pub fn add_list_rules(role: &mut Value, groups: &[String]) {
     if let Some(rules) = role["rules"].as_array_mut() {
         rules.extend(groups.iter().map(|group| rule(group, &["*"], &["list"])));
     }
@@ -186,10 +189,10 @@ pub fn role(access: Access) -> Value {
         "verbs": ["create"],
     });
     let rules = match access {
-        Access::Observe => vec![claim(&READ), leases(&READ), renewal],
+        Access::Observe => vec![claim(&READ_VERBS), leases(&READ_VERBS), renewal],
         Access::Manage => vec![
-            claim(&WRITE),
-            leases(&WRITE),
+            claim(&WRITE_VERBS),
+            leases(&WRITE_VERBS),
             // Rules with resource names cannot allow the creation of an object.
             json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"] }),
             renewal,
@@ -205,11 +208,11 @@ pub fn role(access: Access) -> Value {
 
 /// Binds the account to the ClusterRole if `owner` is given, otherwise to the Role of the namespace.
 pub fn binding(owner: Option<&Value>) -> Value {
-    let (kind, of, metadata) = match owner {
+    let (kind, role_kind, metadata) = match owner {
         Some(owner) => (
             "ClusterRoleBinding",
             "ClusterRole",
-            json!({ "name": ACCOUNT, "ownerReferences": [owned_by(owner)] }),
+            json!({ "name": ACCOUNT, "ownerReferences": [owner_reference(owner)] }),
         ),
         None => ("RoleBinding", "Role", json!({ "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE })),
     };
@@ -217,12 +220,12 @@ pub fn binding(owner: Option<&Value>) -> Value {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,
         "metadata": metadata,
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": of, "name": ACCOUNT },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": ACCOUNT },
         "subjects": [{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE }],
     })
 }
 
-fn owned_by(namespace: &Value) -> Value {
+fn owner_reference(namespace: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Namespace", "name": SYSTEM_NAMESPACE,
         "uid": namespace["metadata"]["uid"],
@@ -247,13 +250,13 @@ mod tests {
     #[test]
     fn rules_have_no_wildcards_or_role_writes() {
         for rule in all(Access::Manage).iter().chain(&all(Access::Observe)) {
-            for verb in words(rule, "verbs") {
-                assert!(WRITE.contains(&verb), "{rule}");
+            for verb in strings(rule, "verbs") {
+                assert!(WRITE_VERBS.contains(&verb), "{rule}");
             }
-            for group in words(rule, "apiGroups") {
-                let is_only_read = words(rule, "verbs") == READ;
+            for group in strings(rule, "apiGroups") {
+                let is_only_read = strings(rule, "verbs") == READ_VERBS;
                 assert!(group != "*" && (group != "rbac.authorization.k8s.io" || is_only_read), "{rule}");
-                assert!(group == "example.com" || !words(rule, "resources").contains(&"*"), "{rule}");
+                assert!(group == "example.com" || !strings(rule, "resources").contains(&"*"), "{rule}");
             }
         }
     }
@@ -262,17 +265,17 @@ mod tests {
     fn observers_only_read_and_no_secrets() {
         for rule in all(Access::Observe) {
             // Except its own token.
-            if words(&rule, "resources") == ["serviceaccounts/token"] {
+            if strings(&rule, "resources") == ["serviceaccounts/token"] {
                 assert_eq!(
-                    (words(&rule, "resourceNames"), words(&rule, "verbs")),
+                    (strings(&rule, "resourceNames"), strings(&rule, "verbs")),
                     (vec![ACCOUNT], vec!["create"])
                 );
                 continue;
             }
-            assert_eq!(words(&rule, "verbs"), READ, "{rule}");
-            assert!(!words(&rule, "resources").contains(&"secrets"), "{rule}");
-            let config_maps = words(&rule, "resources").contains(&"configmaps");
-            assert!(!config_maps || words(&rule, "resourceNames") == [CLAIM], "{rule}");
+            assert_eq!(strings(&rule, "verbs"), READ_VERBS, "{rule}");
+            assert!(!strings(&rule, "resources").contains(&"secrets"), "{rule}");
+            let config_maps = strings(&rule, "resources").contains(&"configmaps");
+            assert!(!config_maps || strings(&rule, "resourceNames") == [CLAIM], "{rule}");
         }
     }
 

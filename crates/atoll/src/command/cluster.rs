@@ -6,19 +6,19 @@ use atoll_meta::names;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Connection, LogOptions};
-use crate::output::Shown;
+use crate::output::OutputOptions;
 use crate::place::shares::{self, Shares};
 
 #[derive(Subcommand)]
 pub enum ClusterCommand {
     /// Join a cluster to the current workspace, or renew its credential
-    #[command(after_help = JOINING)]
+    #[command(after_help = JOIN_HELP)]
     Join(Box<JoinOptions>),
     /// List the clusters of the current workspace
     #[command(visible_alias = "ls")]
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },
@@ -49,7 +49,7 @@ pub enum ClusterCommand {
         yes: bool,
     },
     /// Remove a cluster from the fleet
-    #[command(after_help = REMOVING)]
+    #[command(after_help = REMOVE_HELP)]
     Remove {
         #[command(flatten)]
         cluster: ClusterName,
@@ -72,7 +72,7 @@ pub enum ClusterCommand {
     },
 }
 
-const JOINING: &str = "\
+const JOIN_HELP: &str = "\
 --kubeconfig names a kubeconfig of an administrator of the cluster. Only this command uses it, and it is not stored: the command creates an \
 account for the syncer in the cluster and stores the token of that account. The control plane is that of $KUBECONFIG or \
 ~/.kube/config, or of --control-plane-kubeconfig.
@@ -80,7 +80,7 @@ account for the syncer in the cluster and stores the token of that account. The 
 Running it again with the same name creates a new token; after a failure it continues where it stopped. The syncer renews the \
 token before it expires.";
 
-const REMOVING: &str = "\
+const REMOVE_HELP: &str = "\
 Without --keep-workloads and --lost, the placed objects are deleted in the cluster, and the command waits until they are gone. Shares on \
 other clusters stay.";
 
@@ -239,14 +239,18 @@ pub struct PlaceOptions {
 fn cluster_name(text: &str) -> Result<String, String> {
     match names::dns1123_label(text).into_iter().next() {
         Some(problem) => Err(problem),
-        None if text == shares::NOWHERE => Err(format!("`--on {text}` removes an object from all clusters; choose another name")),
-        None if text.len() > LONGEST => Err(format!("it must have at most {LONGEST} characters")),
+        None if text == shares::NONE => {
+            Err(format!("`--on {text}` removes an object from all clusters; choose another name"))
+        }
+        None if text.len() > MAX_NAME_LENGTH => {
+            Err(format!("it must have at most {MAX_NAME_LENGTH} characters"))
+        }
         None => Ok(text.to_string()),
     }
 }
 
 /// Maximum length, because objects of a cluster are named after it with a prefix.
-const LONGEST: usize = 50;
+const MAX_NAME_LENGTH: usize = 50;
 
 /// Refuses API groups that would let a syncer gain all rights.
 fn custom_group(text: &str) -> Result<String, String> {
@@ -258,7 +262,9 @@ fn custom_group(text: &str) -> Result<String, String> {
         "authentication.k8s.io",
     ];
     if POWERFUL.contains(&text) {
-        return Err("the right to write these resources would give the syncer all rights in the cluster".into());
+        return Err(
+            "the right to write these resources would give the syncer all rights in the cluster".into()
+        );
     }
     match names::dns1123_subdomain(text).into_iter().next() {
         Some(problem) => Err(problem),

@@ -7,7 +7,7 @@ use super::Connection;
 #[derive(Subcommand)]
 pub enum DialectCommand {
     /// Serve another system's API in a workspace and all workspaces below it
-    #[command(after_help = KCP)]
+    #[command(after_help = KCP_HELP)]
     Enable(DialectOptions),
     /// List the dialects, and whether they are enabled in a workspace
     #[command(visible_alias = "ls")]
@@ -41,7 +41,7 @@ pub enum Dialect {
     Kcp,
 }
 
-const KCP: &str = "\
+const KCP_HELP: &str = "\
 With kcp, \"kubectl apply\" accepts Clusters and WorkloadClusters of workload.kcp.dev/v1alpha1. Such a cluster joins automatically, as with
 \"atoll cluster join\": its kubeconfig is moved to a Secret before it is stored, is used once to create the syncer's
 account, and is then deleted; spec.kubeconfig reads as empty. An object with the label workloads.kcp.dev/cluster: NAME is placed on

@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Connection, LogOptions};
-use crate::output::Shown;
+use crate::output::OutputOptions;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct SimLine {
+pub struct SimArgs {
     #[command(subcommand)]
     pub command: Option<SimCommand>,
 
@@ -164,7 +164,7 @@ pub enum FaultCommand {
     /// List the active faults
     List {
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },

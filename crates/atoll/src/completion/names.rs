@@ -14,12 +14,12 @@ use crate::workspace::session::{ROOT, Session};
 /// Environment variable with the timeout of the server in seconds.
 const TIMEOUT: &str = "ATOLL_COMPLETION_TIMEOUT";
 
-fn patience() -> Duration {
+fn timeout() -> Duration {
     let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(3))
 }
 
-pub fn of(expected: &Expected) -> Vec<Candidate> {
+pub fn candidates(expected: &Expected) -> Vec<Candidate> {
     let connection = Connection {
         kubeconfig: expected.given("kubeconfig").map(PathBuf::from),
         context: expected.given("context").map(str::to_string),
@@ -30,14 +30,16 @@ pub fn of(expected: &Expected) -> Vec<Candidate> {
             let kubeconfig = expected.given(option).map(PathBuf::from);
             contexts(&Connection { kubeconfig, context: None })
         }
-        Source::Clusters => ask(&connection, async |session| clusters(session, "").await),
+        Source::Clusters => query(&connection, async |session| clusters(session, "").await),
         Source::ClusterLists => {
             let before = expected.partial.rfind(',').map_or("", |comma| &expected.partial[..=comma]);
-            ask(&connection, async |session| clusters(session, before).await)
+            query(&connection, async |session| clusters(session, before).await)
         }
         Source::Keys => keys(expected.given("data_dir")),
-        Source::Children => ask(&connection, async |session| below(session, &session.current, "").await),
-        Source::Workspaces => ask(&connection, async |session| workspaces(session, &expected.partial).await),
+        Source::Children => query(&connection, async |session| below(session, &session.current, "").await),
+        Source::Workspaces => {
+            query(&connection, async |session| workspaces(session, &expected.partial).await)
+        }
         Source::Files | Source::Directories | Source::Words(_) => None,
     };
     names.unwrap_or_default()
@@ -63,13 +65,13 @@ fn keys(directory: Option<&str>) -> Option<Vec<Candidate>> {
     Some(keys.into_iter().skip(1).map(|id| candidate(id, "verifies")).collect())
 }
 
-fn ask(
+fn query(
     connection: &Connection,
     question: impl AsyncFnOnce(&Session) -> Option<Vec<Candidate>>,
 ) -> Option<Vec<Candidate>> {
     let session = Session::open(connection).ok()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    runtime.block_on(async { tokio::time::timeout(patience(), question(&session)).await.ok()? })
+    runtime.block_on(async { tokio::time::timeout(timeout(), question(&session)).await.ok()? })
 }
 
 /// Absolute paths if the typed path begins with the root, otherwise paths relative to the current workspace.
@@ -103,7 +105,7 @@ async fn clusters(session: &Session, before: &str) -> Option<Vec<Candidate>> {
 }
 
 async fn below(session: &Session, parent: &str, prefix: &str) -> Option<Vec<Candidate>> {
-    let names = session.names_below(parent).await.ok()?;
+    let names = session.child_names(parent).await.ok()?;
     let help = format!("in {parent}");
     Some(names.into_iter().map(|name| candidate(format!("{prefix}{name}"), &help)).collect())
 }

@@ -10,10 +10,10 @@
 //! The kcp object is the desired state; the Atoll Cluster is created from it and deleted with it.
 
 mod evict;
+mod finalize;
 mod join;
-mod leave;
+mod secret_gc;
 mod status;
-mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use atoll_registry::dialect::kcp::{GROUP, NAME, SPELLINGS, VERSION};
 use atoll_registry::dialect::seal;
 use serde_json::{Value, json};
 
-use self::status::Finding;
+use self::status::Readiness;
 use crate::cluster::credential;
 
 /// Annotation of an Atoll Cluster: the dialect's object it was created from.
@@ -34,9 +34,9 @@ const MADE_FROM: &str = "atoll.dev/made-from";
 /// Finalizer of kcp clusters, kept until everything created for them is deleted.
 const FINALIZER: &str = "atoll.dev/kcp";
 
-const AT_ONCE: usize = 8;
+const WORKERS: usize = 8;
 /// Retry interval for a cluster that could not join or is still in use.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Dependencies of the controller.
 pub struct Setup {
@@ -50,11 +50,11 @@ pub struct Setup {
     pub tenants: Arc<TenantAddresses>,
 }
 
-struct Dialect {
+struct KcpController {
     setup: Setup,
     /// Caches of both kinds, Cluster and WorkloadCluster.
     kcp: [Arc<Cache>; 2],
-    own: Arc<Cache>,
+    clusters: Arc<Cache>,
 }
 
 fn spellings() -> [Resource; 2] {
@@ -72,23 +72,23 @@ pub async fn run(setup: Setup) {
     let queue = Queue::new();
     let kcp = spellings().map(|resource| {
         let cache = setup.informers.of(&resource);
-        let waking = queue.clone();
-        cache.listen(move |change| waking.add(spelt(&resource.plural, &change.key)));
+        let wakeup = queue.clone();
+        cache.listen(move |change| wakeup.add(queue_key(&resource.plural, &change.key)));
         cache
     });
-    let own = setup.informers.of(&resources::CLUSTERS);
-    let waking = queue.clone();
-    own.listen(move |change| {
+    let clusters = setup.informers.of(&resources::CLUSTERS);
+    let wakeup = queue.clone();
+    clusters.listen(move |change| {
         if object::annotation(change.object(), MADE_FROM).is_some() {
-            SPELLINGS.iter().for_each(|(plural, _)| waking.add(spelt(plural, &change.key)));
+            SPELLINGS.iter().for_each(|(plural, _)| wakeup.add(queue_key(plural, &change.key)));
         }
     });
-    for cache in kcp.iter().chain([&own]) {
+    for cache in kcp.iter().chain([&clusters]) {
         cache.synced().await;
     }
-    let dialect = Arc::new(Dialect { setup, kcp, own });
-    let sweeping = sweep::run(dialect.clone());
-    let working = queue.work("clusters of kcp", AT_ONCE, move |key| {
+    let dialect = Arc::new(KcpController { setup, kcp, clusters });
+    let sweeping = secret_gc::run(dialect.clone());
+    let working = queue.work("clusters of kcp", WORKERS, move |key| {
         let dialect = dialect.clone();
         async move { dialect.sync(&key).await }
     });
@@ -96,11 +96,11 @@ pub async fn run(setup: Setup) {
 }
 
 /// The queue key of a kcp object. Both kinds are cluster-scoped, so the namespace holds the plural.
-fn spelt(plural: &str, key: &Key) -> Key {
+fn queue_key(plural: &str, key: &Key) -> Key {
     Key::new(&key.workspace, plural, &key.name)
 }
 
-impl Dialect {
+impl KcpController {
     fn world(&self) -> &World {
         self.setup.informers.world()
     }
@@ -115,10 +115,10 @@ impl Dialect {
         if !self.setup.registry.speaks(&at.workspace, atoll_registry::dialect::kcp::NAME) {
             return Ok(Next::Done);
         }
-        let subject = Subject { resource: &cache.resource, at, object: &found };
+        let subject = KcpCluster { resource: &cache.resource, at, object: &found };
         let outcome = match object::is_being_deleted(&found) {
-            true => self.leave(&subject).await,
-            false => self.keep(&subject).await,
+            true => self.finalize(&subject).await,
+            false => self.reconcile(&subject).await,
         };
         match outcome {
             // Another writer was faster; its change is observed as well.
@@ -130,7 +130,7 @@ impl Dialect {
     }
 
     /// Joins the cluster if it has a kubeconfig, and updates its status.
-    async fn keep(&self, subject: &Subject<'_>) -> Result<Next, Status> {
+    async fn reconcile(&self, subject: &KcpCluster<'_>) -> Result<Next, Status> {
         if !object::finalizers(subject.object).any(|finalizer| finalizer == FINALIZER) {
             let mut finalizers: Vec<&str> = object::finalizers(subject.object).collect();
             finalizers.push(FINALIZER);
@@ -141,50 +141,50 @@ impl Dialect {
             return Ok(Next::Done);
         }
         let secret = self.secret(subject).await?;
-        let kubeconfig = secret.as_ref().and_then(credential::opened);
-        let mut cluster = self.own_cluster(subject).await?;
-        let mut finding = None;
+        let kubeconfig = secret.as_ref().and_then(credential::kubeconfig_from_secret);
+        let mut cluster = self.atoll_cluster(subject).await?;
+        let mut readiness = None;
         if let Some(kubeconfig) = kubeconfig {
             match self.join(subject, &kubeconfig, cluster.as_ref()).await {
                 Ok(joined) => {
-                    self.spend(subject, secret.as_ref(), &kubeconfig).await?;
+                    self.delete_kubeconfig(subject, secret.as_ref(), &kubeconfig).await?;
                     cluster = Some(joined);
                 }
-                Err(problem) => finding = Some(problem),
+                Err(problem) => readiness = Some(problem),
             }
         }
-        let mut again = finding.is_some().then_some(AGAIN);
-        let made = cluster.filter(|cluster| subject.made(cluster));
+        let mut again = readiness.is_some().then_some(RETRY_INTERVAL);
+        let made = cluster.filter(|cluster| subject.owns(cluster));
         if let Some(cluster) = &made {
-            let left = evict::left(subject.object, self.setup.clock.now().seconds);
-            self.close_or_open(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
+            let left = evict::time_left(subject.object, self.setup.clock.now().seconds);
+            self.sync_unschedulable(subject, cluster, left.is_some_and(|left| left.is_zero())).await?;
             if let Some(left) = left {
                 let next = self.evict(subject, left).await?;
                 again = Some(again.map_or(next, |again| again.min(next)));
             }
         }
-        let finding = finding.unwrap_or_else(|| Finding::of(made.as_ref()));
-        self.show(subject, made.as_ref(), &finding).await?;
+        let readiness = readiness.unwrap_or_else(|| Readiness::of(made.as_ref()));
+        self.update_status(subject, made.as_ref(), &readiness).await?;
         Ok(again.map_or(Next::Done, Next::After))
     }
 
     /// The Atoll Cluster of the same name, read from the server.
-    async fn own_cluster(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
-        absent(self.world().get(&self.own.resource, &subject.at).await)
+    async fn atoll_cluster(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
+        ignore_not_found(self.world().get(&self.clusters.resource, &subject.at).await)
     }
 
     /// The Secret with the kubeconfig, which may already be deleted from it.
-    async fn secret(&self, subject: &Subject<'_>) -> Result<Option<Value>, Status> {
+    async fn secret(&self, subject: &KcpCluster<'_>) -> Result<Option<Value>, Status> {
         let Some(name) = seal::secret(subject.object) else { return Ok(None) };
-        let found = absent(self.world().get(&resources::SECRETS, &subject.system(name)).await)?;
+        let found = ignore_not_found(self.world().get(&resources::SECRETS, &subject.system_key(name)).await)?;
         // Ignore any other Secret that the object may name.
         Ok(found.filter(|secret| secret["metadata"]["labels"][seal::LABEL] == NAME))
     }
 
     /// Deletes a used kubeconfig from the Secret, and keeps only a digest to recognize it.
-    async fn spend(
+    async fn delete_kubeconfig(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         secret: Option<&Value>,
         kubeconfig: &str,
     ) -> Result<(), Status> {
@@ -195,31 +195,31 @@ impl Dialect {
             "metadata": { "resourceVersion": object::resource_version(secret) }, "data": data,
         });
         self.world()
-            .patch(&resources::SECRETS, &subject.system(object::name(secret)), "", &patch)
+            .patch(&resources::SECRETS, &subject.system_key(object::name(secret)), "", &patch)
             .await
             .map(|_| ())
     }
 
     /// Applies the kcp object's `unschedulable` and its expired `evictAfter` to the Atoll Cluster.
-    async fn close_or_open(
+    async fn sync_unschedulable(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         cluster: &Value,
         is_over: bool,
     ) -> Result<(), Status> {
         let wanted = is_over || subject.object["spec"]["unschedulable"] == true;
         let Some(followed) = status::follow_unschedulable(cluster, wanted) else { return Ok(()) };
-        self.world().patch(&self.own.resource, &subject.at, "", &followed).await.map(|_| ())
+        self.world().patch(&self.clusters.resource, &subject.at, "", &followed).await.map(|_| ())
     }
 
-    async fn show(
+    async fn update_status(
         &self,
-        subject: &Subject<'_>,
+        subject: &KcpCluster<'_>,
         cluster: Option<&Value>,
-        finding: &Finding,
+        readiness: &Readiness,
     ) -> Result<(), Status> {
         let now = self.setup.clock.now().to_time();
-        let Some(status) = status::shown(&subject.object["status"], cluster, finding, &now) else {
+        let Some(status) = status::new_status(&subject.object["status"], cluster, readiness, &now) else {
             return Ok(());
         };
         let mut changed = subject.object.clone();
@@ -229,31 +229,31 @@ impl Dialect {
 }
 
 /// The kcp object that is reconciled.
-struct Subject<'a> {
+struct KcpCluster<'a> {
     resource: &'a Resource,
     at: Key,
     object: &'a Value,
 }
 
-impl Subject<'_> {
+impl KcpCluster<'_> {
     /// The value of the annotation `atoll.dev/made-from`.
     fn origin(&self) -> String {
         format!("{GROUP}/{}/{}", self.resource.plural, object::uid(self.object))
     }
 
     /// Whether an Atoll Cluster was created from this object.
-    fn made(&self, cluster: &Value) -> bool {
+    fn owns(&self, cluster: &Value) -> bool {
         object::annotation(cluster, MADE_FROM) == Some(&self.origin())
     }
 
     /// The key of an object in Atoll's own namespace.
-    fn system(&self, name: &str) -> Key {
+    fn system_key(&self, name: &str) -> Key {
         Key::new(&self.at.workspace, atoll_fleet::marks::SYSTEM_NAMESPACE, name)
     }
 }
 
 /// Maps NotFound to `None`.
-fn absent(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
+fn ignore_not_found(found: Result<Value, Status>) -> Result<Option<Value>, Status> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(status) if status.reason() == "NotFound" => Ok(None),

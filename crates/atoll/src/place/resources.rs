@@ -4,7 +4,7 @@ use atoll_fleet::placement::stays;
 use atoll_fleet::view::{self, Target};
 use serde_json::Value;
 
-use crate::advice::nearest;
+use crate::advice::closest_match;
 
 /// Media types of aggregated discovery; servers before 1.30 only support the second.
 pub const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -90,7 +90,7 @@ pub fn resolve<'a>(resources: &'a [Resource], word: &str) -> Option<&'a Resource
 
 /// The most similar resource name.
 pub fn suggestion<'a>(resources: &'a [Resource], word: &str) -> Option<&'a str> {
-    nearest(word, resources.iter().map(|resource| resource.name.as_str()))
+    closest_match(word, resources.iter().map(|resource| resource.name.as_str()))
 }
 
 impl Resource {

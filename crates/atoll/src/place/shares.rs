@@ -4,17 +4,17 @@ use atoll_fleet::placement::Share;
 use atoll_meta::names;
 
 /// The value of `--on` for no cluster.
-pub const NOWHERE: &str = "none";
+pub const NONE: &str = "none";
 
 /// Maximum number of clusters.
-const MOST: usize = 1000;
+const MAX_CLUSTERS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shares(pub Vec<Share>);
 
 /// Parses `a,b`, `a=3,b=2`, or `none`.
 pub fn parse(text: &str) -> Result<Shares, String> {
-    if text == NOWHERE {
+    if text == NONE {
         return Ok(Shares(Vec::new()));
     }
     let mut shares: Vec<Share> = Vec::new();
@@ -32,8 +32,8 @@ pub fn parse(text: &str) -> Result<Shares, String> {
         if shares.iter().any(|share| share.name == name) {
             return Err(format!("{name} is named twice"));
         }
-        if shares.len() == MOST {
-            return Err(format!("at most {MOST} clusters can be named"));
+        if shares.len() == MAX_CLUSTERS {
+            return Err(format!("at most {MAX_CLUSTERS} clusters can be named"));
         }
         shares.push(Share { name: name.to_string(), replicas, ..Share::default() });
     }
@@ -48,7 +48,7 @@ fn replicas(name: &str, count: &str) -> Result<i64, String> {
 }
 
 /// Lists the shares in a sentence.
-pub fn shown(shares: &[Share]) -> String {
+pub fn format_list(shares: &[Share]) -> String {
     let words = shares.iter().map(|share| match share.replicas {
         Some(count) => format!("{} ({count})", share.name),
         None => share.name.clone(),
@@ -74,7 +74,7 @@ mod tests {
             ("a=3,b,c=0", "a (3), b and c (0)"),
             ("none", "no cluster"),
         ] {
-            assert_eq!(parse(text).map(|shares| shown(&shares.0)), Ok(expected.to_string()), "{text}");
+            assert_eq!(parse(text).map(|shares| format_list(&shares.0)), Ok(expected.to_string()), "{text}");
         }
     }
 

@@ -5,10 +5,10 @@
 //!               └─ logs, exec, port-forward ──► kubelet_listener: client certificate, SubjectAccessReview
 //! ```
 
-mod door;
-pub mod ledger;
-mod trouble;
-mod vouching;
+pub mod fault_store;
+mod faulty_transport;
+mod kubelet_listener;
+mod kubelet_registration;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use atoll_client::https::{Endpoint, Https};
 use atoll_informer::{Clock, Informers, World};
 use atoll_sim::Faults;
 
-use self::trouble::{Troubled, TroubledClock};
-use super::Place;
+use self::faulty_transport::{FaultyClock, FaultyTransport};
+use super::DataDirectory;
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
-use crate::process::{Stop, quoted_path};
+use crate::process::{ShutdownSignal, quoted_path};
 
 /// Options besides those of the nodes.
-pub struct Options {
+pub struct NodesOptions {
     /// Whether to run a scheduler.
     pub scheduler: bool,
     /// CA of the client certificates that API servers present to kubelets, if it is not the kubeconfig's.
@@ -34,7 +34,7 @@ pub struct Options {
 
 pub async fn run(
     nodes: atoll_sim::Settings,
-    options: Options,
+    options: NodesOptions,
     connection: &Connection,
 ) -> Result<(), String> {
     let config = Kubeconfig::load(connection)?;
@@ -49,21 +49,25 @@ pub async fn run(
     let client = Client::new(Arc::new(Https::new(&endpoint)?));
     client.get("/version").await.map_err(|status| status.message().to_string())?;
     let faults = Arc::<Faults>::default();
-    let place = Place::new(None)?;
+    let data_directory = DataDirectory::new(None)?;
     let trusted = match &options.client_authority {
         Some(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
         None => endpoint.authority_pem.clone(),
     };
     // The server's kubelet client is authorized in root.
-    let root = vouching::root(&endpoint)?;
-    let (door, authority) =
-        door::open(&place.directory, &trusted, root.clone().unwrap_or_else(|| client.clone())).await?;
-    let port = door.listener.local_addr().map_err(|error| error.to_string())?.port();
-    let vouched = match root {
-        Some(root) => vouching::begin(root, &context.server, &nodes, port, &authority).await,
+    let root = kubelet_registration::root_client(&endpoint)?;
+    let (kubelet_listener, authority) = kubelet_listener::open(
+        &data_directory.directory,
+        &trusted,
+        root.clone().unwrap_or_else(|| client.clone()),
+    )
+    .await?;
+    let port = kubelet_listener.listener.local_addr().map_err(|error| error.to_string())?.port();
+    let registration = match root {
+        Some(root) => kubelet_registration::create(root, &context.server, &nodes, port, &authority).await,
         None => None,
     };
-    let stop = Stop::listen()?;
+    let stop = ShutdownSignal::listen()?;
     println!(
         "Simulating {} nodes at {}. Try: kubectl --kubeconfig {} --context {} get nodes",
         nodes.nodes,
@@ -72,27 +76,32 @@ pub async fn run(
         config.context_name()
     );
     // Faults only affect the nodes, not the watch for faults.
-    let suffering = Client::new(Arc::new(Troubled::new(Https::new(&endpoint)?, faults.clone())));
-    let clock: Arc<dyn Clock> = Arc::new(TroubledClock { faults: faults.clone() });
+    let faulty_client = Client::new(Arc::new(FaultyTransport::new(Https::new(&endpoint)?, faults.clone())));
+    let clock: Arc<dyn Clock> = Arc::new(FaultyClock { faults: faults.clone() });
     let scheduling = async {
         match options.scheduler {
             true => {
                 let informers = Informers::new(World::one(client.clone()));
-                atoll_podscheduler::run(informers, clock.clone(), atoll_podscheduler::Options::default())
-                    .await;
+                atoll_podscheduler::run(
+                    informers,
+                    clock.clone(),
+                    atoll_podscheduler::NodesOptions::default(),
+                )
+                .await;
             }
             false => std::future::pending().await,
         }
     };
-    let simulated = atoll_sim::run(suffering, nodes, faults.clone(), clock.clone(), Some(door));
+    let simulated =
+        atoll_sim::run(faulty_client, nodes, faults.clone(), clock.clone(), Some(kubelet_listener));
     let outcome = tokio::select! {
         () = simulated => Err("the connection to the server ended".into()),
         () = scheduling => Err("the connection to the server ended".into()),
-        () = ledger::follow(&client, &faults) => Err("the connection to the server ended".into()),
-        () = stop.asked() => Ok(()),
+        () = fault_store::follow(&client, &faults) => Err("the connection to the server ended".into()),
+        () = stop.received() => Ok(()),
     };
-    if let Some(vouched) = vouched {
-        vouched.end().await;
+    if let Some(registration) = registration {
+        registration.delete().await;
     }
     outcome
 }

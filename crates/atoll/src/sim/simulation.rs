@@ -61,7 +61,7 @@ impl Simulation {
             conditions: watch::channel(Arc::default()).0,
             seed: seed.as_nanos() as u64,
         };
-        simulation.take_effect();
+        simulation.apply();
         Arc::new(simulation)
     }
 
@@ -74,19 +74,19 @@ impl Simulation {
         self.clock.clone()
     }
 
-    pub fn weather(&self) -> Weather {
+    pub fn network_faults(&self) -> Weather {
         Weather::new(self.conditions.subscribe(), self.seed)
     }
 
     /// Removes all faults. Returns their number.
     pub fn clear(&self) -> usize {
         let count = self.faults.clear();
-        self.take_effect();
+        self.apply();
         count
     }
 
     /// Applies the faults, before the change is acknowledged.
-    fn take_effect(&self) {
+    fn apply(&self) {
         let faults = self.faults.now();
         self.clock.seconds.store(faults.skew(), Ordering::Relaxed);
         let mut hidden = faults.missing();
@@ -105,8 +105,8 @@ impl Simulation {
 
     fn list(&self) -> Value {
         let faults = self.faults.now();
-        let shown = faults.list().iter().map(|(id, fault)| shown(*id, fault));
-        json!({ "faults": shown.collect::<Vec<_>>() })
+        let fault_json = faults.list().iter().map(|(id, fault)| fault_json(*id, fault));
+        json!({ "faults": fault_json.collect::<Vec<_>>() })
     }
 
     fn add(&self, body: &[u8]) -> Result<Value, Status> {
@@ -114,8 +114,8 @@ impl Simulation {
         let fault = Fault::from_json(&parsed.value).map_err(Status::bad_request)?;
         let id = self.faults.add(fault.clone());
         let id = id.map_err(|_| Status::bad_request("there are too many faults already; remove some"))?;
-        self.take_effect();
-        Ok(shown(id, &fault))
+        self.apply();
+        Ok(fault_json(id, &fault))
     }
 
     fn remove(&self, id: &str) -> Result<Value, Status> {
@@ -123,17 +123,17 @@ impl Simulation {
         if !removed {
             return Err(Status::not_found("", "faults", id));
         }
-        self.take_effect();
+        self.apply();
         Ok(json!({ "removed": 1 }))
     }
 }
 
 /// A fault as JSON, with its id and description.
-pub fn shown(id: u64, fault: &Fault) -> Value {
-    let mut shown = fault.to_json();
-    shown["id"] = id.into();
-    shown["description"] = fault.to_string().into();
-    shown
+pub fn fault_json(id: u64, fault: &Fault) -> Value {
+    let mut fault_json = fault.to_json();
+    fault_json["id"] = id.into();
+    fault_json["description"] = fault.to_string().into();
+    fault_json
 }
 
 /// `GET` lists the faults, `POST` adds one, `DELETE` removes one or, without an id, all.
@@ -154,18 +154,18 @@ impl Page for Simulation {
 }
 
 /// The transport of components inside a cluster, which stops while the cluster is down.
-pub struct Gated {
+pub struct GatedTransport {
     local: Local,
     weather: Weather,
 }
 
-impl Gated {
+impl GatedTransport {
     pub fn new(local: Local, simulation: &Simulation) -> Self {
-        Gated { local, weather: simulation.weather() }
+        GatedTransport { local, weather: simulation.network_faults() }
     }
 }
 
-impl Transport for Gated {
+impl Transport for GatedTransport {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
             if self.weather.now().is_down {

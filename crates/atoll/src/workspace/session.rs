@@ -5,7 +5,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::advice::{Failure, enumerate, invocation, nearest};
+use crate::advice::{Failure, closest_match, invocation, join_names};
 use crate::client::{Client, Problem};
 use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
@@ -50,13 +50,13 @@ impl Session {
     }
 
     /// Lists the children of a workspace.
-    pub async fn below(&self, workspace: &str) -> Result<Value, Problem> {
+    pub async fn children(&self, workspace: &str) -> Result<Value, Problem> {
         self.call(Method::GET, workspace, WORKSPACES, None).await
     }
 
     /// The names of the children of a workspace.
-    pub async fn names_below(&self, workspace: &str) -> Result<Vec<String>, Problem> {
-        let list = self.below(workspace).await?;
+    pub async fn child_names(&self, workspace: &str) -> Result<Vec<String>, Problem> {
+        let list = self.children(workspace).await?;
         let items = list["items"].as_array().into_iter().flatten();
         Ok(items.map(|item| object::name(item).to_string()).collect())
     }
@@ -73,7 +73,7 @@ impl Session {
             },
             "-" => match self.config.previous_workspace() {
                 Some(previous) => Ok(previous.to_string()),
-                None => Err(Failure::new("there is no previous workspace", self.another().await)),
+                None => Err(Failure::new("there is no previous workspace", self.workspace_hint().await)),
             },
             "." => Ok(self.current.clone()),
             path if path == ROOT || path.starts_with("root:") => Ok(path.to_string()),
@@ -82,8 +82,8 @@ impl Session {
     }
 
     /// The hint for entering a workspace near the current one.
-    async fn another(&self) -> String {
-        let below = self.names_below(&self.current).await.unwrap_or_default();
+    async fn workspace_hint(&self) -> String {
+        let below = self.child_names(&self.current).await.unwrap_or_default();
         let child = below.first().map(|name| format!("{}:{name}", self.current));
         let parent = || self.current.rsplit_once(':').map(|(parent, _)| parent.to_string());
         match child.or_else(parent) {
@@ -106,12 +106,12 @@ impl Session {
         let mut names = path.split(':');
         let mut known = names.next().unwrap_or(ROOT).to_string();
         for name in names {
-            let Ok(siblings) = self.names_below(&known).await else { break };
+            let Ok(siblings) = self.child_names(&known).await else { break };
             if siblings.iter().any(|sibling| sibling == name) {
                 known = format!("{known}:{name}");
                 continue;
             }
-            failure.next = Some(instead(&known, name, &siblings));
+            failure.hint = Some(suggestion(&known, name, &siblings));
             break;
         }
         failure
@@ -124,9 +124,9 @@ pub fn encoded(name: &str) -> String {
 }
 
 /// The hint for a missing workspace `name` below `known`.
-fn instead(known: &str, name: &str, siblings: &[String]) -> String {
+fn suggestion(known: &str, name: &str, siblings: &[String]) -> String {
     let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
-    match nearest(name, siblings.iter().copied()) {
+    match closest_match(name, siblings.iter().copied()) {
         Some(near) => format!("did you mean {known}:{near}?"),
         None if siblings.is_empty() => {
             format!(
@@ -134,7 +134,7 @@ fn instead(known: &str, name: &str, siblings: &[String]) -> String {
                 invocation()
             )
         }
-        None => format!("{known} has {}", enumerate(&siblings)),
+        None => format!("{known} has {}", join_names(&siblings)),
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
         ];
         for (siblings, expected) in cases {
             let siblings: Vec<String> = siblings.iter().map(|name| (*name).to_string()).collect();
-            assert_eq!(instead("root:data", "eest", &siblings), expected);
+            assert_eq!(suggestion("root:data", "eest", &siblings), expected);
         }
     }
 }

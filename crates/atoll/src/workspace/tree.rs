@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::session::Session;
 use crate::advice::Failure;
-use crate::output::{self, Format, Shown};
+use crate::output::{self, Format, OutputOptions};
 use crate::style::Paint;
 
 /// A workspace and its children.
@@ -17,13 +17,13 @@ struct Node {
     children: Vec<Node>,
 }
 
-pub async fn show(session: &Session, shown: Shown) -> Result<(), Failure> {
+pub async fn show(session: &Session, shown: OutputOptions) -> Result<(), Failure> {
     let root = Node {
         name: session.current.clone(),
         path: session.current.clone(),
         phase: "Ready".to_string(),
         id: String::new(),
-        children: below(session, &session.current).await?,
+        children: children(session, &session.current).await?,
     };
     let paint = Paint::stdout();
     let text = match shown.output {
@@ -38,8 +38,8 @@ pub async fn show(session: &Session, shown: Shown) -> Result<(), Failure> {
 }
 
 /// The recursion is as deep as a path has names, which is limited by its length.
-async fn below(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
-    let list = match session.below(path).await {
+async fn children(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
+    let list = match session.children(path).await {
         Ok(list) => list,
         Err(problem) => return Err(session.not_found(path, problem).await),
     };
@@ -48,7 +48,7 @@ async fn below(session: &Session, path: &str) -> Result<Vec<Node>, Failure> {
         let status = |field: &str| workspace["status"][field].as_str().unwrap_or_default().to_string();
         let name = object::name(workspace).to_string();
         let path = format!("{path}:{name}");
-        let children = Box::pin(below(session, &path)).await?;
+        let children = Box::pin(children(session, &path)).await?;
         nodes.push(Node { name, path, phase: status("phase"), id: status("id"), children });
     }
     Ok(nodes)

@@ -15,20 +15,20 @@ use tokio::time::Instant;
 
 use super::super::api::Api;
 use super::super::claim::{self, Claim, RELEASED};
-use super::super::derived;
+use super::super::copied_marks;
 use super::super::fleet::Fleet;
-use super::super::letting_go;
+use super::super::object_release;
 use crate::advice::Failure;
-use crate::output::complain;
+use crate::output::errln;
 use crate::place::discover;
 use crate::place::resources::Resource;
 
 /// Reason of the condition by which a syncer reports that it has stopped.
-const STOPPED: &str = "ClaimedByAnother";
+const STOPPED_REASON: &str = "ClaimedByAnother";
 /// Timeout for the syncer to stop.
-const PATIENCE: Duration = Duration::from_secs(180);
+const STOP_TIMEOUT: Duration = Duration::from_secs(180);
 /// A syncer without heartbeats for this long is not running. When it starts, it reads the claim first.
-const SILENCE: Duration = Duration::from_secs(90);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -37,7 +37,7 @@ pub const PAGE: usize = 500;
 
 /// Releases the claim and waits until the syncer has stopped. Returns the id of the control plane in the
 /// marks.
-pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
+pub async fn stop_syncer(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Failure> {
     let found = below.get(&claim::path()).await?;
     let claim = Claim::of(&found);
     let control_plane = match claim.control_plane.as_str() {
@@ -56,21 +56,21 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
         "metadata": { "labels": { CONTROL_PLANE: control_plane } }, "data": { "controlPlane": RELEASED },
     });
     below.merge(&claim::path(), &given_up).await?;
-    complain!("waiting until the syncer of {name} has stopped");
-    let (begin, mut since, mut heartbeat) = (Instant::now(), Instant::now(), None);
+    errln!("waiting until the syncer of {name} has stopped");
+    let (start, mut since, mut heartbeat) = (Instant::now(), Instant::now(), None);
     loop {
         let cluster = fleet.get(name).await?;
         let syncer = &cluster["status"]["syncer"];
         // The user may not be allowed to read the Lease.
-        let beat = fleet.heartbeat(name).await;
-        let beat = beat.or_else(|| syncer["lastHeartbeatTime"].as_str().map(str::to_string));
-        if has_stopped(&cluster) || syncer.is_null() || since.elapsed() > SILENCE {
+        let latest = fleet.heartbeat(name).await;
+        let latest = latest.or_else(|| syncer["lastHeartbeatTime"].as_str().map(str::to_string));
+        if has_stopped(&cluster) || syncer.is_null() || since.elapsed() > HEARTBEAT_TIMEOUT {
             return Ok(control_plane);
         }
-        if beat != heartbeat {
-            (heartbeat, since) = (beat, Instant::now());
+        if latest != heartbeat {
+            (heartbeat, since) = (latest, Instant::now());
         }
-        if begin.elapsed() > PATIENCE {
+        if start.elapsed() > STOP_TIMEOUT {
             // Restore the claim.
             below.merge(&claim::path(), &json!({ "data": { "controlPlane": control_plane } })).await?;
             return Err(Failure::new(
@@ -86,12 +86,13 @@ pub async fn stop(fleet: &Fleet, name: &str, below: &Api) -> Result<String, Fail
 fn has_stopped(cluster: &Value) -> bool {
     let status = &cluster["status"];
     let mut conditions = status["conditions"].as_array().into_iter().flatten();
-    status["problem"]["reason"] == STOPPED || conditions.any(|condition| condition["reason"] == STOPPED)
+    status["problem"]["reason"] == STOPPED_REASON
+        || conditions.any(|condition| condition["reason"] == STOPPED_REASON)
 }
 
 /// The objects whose marks were removed.
 #[derive(Default)]
-struct Stripped {
+struct MarkRemoval {
     count: usize,
     /// Uids of the objects above.
     uids: HashSet<String>,
@@ -100,15 +101,15 @@ struct Stripped {
 }
 
 /// Removes the marks from all objects that have them. Returns the number of objects.
-pub async fn strip(below: &Api, control_plane: &str) -> Result<usize, Failure> {
-    let mut stripped = Stripped::default();
+pub async fn remove_marks(below: &Api, control_plane: &str) -> Result<usize, Failure> {
+    let mut removal = MarkRemoval::default();
     let resources = discover(below).await?;
     for resource in preferred(&resources) {
-        strip_all(below, resource, control_plane, &mut stripped).await?;
+        remove_marks_of(below, resource, control_plane, &mut removal).await?;
     }
-    letting_go::unlocate(below, control_plane).await?;
-    derived::strip(below, "", &stripped.uids, &stripped.deployments).await?;
-    Ok(stripped.count)
+    object_release::remove_locators(below, control_plane).await?;
+    copied_marks::remove_marks(below, "", &removal.uids, &removal.deployments).await?;
+    Ok(removal.count)
 }
 
 /// One version of each resource that can be listed and patched.
@@ -122,11 +123,11 @@ pub fn preferred(resources: &[Resource]) -> impl Iterator<Item = &Resource> {
     })
 }
 
-async fn strip_all(
+async fn remove_marks_of(
     below: &Api,
     resource: &Resource,
     control_plane: &str,
-    stripped: &mut Stripped,
+    removal: &mut MarkRemoval,
 ) -> Result<(), Failure> {
     let selector = format!("labelSelector={CONTROL_PLANE}%3D{control_plane}&limit={PAGE}");
     let mut next = String::new();
@@ -145,17 +146,17 @@ async fn strip_all(
                 continue;
             }
             match object::annotation(item, UID) {
-                Some(uid) => drop(stripped.uids.insert(uid.to_string())),
+                Some(uid) => drop(removal.uids.insert(uid.to_string())),
                 None if resource.name == "namespaces" => {}
                 // A copy by a controller of an object with the label, such as the endpoints of a Service.
                 None => continue,
             }
             let path = format!("{}/{name}", resource.collection(namespace));
-            if derived::is_deployments(resource) {
-                stripped.deployments.push(path.clone());
+            if copied_marks::is_deployments(resource) {
+                removal.deployments.push(path.clone());
             }
             match below.merge(&path, &atoll_fleet::release(item)).await {
-                Ok(_) => stripped.count += 1,
+                Ok(_) => removal.count += 1,
                 Err(problem) if problem.is("NotFound") => {}
                 Err(problem) => return Err(problem.into()),
             }

@@ -9,11 +9,11 @@ use super::api::Api;
 use super::claim::{self, Claim};
 use super::credential;
 use super::fleet::{Fleet, uid};
-use super::{cluster_names, in_workspace, instead};
+use super::{cluster_names, in_workspace, suggestion};
 use crate::advice::{Failure, invocation};
 use crate::command::Connection;
 
-pub struct Reached {
+pub struct ClusterConnection {
     /// The API of the current workspace.
     pub fleet: Fleet,
     /// The API of the workspace in which the cluster is registered.
@@ -27,8 +27,8 @@ pub struct Reached {
     pub workspace: String,
 }
 
-impl Reached {
-    pub async fn open(connection: &Connection, name: &str) -> Result<Reached, Failure> {
+impl ClusterConnection {
+    pub async fn open(connection: &Connection, name: &str) -> Result<ClusterConnection, Failure> {
         let fleet = Fleet::open(connection)?;
         let (home, cluster) = find(&fleet, connection, name).await?;
         let secret = home.api.find(&credential::secret_path(name)).await?;
@@ -52,7 +52,15 @@ impl Reached {
             }
         };
         let control_plane = claim.control_plane;
-        Ok(Reached { fleet, home, name: name.to_string(), cluster, below, control_plane, workspace })
+        Ok(ClusterConnection {
+            fleet,
+            home,
+            name: name.to_string(),
+            cluster,
+            below,
+            control_plane,
+            workspace,
+        })
     }
 
     /// Fails if the cluster, the workspace or one of its ancestors is paused.
@@ -111,14 +119,14 @@ async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fle
     }
     Err(Failure::new(
         format!("there is no cluster {name} for {}", fleet.session.current),
-        instead(name, &names, &fleet.session.current),
+        suggestion(name, &names, &fleet.session.current),
     ))
 }
 
 /// Connects to the cluster, and checks that it is still the one that has joined.
 async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let again = format!("join it again: {} cluster join {name} --kubeconfig FILE", invocation());
-    let kubeconfig = secret.and_then(credential::opened);
+    let kubeconfig = secret.and_then(credential::kubeconfig_from_secret);
     let kubeconfig =
         kubeconfig.ok_or_else(|| Failure::new(format!("there is no credential for {name}"), &again))?;
     let unreadable =

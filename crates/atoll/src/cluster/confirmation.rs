@@ -3,16 +3,19 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use crate::advice::Failure;
-use crate::output::say;
+use crate::output::outln;
 
 /// Prints what will happen and asks for confirmation, unless `yes` was given on the command line.
 pub fn confirm(what: &str, question: &str, yes: bool) -> Result<(), Failure> {
-    say!("{what}");
+    outln!("{what}");
     if yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new("standard input is not a terminal, so the command cannot ask for confirmation", "to confirm, add --yes"));
+        return Err(Failure::new(
+            "standard input is not a terminal, so the command cannot ask for confirmation",
+            "to confirm, add --yes",
+        ));
     }
     print!("{question} [y/N] ");
     let mut answer = String::new();

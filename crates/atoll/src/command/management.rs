@@ -3,9 +3,9 @@
 use clap::{Args, Subcommand};
 
 use super::Connection;
-use crate::output::Shown;
+use crate::output::OutputOptions;
 
-pub const ADOPTING: &str = "\
+pub const ADOPT_HELP: &str = "\
 Adopted objects are created in the current workspace as they are in the cluster, placed on that cluster, and marked there; \
 nothing restarts. ConfigMaps, Secrets, ServiceAccounts and volume claims that they refer to are adopted as well. An object with a controller \
 is not adopted: adopt the controller instead. If adoption would change anything in the cluster, nothing is done.
@@ -53,7 +53,7 @@ pub struct AdoptOptions {
     pub connection: Connection,
 }
 
-pub const PAUSING: &str = "\
+pub const PAUSE_HELP: &str = "\
 While paused, nothing is placed, moved or deleted: changes of placements are refused, and objects that are deleted here stay in their \
 clusters until resumed. Workloads keep running, and updates of placed objects are still applied. A pause \
 survives restarts. Without --cluster and --workspace it applies to the current workspace and all below it; in root \
@@ -61,7 +61,7 @@ to the whole fleet.";
 
 /// The scope of a pause.
 #[derive(Args)]
-pub struct Paused {
+pub struct PauseScope {
     /// Only this cluster of the current workspace
     #[arg(long, value_name = "NAME", conflicts_with = "workspace")]
     pub cluster: Option<String>,
@@ -78,14 +78,14 @@ pub struct Paused {
 #[derive(Args)]
 pub struct PauseOptions {
     #[command(flatten)]
-    pub what: Paused,
+    pub scope: PauseScope,
 
     /// Reason, shown to users whose changes are refused
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
 }
 
-pub const RELEASING: &str = "\
+pub const RELEASE_HELP: &str = "\
 Released objects stay in their clusters as they are, without Atoll's marks, and are no longer managed by Atoll. So do dependents that \
 only they refer to. ConfigMaps, Secrets, ServiceAccounts and volume claims that other placed objects also need stay managed; \
 when these are removed, they are released in the cluster too instead of being deleted. Here the objects stay, without that cluster, unless --delete is given.";
@@ -122,7 +122,7 @@ pub enum OrphansCommand {
         #[arg(long, value_name = "NAME")]
         cluster: Option<String>,
         #[command(flatten)]
-        shown: Shown,
+        shown: OutputOptions,
         #[command(flatten)]
         connection: Connection,
     },

@@ -17,13 +17,13 @@ const KUBECONFIG: &str = "kubeconfig";
 const DATA: [&str; 2] = ["control-plane", "clusters"];
 
 /// A playground's directory, locked by this process.
-pub struct Place {
+pub struct PlaygroundDirectory {
     pub directory: PathBuf,
     /// Held while the playground runs.
     lock: File,
 }
 
-impl Drop for Place {
+impl Drop for PlaygroundDirectory {
     /// Unlocks explicitly, because a child process that is just being started may still have the file open.
     fn drop(&mut self) {
         // If that fails, the next playground reports that this one still runs.
@@ -33,7 +33,7 @@ impl Drop for Place {
 
 /// The persistent record of a playground.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct PlaygroundRecord {
     pub clusters: usize,
     pub nodes: usize,
     /// Ports of its servers, by name.
@@ -42,13 +42,13 @@ pub struct Record {
     pub has_sample: bool,
 }
 
-impl Default for Record {
+impl Default for PlaygroundRecord {
     fn default() -> Self {
-        Record { clusters: 3, nodes: 5, ports: BTreeMap::new(), has_sample: false }
+        PlaygroundRecord { clusters: 3, nodes: 5, ports: BTreeMap::new(), has_sample: false }
     }
 }
 
-impl Record {
+impl PlaygroundRecord {
     /// Whether the playground has never run.
     pub fn is_new(&self) -> bool {
         self.ports.is_empty()
@@ -66,7 +66,7 @@ impl Record {
     }
 
     /// Returns `None` if the value is not a playground's record.
-    fn from_json(value: &Value) -> Option<Record> {
+    fn from_json(value: &Value) -> Option<PlaygroundRecord> {
         if value["atoll"] != "playground" || value["format"] != 1 {
             return None;
         }
@@ -74,7 +74,7 @@ impl Record {
         let ports = value["ports"].as_object()?.iter();
         let port =
             |(name, port): (&String, &Value)| Some((name.clone(), u16::try_from(port.as_u64()?).ok()?));
-        Some(Record {
+        Some(PlaygroundRecord {
             clusters: number("clusters")?,
             nodes: number("nodes")?,
             ports: ports.filter_map(port).collect(),
@@ -83,12 +83,13 @@ impl Record {
     }
 }
 
-impl Place {
+impl PlaygroundDirectory {
     /// Locks the directory, which must be empty or a playground's, and empties it if `reset`.
     pub fn open(directory: &Path, reset: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let is_ours = read(&directory.join(RECORD)).is_some_and(|value| Record::from_json(&value).is_some());
+        let is_ours =
+            read(&directory.join(RECORD)).is_some_and(|value| PlaygroundRecord::from_json(&value).is_some());
         let is_empty = || -> io::Result<bool> {
             let mut entries = fs::read_dir(directory)?;
             entries.try_fold(true, |empty, entry| Ok(empty && entry?.file_name() == LOCK))
@@ -112,11 +113,11 @@ impl Place {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let place = Place { directory, lock };
+        let directory = PlaygroundDirectory { directory, lock };
         if reset {
-            place.empty().map_err(failed)?;
+            directory.empty().map_err(failed)?;
         }
-        Ok(place)
+        Ok(directory)
     }
 
     /// Deletes only the playground's own files; the record last, so that an interrupted reset can be
@@ -146,16 +147,16 @@ impl Place {
     }
 
     /// Reads the record, or returns the default for a new playground.
-    pub fn record(&self) -> Result<Record, String> {
+    pub fn record(&self) -> Result<PlaygroundRecord, String> {
         let path = self.directory.join(RECORD);
         match read(&path) {
-            None => Ok(Record::default()),
-            Some(value) => Record::from_json(&value)
+            None => Ok(PlaygroundRecord::default()),
+            Some(value) => PlaygroundRecord::from_json(&value)
                 .ok_or_else(|| format!("{} cannot be read; start anew with --reset", path.display())),
         }
     }
 
-    pub fn write(&self, record: &Record) -> Result<(), String> {
+    pub fn write(&self, record: &PlaygroundRecord) -> Result<(), String> {
         let text = format!("{:#}\n", record.to_json());
         write_private(&self.directory.join(RECORD), &text).map_err(|error| error.to_string())
     }
@@ -173,26 +174,29 @@ mod tests {
     fn only_playground_directories_are_used() {
         let parent = tempfile::tempdir().expect("a directory");
         let directory = parent.path().join("new");
-        let place = Place::open(&directory, false).expect("a new one");
-        assert_eq!(place.record(), Ok(Record::default()));
-        assert!(Place::open(&directory, true).is_err_and(|problem| problem.contains("already runs")));
-        let mut record = Record { clusters: 2, has_sample: true, ..Record::default() };
+        let directory = PlaygroundDirectory::open(&directory, false).expect("a new one");
+        assert_eq!(directory.record(), Ok(PlaygroundRecord::default()));
+        assert!(
+            PlaygroundDirectory::open(&directory, true)
+                .is_err_and(|problem| problem.contains("already runs"))
+        );
+        let mut record = PlaygroundRecord { clusters: 2, has_sample: true, ..PlaygroundRecord::default() };
         record.ports.insert("east".into(), 4242);
-        place.write(&record).expect("it can be written");
-        fs::create_dir_all(place.of("east")).expect("it can be made");
-        fs::write(place.directory.join("notes.txt"), "mine").expect("it can be written");
-        drop(place);
+        directory.write(&record).expect("it can be written");
+        fs::create_dir_all(directory.of("east")).expect("it can be made");
+        fs::write(directory.directory.join("notes.txt"), "mine").expect("it can be written");
+        drop(directory);
 
-        let place = Place::open(&directory, false).expect("the same again");
-        assert_eq!(place.record(), Ok(record));
-        drop(place);
-        let place = Place::open(&directory, true).expect("afresh");
-        assert_eq!(place.record(), Ok(Record::default()));
-        assert!(!place.of("east").exists() && place.directory.join("notes.txt").exists());
-        drop(place);
+        let directory = PlaygroundDirectory::open(&directory, false).expect("the same again");
+        assert_eq!(directory.record(), Ok(record));
+        drop(directory);
+        let directory = PlaygroundDirectory::open(&directory, true).expect("afresh");
+        assert_eq!(directory.record(), Ok(PlaygroundRecord::default()));
+        assert!(!directory.of("east").exists() && directory.directory.join("notes.txt").exists());
+        drop(directory);
         // Without the record, the directory is no longer recognized as a playground's.
         for reset in [false, true] {
-            let refused = Place::open(&directory, reset).err().unwrap_or_default();
+            let refused = PlaygroundDirectory::open(&directory, reset).err().unwrap_or_default();
             assert!(refused.contains("nothing was changed"), "{refused}");
         }
         assert!(directory.join("notes.txt").exists());

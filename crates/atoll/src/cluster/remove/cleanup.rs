@@ -9,13 +9,13 @@ use super::super::api::Api;
 use super::super::claim::{self, Claim};
 use super::super::credential;
 use super::super::fleet::uid;
-use super::super::join::below::Below;
-use super::super::letting_go;
+use super::super::join::joining_cluster::Below;
+use super::super::object_release;
 use super::super::rights::ACCOUNT;
 use super::Administrator;
-use crate::advice::{Failure, enumerate};
+use crate::advice::{Failure, join_names};
 use crate::client::Problem;
-use crate::output::complain;
+use crate::output::errln;
 
 /// The result of the cleanup.
 pub enum Leftover {
@@ -24,7 +24,7 @@ pub enum Leftover {
 }
 
 /// The manual cleanup by an administrator of the cluster.
-pub fn by_hand() -> String {
+pub fn manual_cleanup() -> String {
     format!(
         "An administrator of the cluster can do it: kubectl delete namespace {SYSTEM_NAMESPACE} && kubectl delete \
          clusterrole,clusterrolebinding {ACCOUNT}"
@@ -35,17 +35,17 @@ const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
 
 /// Credentials for the cluster: the one stored by the join, or a kubeconfig of its administrator.
 #[derive(Clone, Copy)]
-pub struct Way<'a> {
+pub struct ClusterAccess<'a> {
     pub secret: Option<&'a Value>,
     pub admin: &'a Administrator,
 }
 
 /// Connects to the cluster without checking its identity.
-fn reach(way: Way<'_>) -> Result<Api, Failure> {
-    match way.admin {
+fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
+    match access.admin {
         Some((file, context)) => Ok(Below::open(file, context.as_deref())?.api),
         None => {
-            let kubeconfig = way.secret.and_then(credential::opened);
+            let kubeconfig = access.secret.and_then(credential::kubeconfig_from_secret);
             let kubeconfig = kubeconfig.ok_or("there is no credential for it".to_string())?;
             let unreadable = |problem| format!("its credential cannot be read: {problem}");
             let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
@@ -56,8 +56,8 @@ fn reach(way: Way<'_>) -> Result<Api, Failure> {
 }
 
 /// Connects to the cluster and checks that it is still the one that has joined.
-pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
-    let api = reach(way)?;
+pub async fn open(cluster: &Value, access: ClusterAccess<'_>) -> Result<Api, Failure> {
+    let api = connect(access)?;
     let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();
     match cluster["status"]["id"].as_str() {
         Some(pinned) if pinned != id => Err(Failure::new(
@@ -70,14 +70,14 @@ pub async fn open(cluster: &Value, way: Way<'_>) -> Result<Api, Failure> {
 
 /// Deletes the objects that the join created. Objects of other control planes stay, and so do those that the
 /// credential may not delete: a retry would not help.
-pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
-    let api = reach(way)?;
+pub async fn clean(cluster: &Value, access: ClusterAccess<'_>) -> Result<Leftover, Failure> {
+    let api = connect(access)?;
     let left = match api.get(KUBE_SYSTEM).await {
         // The credential was deleted with the namespace by an interrupted attempt, or it has expired.
         Err(problem) if problem.is("Unauthorized") => {
             "The cluster no longer accepts the credential, so it is unknown whether the objects that Atoll created there are gone."
         }
-        _ => match take_away(&open(cluster, way).await?, cluster).await {
+        _ => match delete_join_objects(&open(cluster, access).await?, cluster).await {
             Err(problem) if problem.is("Forbidden") => {
                 "Some objects that Atoll created in the cluster stay there: the credential may not delete them."
             }
@@ -85,10 +85,10 @@ pub async fn clean(cluster: &Value, way: Way<'_>) -> Result<Leftover, Failure> {
             Ok(leftover) => return Ok(leftover),
         },
     };
-    Ok(Leftover::Some(format!("{left} {}", by_hand())))
+    Ok(Leftover::Some(format!("{left} {}", manual_cleanup())))
 }
 
-async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
+async fn delete_join_objects(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
     let Some(config_map) = api.find(&claim::path()).await? else { return Ok(Leftover::Nothing) };
     let claim = Claim::of(&config_map);
     let is_ours =
@@ -98,13 +98,13 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
             "The cluster now belongs to another control plane; nothing was changed there.".into(),
         ));
     }
-    if let Err(failure) = letting_go::unlocate(api, &claim.control_plane).await {
-        complain!("cannot remove the annotations of some namespaces of the cluster: {failure}");
+    if let Err(failure) = object_release::remove_locators(api, &claim.control_plane).await {
+        errln!("cannot remove the annotations of some namespaces of the cluster: {failure}");
     }
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
     let namespace = api.get(&path).await?;
     if let Some(mark) = namespace["metadata"]["labels"][CONTROL_PLANE].as_str() {
-        let kept = namespaces(api, mark).await;
+        let kept = remaining_namespaces(api, mark).await;
         // The ClusterRole and its binding are owned by the namespace and are deleted with it.
         api.delete(&path).await?;
         return Ok(kept.map_or(Leftover::Nothing, Leftover::Some));
@@ -119,12 +119,12 @@ async fn take_away(api: &Api, cluster: &Value) -> Result<Leftover, Problem> {
     Ok(Leftover::Some(format!(
         "Namespace {SYSTEM_NAMESPACE} of the cluster existed before the join; it stays, with ClusterRole, ClusterRoleBinding, Role and \
          RoleBinding {ACCOUNT}. {}",
-        by_hand()
+        manual_cleanup()
     )))
 }
 
 /// Names the namespaces that Atoll created for objects. They stay, because they may contain other objects.
-async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
+async fn remaining_namespaces(api: &Api, control_plane: &str) -> Option<String> {
     let list =
         api.get(&format!("/api/v1/namespaces?labelSelector={CONTROL_PLANE}%3D{control_plane}")).await.ok()?;
     let items = list["items"].as_array().into_iter().flatten();
@@ -132,7 +132,7 @@ async fn namespaces(api: &Api, control_plane: &str) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
             "Namespaces stay in the cluster, because they may contain other objects: {}. Delete them if they are not needed.",
-            enumerate(&names)
+            join_names(&names)
         )
     })
 }

@@ -27,41 +27,41 @@ const LIFETIME: Duration = Duration::from_secs(3650 * 86_400);
 /// Opens the listener. `trusted` is the CA of client certificates, and `client` creates the
 /// SubjectAccessReviews. Also returns the kubelets' CA as PEM.
 pub async fn open(directory: &Path, trusted: &[u8], client: Client) -> Result<(Door, String), String> {
-    let words = |error: &dyn std::fmt::Display| format!("cannot listen for the kubelets: {error}");
+    let failure = |error: &dyn std::fmt::Display| format!("cannot listen for the kubelets: {error}");
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(trusted) {
-        roots.add(certificate.map_err(|error| words(&error))?).map_err(|error| words(&error))?;
+        roots.add(certificate.map_err(|error| failure(&error))?).map_err(|error| failure(&error))?;
     }
     let (now, home) = (OffsetDateTime::now_utc(), Ipv4Addr::LOCALHOST.into());
-    let authority = Authority::open(directory, now).map_err(|error| words(&error))?;
-    let serving = authority.serving(&[], &[home], now, LIFETIME).map_err(|error| words(&error))?;
+    let authority = Authority::open(directory, now).map_err(|error| failure(&error))?;
+    let serving = authority.serving(&[], &[home], now, LIFETIME).map_err(|error| failure(&error))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| words(&error))?
-        .with_client_cert_verifier(verifier.build().map_err(|error| words(&error))?)
+        .map_err(|error| failure(&error))?
+        .with_client_cert_verifier(verifier.build().map_err(|error| failure(&error))?)
         .with_single_cert(
-            vec![serving.certificate_der().map_err(|error| words(&error))?],
-            serving.key_der().map_err(|error| words(&error))?,
+            vec![serving.certificate_der().map_err(|error| failure(&error))?],
+            serving.key_der().map_err(|error| failure(&error))?,
         )
-        .map_err(|error| words(&error))?;
-    let listener = TcpListener::bind((home, 0)).await.map_err(|error| words(&error))?;
-    let door = Door {
+        .map_err(|error| failure(&error))?;
+    let listener = TcpListener::bind((home, 0)).await.map_err(|error| failure(&error))?;
+    let kubelet_listener = Door {
         listener,
         tls: TlsAcceptor::from(Arc::new(config)),
         admits: Some(Arc::new(move |shown| {
             let client = client.clone();
-            Box::pin(async move { may(&client, &shown).await })
+            Box::pin(async move { is_allowed(&client, &shown).await })
         })),
         ports: Arc::default(),
         measurements: Arc::default(),
     };
-    Ok((door, authority.certificate_pem.clone()))
+    Ok((kubelet_listener, authority.certificate_pem.clone()))
 }
 
 /// Whether the holder of a certificate may access nodes/proxy.
-async fn may(client: &Client, shown: &[CertificateDer<'static>]) -> bool {
+async fn is_allowed(client: &Client, shown: &[CertificateDer<'static>]) -> bool {
     let holder = shown.first().and_then(|first| certificate::holder(first).ok().flatten());
     // A certificate that is valid in one workspace only is not the server's.
     let Some(holder) = holder.filter(|holder| holder.workspace.is_none()) else { return false };
@@ -96,17 +96,17 @@ mod tests {
     use super::*;
 
     /// A server that allows one user and records the reviews.
-    struct Doorkeeper {
+    struct AccessReviewServer {
         admitted: &'static str,
-        asked: Mutex<Vec<Value>>,
+        reviews: Mutex<Vec<Value>>,
     }
 
-    impl Transport for Doorkeeper {
+    impl Transport for AccessReviewServer {
         fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
             Box::pin(async move {
                 let review: Value = serde_json::from_slice(request.body())?;
                 let allowed = review["spec"]["user"] == self.admitted;
-                self.asked.lock().unwrap().push(review["spec"].clone());
+                self.reviews.lock().unwrap().push(review["spec"].clone());
                 let answer = Full::from(json!({"status": {"allowed": allowed}}).to_string());
                 Ok(Response::new(answer.map_err(BoxError::from).boxed_unsync()))
             })
@@ -118,20 +118,21 @@ mod tests {
         let (directory, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let now = OffsetDateTime::now_utc();
         let authority = Authority::open(server.path(), now).unwrap();
-        let keeper = Arc::new(Doorkeeper { admitted: "server", asked: Mutex::default() });
-        let client = Client::new(keeper.clone());
-        let (door, _) = open(directory.path(), authority.certificate_pem.as_bytes(), client).await.unwrap();
-        let admits = door.admits.unwrap();
+        let server_stub = Arc::new(AccessReviewServer { admitted: "server", reviews: Mutex::default() });
+        let client = Client::new(server_stub.clone());
+        let (kubelet_listener, _) =
+            open(directory.path(), authority.certificate_pem.as_bytes(), client).await.unwrap();
+        let admits = kubelet_listener.admits.unwrap();
         for (name, expected) in [("server", true), ("stranger", false)] {
             let shown = authority.client(name, Some("some"), now, LIFETIME).unwrap();
             assert_eq!(admits(vec![shown.certificate_der().unwrap()]).await, expected, "{name}");
         }
         assert!(!admits(Vec::new()).await, "no certificate");
         assert!(!admits(vec![CertificateDer::from(vec![1, 2, 3])]).await, "an invalid certificate");
-        let asked = keeper.asked.lock().unwrap();
+        let reviews = server_stub.reviews.lock().unwrap();
         let expected =
             json!({"verb": "create", "version": "v1", "resource": "nodes", "subresource": "proxy"});
-        assert_eq!((asked.len(), &asked[0]["resourceAttributes"]), (2, &expected));
-        assert!(asked[0]["groups"].to_string().contains("some"));
+        assert_eq!((reviews.len(), &reviews[0]["resourceAttributes"]), (2, &expected));
+        assert!(reviews[0]["groups"].to_string().contains("some"));
     }
 }

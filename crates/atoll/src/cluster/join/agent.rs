@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::credential;
 use super::super::fleet::Fleet;
-use super::super::steps::Steps;
+use super::super::step_printer::StepPrinter;
 use crate::advice::{Failure, invocation};
 use crate::command::JoinOptions;
 use crate::process::{quoted, quoted_path};
@@ -20,7 +20,7 @@ pub async fn prepare(
     options: &JoinOptions,
     fleet: &Fleet,
     cluster: &str,
-    steps: &mut Steps,
+    steps: &mut StepPrinter,
 ) -> Result<String, Failure> {
     let name = options.name.as_str();
     let control_plane = steps.step("creating an account for the syncer", account(name, fleet)).await?;
@@ -50,9 +50,8 @@ fn line(name: &str, from: &Path, to: &Path) -> String {
 
 /// Writes a kubeconfig readable by its owner only, because it contains a token.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    write_private(path, text).map_err(|error| {
-        Failure::new(error.to_string(), "choose a writable directory with --write-to")
-    })
+    write_private(path, text)
+        .map_err(|error| Failure::new(error.to_string(), "choose a writable directory with --write-to"))
 }
 
 fn account_name(cluster: &str) -> String {
@@ -120,7 +119,7 @@ async fn account(name: &str, fleet: &Fleet) -> Result<(String, String), Failure>
         "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": SYSTEM_NAMESPACE }],
     });
     api.apply(&binding_at, &object).await?;
-    let token = credential::request(api, &account).await?;
+    let token = credential::request_token(api, &account).await?;
     let admin = fleet.session.config.context()?;
     let context = credential::context(&admin, &admin.server, &token.token);
     let message = format!(

@@ -9,17 +9,17 @@ use atoll_meta::{Status, object, time};
 use atoll_registry::dialect::{kcp, seal};
 use serde_json::Value;
 
-use super::Dialect;
+use super::KcpController;
 
 /// Interval between collections.
 const PAUSE: Duration = Duration::from_secs(300);
 /// Minimum age of a deleted Secret: the kcp cluster that refers to it may not be stored yet.
 const AGE_SECONDS: i64 = 300;
 
-pub(super) async fn run(dialect: Arc<Dialect>) {
+pub(super) async fn run(dialect: Arc<KcpController>) {
     loop {
         let now = dialect.setup.clock.now().seconds;
-        if let Err(status) = sweep(dialect.world(), now, |secret| dialect.is_named(secret)).await {
+        if let Err(status) = collect(dialect.world(), now, |secret| dialect.is_referenced(secret)).await {
             tracing::warn!(%status, "cannot delete unreferenced Secrets of kubeconfigs; will retry");
         }
         tokio::time::sleep(PAUSE).await;
@@ -27,24 +27,24 @@ pub(super) async fn run(dialect: Arc<Dialect>) {
 }
 
 /// Deletes old Secrets without a reference. A failed deletion does not stop the others.
-async fn sweep(world: &World, now: i64, is_named: impl Fn(&Value) -> bool) -> Result<(), Status> {
+async fn collect(world: &World, now: i64, is_referenced: impl Fn(&Value) -> bool) -> Result<(), Status> {
     let everywhere = world.everywhere(&resources::SECRETS);
     let path = format!("{everywhere}?labelSelector={}%3D{}", seal::LABEL.replace('/', "%2F"), kcp::NAME);
     let found = world.client().list_metadata(&path).await?;
     let mut outcome = Ok(());
     for secret in found["items"].as_array().into_iter().flatten() {
-        if !is_old(secret, now) || is_named(secret) {
+        if !is_old(secret, now) || is_referenced(secret) {
             continue;
         }
         let options = DeleteOptions { uid: Some(object::uid(secret)), ..DeleteOptions::default() };
         let gone = world.delete(&resources::SECRETS, &Key::of(secret), options).await;
-        outcome = outcome.and(super::absent(gone).map(|_| ()));
+        outcome = outcome.and(super::ignore_not_found(gone).map(|_| ()));
     }
     outcome
 }
 
-impl Dialect {
-    fn is_named(&self, secret: &Value) -> bool {
+impl KcpController {
+    fn is_referenced(&self, secret: &Value) -> bool {
         let at = Key::of(secret);
         self.kcp
             .iter()
@@ -118,12 +118,12 @@ mod tests {
         let world = World::one(Client::new(refusing.clone()));
         let remaining = || refusing.secrets.lock().unwrap().join(" ");
         let made = time::parse(MADE).unwrap().seconds;
-        let is_named = |secret: &Value| object::name(secret) == "named";
-        sweep(&world, made + 10, is_named).await.expect("there is nothing to do yet");
+        let is_referenced = |secret: &Value| object::name(secret) == "named";
+        collect(&world, made + 10, is_referenced).await.expect("there is nothing to do yet");
         assert_eq!(remaining(), "left named other");
-        sweep(&world, made + 301, is_named).await.expect_err("one is refused");
+        collect(&world, made + 301, is_referenced).await.expect_err("one is refused");
         assert_eq!(remaining(), "left named", "the refused deletion does not stop the others");
-        sweep(&world, made + 302, is_named).await.expect("nothing is refused any more");
+        collect(&world, made + 302, is_referenced).await.expect("nothing is refused any more");
         assert_eq!(remaining(), "named");
     }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use atoll_meta::object;
 use serde_json::Value;
 
+use super::parse_object_arg;
 use super::resources::{Resource, resolve};
-use super::understood;
 use crate::advice::{Failure, invocation};
 use crate::cluster::Api;
 use crate::command::PlaceOptions;
@@ -18,7 +18,7 @@ const PAGE: usize = 500;
 
 /// An object to place.
 #[derive(Debug, PartialEq)]
-pub struct Selected<'a> {
+pub struct SelectedObject<'a> {
     pub resource: &'a Resource,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
@@ -30,34 +30,34 @@ pub async fn find<'a>(
     resources: &'a [Resource],
     options: &PlaceOptions,
     namespace: &str,
-) -> Result<Vec<Selected<'a>>, Failure> {
+) -> Result<Vec<SelectedObject<'a>>, Failure> {
     let mut found = Vec::new();
-    let within =
+    let namespace_for =
         |resource: &Resource| if resource.namespaced { namespace.to_string() } else { String::new() };
     if options.all || options.selector.is_some() {
         for word in options.objects.iter().flat_map(|words| words.split(',')) {
-            let resource = of_all(resources, word)?;
-            let namespace = within(resource);
+            let resource = resource_for_all(resources, word)?;
+            let namespace = namespace_for(resource);
             for name in names(api, resource, &namespace, options.selector.as_deref()).await? {
-                found.push(Selected { resource, namespace: namespace.clone(), name });
+                found.push(SelectedObject { resource, namespace: namespace.clone(), name });
             }
         }
         return Ok(found);
     }
     for object in &options.objects {
-        let (resource, name) = understood(resources, object)?;
-        found.push(Selected { resource, namespace: within(resource), name: name.to_string() });
+        let (resource, name) = parse_object_arg(resources, object)?;
+        found.push(SelectedObject { resource, namespace: namespace_for(resource), name: name.to_string() });
     }
     for file in &options.filename {
         for document in documents(&text(file)?).map_err(|problem| format!("{}: {problem}", file.display()))? {
-            found.extend(of_document(resources, &document, namespace)?);
+            found.extend(object_in_document(resources, &document, namespace)?);
         }
     }
     Ok(found)
 }
 
 /// Resolves a resource for `--all` and `-l`.
-fn of_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Failure> {
+fn resource_for_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Failure> {
     if word.contains('/') {
         return Err(Failure::new(
             format!("{word:?} names one object, but -l and --all select several"),
@@ -66,7 +66,7 @@ fn of_all<'a>(resources: &'a [Resource], word: &str) -> Result<&'a Resource, Fai
     }
     match resolve(resources, word) {
         Some(resource) => Ok(resource),
-        None => understood(resources, &format!("{word}/x")).map(|(resource, _)| resource),
+        None => parse_object_arg(resources, &format!("{word}/x")).map(|(resource, _)| resource),
     }
 }
 
@@ -127,11 +127,11 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
 }
 
 /// The object in a document, or `None` if its kind cannot be placed, such as a Namespace.
-fn of_document<'a>(
+fn object_in_document<'a>(
     resources: &'a [Resource],
     document: &Value,
     namespace: &str,
-) -> Result<Option<Selected<'a>>, Failure> {
+) -> Result<Option<SelectedObject<'a>>, Failure> {
     let (kind, version, name) =
         (object::kind(document), object::api_version(document), object::name(document));
     if kind.is_empty() || name.is_empty() {
@@ -152,8 +152,8 @@ fn of_document<'a>(
         (true, "") => namespace,
         (true, own) => own,
     };
-    let selected = Selected { resource, namespace: namespace.to_string(), name: name.to_string() };
-    Ok(resource.placeable.then_some(selected))
+    let selection = SelectedObject { resource, namespace: namespace.to_string(), name: name.to_string() };
+    Ok(resource.placeable.then_some(selection))
 }
 
 #[cfg(test)]
@@ -192,11 +192,13 @@ items:
         let documents = documents(text).unwrap();
         let found: Vec<String> = documents
             .iter()
-            .filter_map(|document| of_document(&resources, document, "default").unwrap())
-            .map(|selected| format!("{}/{}", selected.namespace, selected.name))
+            .filter_map(|document| object_in_document(&resources, document, "default").unwrap())
+            .map(|selection| format!("{}/{}", selection.namespace, selection.name))
             .collect();
         assert_eq!(found, ["shop/web", "default/api"]);
-        assert!(of_document(&resources, &serde_json::json!({ "kind": "Deployment" }), "default").is_err());
-        assert!(of_all(&resources, "deployments/web").is_err());
+        assert!(
+            object_in_document(&resources, &serde_json::json!({ "kind": "Deployment" }), "default").is_err()
+        );
+        assert!(resource_for_all(&resources, "deployments/web").is_err());
     }
 }

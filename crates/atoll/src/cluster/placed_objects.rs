@@ -18,31 +18,31 @@ use crate::place::resources::collection;
 use crate::workspace::session::{Session, encoded};
 
 /// Timeout for reading the initial state of the sync view.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum length of a line: an object with its envelope.
 const LONGEST_LINE: usize = 16 << 20;
 /// Records per report.
 const BATCH: usize = 500;
 
 #[derive(Debug, Default, PartialEq)]
-pub struct Placed {
+pub struct PlacedObjects {
     /// Objects that are placed on the cluster.
-    pub there: Vec<Target>,
+    pub assigned: Vec<Target>,
     /// Objects that the cluster still has to remove.
     pub leaving: Vec<Target>,
 }
 
-impl Placed {
+impl PlacedObjects {
     pub fn is_empty(&self) -> bool {
-        self.there.is_empty() && self.leaving.is_empty()
+        self.assigned.is_empty() && self.leaving.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.there.len() + self.leaving.len()
+        self.assigned.len() + self.leaving.len()
     }
 
     fn all(&self) -> impl Iterator<Item = &Target> {
-        self.there.iter().chain(&self.leaving)
+        self.assigned.iter().chain(&self.leaving)
     }
 
     /// Names of the CustomResourceDefinitions among them.
@@ -69,9 +69,9 @@ impl Placed {
     }
 
     /// Adds a line of the sync view. Returns whether the initial state is complete.
-    fn take(&mut self, line: &[u8]) -> bool {
+    fn add_line(&mut self, line: &[u8]) -> bool {
         match Line::parse(line) {
-            Some(Line::Object { target, .. }) => self.there.push(target),
+            Some(Line::Object { target, .. }) => self.assigned.push(target),
             Some(Line::Remove { target, .. }) => self.leaving.push(target),
             Some(Line::Synced { .. }) => return true,
             Some(Line::Ending { workspace, namespace, uid, .. }) if !uid.is_empty() => {
@@ -81,7 +81,7 @@ impl Placed {
                 Line::Forget { .. }
                 | Line::Namespace { .. }
                 | Line::Ending { .. }
-                | Line::Paused { .. }
+                | Line::PauseScope { .. }
                 | Line::Alive,
             )
             | None => {}
@@ -90,13 +90,13 @@ impl Placed {
     }
 }
 
-fn view(cluster: &str) -> String {
+fn sync_view_path(cluster: &str) -> String {
     format!("/services/sync/{}", encoded(cluster))
 }
 
 /// Reads everything that is placed on the cluster now.
-pub async fn read(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
-    match tokio::time::timeout(PATIENCE, read_all(fleet, cluster)).await {
+pub async fn read(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure> {
+    match tokio::time::timeout(READ_TIMEOUT, read_all(fleet, cluster)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Failure::new(
             format!("the server did not send the placements of {cluster} in time"),
@@ -105,9 +105,9 @@ pub async fn read(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
     }
 }
 
-async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
+async fn read_all(fleet: &Fleet, cluster: &str) -> Result<PlacedObjects, Failure> {
     let client = fleet.api.client();
-    let path = fleet.api.at(&view(cluster));
+    let path = fleet.api.at(&sync_view_path(cluster));
     let response = client.send(Method::GET, &path, "application/json", Bytes::new()).await?;
     let status = response.status();
     let mut body = response.into_body();
@@ -116,13 +116,13 @@ async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
         let answer = atoll_meta::json::parse(&bytes).map(|parsed| parsed.value).unwrap_or_default();
         return Err(client.refusal(&path, status, &answer).into());
     }
-    let (mut placed, mut rest) = (Placed::default(), Vec::new());
+    let (mut placed, mut rest) = (PlacedObjects::default(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the connection broke: {error}"))?;
         let Ok(data) = frame.into_data() else { continue };
         rest.extend_from_slice(&data);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            if placed.take(&rest[..end]) {
+            if placed.add_line(&rest[..end]) {
                 return Ok(placed);
             }
             rest.drain(..=end);
@@ -135,16 +135,16 @@ async fn read_all(fleet: &Fleet, cluster: &str) -> Result<Placed, Failure> {
 }
 
 /// Paths of workspaces by workspace id.
-pub struct Paths {
+pub struct WorkspacePaths {
     known: HashMap<String, String>,
     /// The current workspace, if its id cannot be read: any unknown id is taken to be that of the current
     /// workspace.
     current: Option<String>,
 }
 
-impl Paths {
+impl WorkspacePaths {
     /// Reads the paths of the current workspace and of all workspaces below it.
-    pub async fn read(session: &Session, id: Option<String>) -> Result<Paths, Failure> {
+    pub async fn read(session: &Session, id: Option<String>) -> Result<WorkspacePaths, Failure> {
         let mut known = HashMap::new();
         let current = match id {
             Some(id) => {
@@ -155,7 +155,7 @@ impl Paths {
         };
         let mut open = vec![session.current.clone()];
         while let Some(parent) = open.pop() {
-            let list = session.below(&parent).await?;
+            let list = session.children(&parent).await?;
             for workspace in list["items"].as_array().into_iter().flatten() {
                 let path = format!("{parent}:{}", object::name(workspace));
                 if let Some(id) = workspace["status"]["id"].as_str() {
@@ -164,7 +164,7 @@ impl Paths {
                 open.push(path);
             }
         }
-        Ok(Paths { known, current })
+        Ok(WorkspacePaths { known, current })
     }
 
     /// The path of a workspace, if it exists.
@@ -172,7 +172,7 @@ impl Paths {
         self.known.get(id).or(self.current.as_ref()).map(String::as_str)
     }
 
-    fn of(&self, target: &Target) -> Option<String> {
+    fn placement_path(&self, target: &Target) -> Option<String> {
         self.object(target).map(|path| format!("{path}/placement"))
     }
 
@@ -188,47 +188,50 @@ impl Paths {
 
 /// The result of removing a cluster from the placement of an object.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
-    Away,
+pub enum RemovalResult {
+    Removed,
     /// The object is a dependent: it is removed together with the objects that need it.
-    Follows,
+    Dependent,
     /// The object no longer exists.
     Gone,
 }
 
 /// Removes a cluster from the placement of an object. Dependents are left to the controller that places them,
 /// unless `all`.
-pub async fn take_away(
+pub async fn remove_placement(
     session: &Session,
-    paths: &Paths,
+    paths: &WorkspacePaths,
     target: &Target,
     cluster: &str,
     all: bool,
-) -> Result<Taken, Failure> {
+) -> Result<RemovalResult, Failure> {
     const ATTEMPTS: usize = 5;
-    let Some(path) = paths.of(target) else { return Ok(Taken::Gone) };
+    let Some(path) = paths.placement_path(target) else { return Ok(RemovalResult::Gone) };
     for _ in 0..ATTEMPTS {
         let placement = match session.client.call(Method::GET, &path, None).await {
             Ok(placement) => placement,
-            Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
+            Err(problem) if problem.is("NotFound") => return Ok(RemovalResult::Gone),
             Err(problem) => return Err(problem.into()),
         };
         if uid(&placement) != target.uid {
-            return Ok(Taken::Gone);
+            return Ok(RemovalResult::Gone);
         }
         if placement["spec"]["by"] == "reference" && !all {
-            return Ok(Taken::Follows);
+            return Ok(RemovalResult::Dependent);
         }
-        let Some(next) = without(&placement, cluster) else { return Ok(Taken::Away) };
+        let Some(next) = without(&placement, cluster) else { return Ok(RemovalResult::Removed) };
         match session.client.call(Method::PUT, &path, Some(&next)).await {
-            Ok(_) => return Ok(Taken::Away),
-            Err(problem) if problem.is("NotFound") => return Ok(Taken::Gone),
+            Ok(_) => return Ok(RemovalResult::Removed),
+            Err(problem) if problem.is("NotFound") => return Ok(RemovalResult::Gone),
             // Another writer was faster: retry.
             Err(problem) if problem.is("Conflict") => {}
             Err(problem) => return Err(problem.into()),
         }
     }
-    Err(Failure::new(format!("the placement of {} keeps being changed by other writers", target.name), "try again"))
+    Err(Failure::new(
+        format!("the placement of {} keeps being changed by other writers", target.name),
+        "try again",
+    ))
 }
 
 /// A placement without the cluster, or `None` if the cluster is not in it.
@@ -244,7 +247,7 @@ pub fn without(placement: &Value, cluster: &str) -> Option<Value> {
 }
 
 /// Reports for a cluster that objects are gone, in place of its syncer.
-pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
+pub async fn report_gone(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<(), Problem> {
     for batch in targets.chunks(BATCH) {
         let records = batch.iter().map(|target| Record {
             target: target.clone(),
@@ -253,7 +256,7 @@ pub async fn let_go(fleet: &Fleet, cluster: &str, targets: &[Target]) -> Result<
         });
         let report = Report { records: records.collect(), ..Report::default() };
         let body = serde_json::to_value(&report).map_err(|error| error.to_string())?;
-        fleet.api.create(&view(cluster), &body).await?;
+        fleet.api.create(&sync_view_path(cluster), &body).await?;
     }
     Ok(())
 }
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn views_are_read_until_synced() {
-        let mut placed = Placed::default();
+        let mut placed = PlacedObjects::default();
         for line in [
             Line::Object {
                 target: target("apps", "deployments", "a"),
@@ -292,9 +295,9 @@ mod tests {
             Line::Alive,
             Line::Remove { target: target("", "configmaps", "c"), since: 0 },
         ] {
-            assert!(!placed.take(line.bytes().trim_ascii_end()));
+            assert!(!placed.add_line(line.bytes().trim_ascii_end()));
         }
-        assert!(!placed.take(b"nonsense"));
+        assert!(!placed.add_line(b"nonsense"));
         let end = Line::Synced {
             control_plane: "p".into(),
             uid: "u".into(),
@@ -303,22 +306,27 @@ mod tests {
             id: String::new(),
             observe: false,
         };
-        assert!(placed.take(end.bytes().trim_ascii_end()));
+        assert!(placed.add_line(end.bytes().trim_ascii_end()));
         assert_eq!((placed.len(), placed.counts().as_str()), (3, "1 configmaps, 2 deployments.apps"));
     }
 
     #[test]
     fn placements_are_subresources_of_objects() {
         let known = HashMap::from([("w".to_string(), "root:a".to_string())]);
-        let paths = Paths { known, current: None };
+        let paths = WorkspacePaths { known, current: None };
         assert_eq!(
-            paths.of(&target("apps", "deployments", "web")).as_deref(),
+            paths.placement_path(&target("apps", "deployments", "web")).as_deref(),
             Some("/clusters/root:a/apis/apps/v1/namespaces/n/deployments/web/placement")
         );
         let elsewhere = Target { workspace: "v".into(), ..target("", "configmaps", "a") };
-        assert_eq!(paths.of(&elsewhere), None);
-        let paths = Paths { current: Some("root:b".into()), ..paths };
-        assert!(paths.of(&elsewhere).expect("it can only be there").starts_with("/clusters/root:b/api/v1/"));
+        assert_eq!(paths.placement_path(&elsewhere), None);
+        let paths = WorkspacePaths { current: Some("root:b".into()), ..paths };
+        assert!(
+            paths
+                .placement_path(&elsewhere)
+                .expect("it can only be there")
+                .starts_with("/clusters/root:b/api/v1/")
+        );
     }
 
     #[test]

@@ -81,8 +81,8 @@ mod tests {
     fn failures_do_not_contain_the_output() {
         for script in ["exit 3", "echo secret", "true"] {
             let failure = credentials(&program(script), Path::new("/")).expect_err("there are none");
-            assert!(failure.what.starts_with("/bin/sh returned no credentials: "), "{failure}");
-            assert!(!failure.what.contains("secret"), "{failure}");
+            assert!(failure.message.starts_with("/bin/sh returned no credentials: "), "{failure}");
+            assert!(!failure.message.contains("secret"), "{failure}");
         }
         let missing = Program { command: "no-such-program".into(), ..program("") };
         assert!(credentials(&missing, Path::new("/")).is_err());

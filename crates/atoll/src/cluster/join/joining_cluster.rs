@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::super::api::Api;
 use super::super::claim::{self, Claim};
-use super::super::credential::{self, Token};
+use super::super::credential::{self, ServiceAccountToken};
 use super::super::fleet::uid;
 use super::super::rights::{self, ACCOUNT, Access};
 use super::version;
@@ -25,10 +25,10 @@ const IDENTITY: &str = "/api/v1/namespaces/kube-system";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// Time for the cluster's API servers to accept a new token.
-const SETTLING: Duration = Duration::from_secs(30);
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(250);
 
-pub struct Below {
+pub struct JoiningCluster {
     pub api: Api,
     context: Context,
     /// The kubectl command line that reaches the cluster.
@@ -37,38 +37,38 @@ pub struct Below {
     tenants: Option<Arc<TenantAddresses>>,
 }
 
-impl Below {
-    pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<Below, Failure> {
+impl JoiningCluster {
+    pub fn open(kubeconfig: &Path, context: Option<&str>) -> Result<JoiningCluster, Failure> {
         let connection =
             Connection { kubeconfig: Some(kubeconfig.into()), context: context.map(str::to_string) };
         let mut config = Kubeconfig::load(&connection).map_err(|failure| match kubeconfig.exists() {
             true => failure,
-            false => Failure::new(failure.what, "name the kubeconfig of the cluster"),
+            false => Failure::new(failure.message, "name the kubeconfig of the cluster"),
         })?;
         let mut kubectl = format!("kubectl --kubeconfig {}", quoted_path(kubeconfig));
         if let Some(context) = context {
             kubectl.push_str(&format!(" --context {}", quoted(context)));
         }
-        let context = config.asked_context()?;
+        let context = config.context_with_exec()?;
         let api = Api::below(&context, format!("{kubectl} get nodes"))?;
-        Ok(Below { api, context, kubectl, tenants: None })
+        Ok(JoiningCluster { api, context, kubectl, tenants: None })
     }
 
     /// Accesses a cluster with a kubeconfig context that may come from a tenant.
-    pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<Below, Failure> {
+    pub fn of(context: Context, tenants: Option<Arc<TenantAddresses>>) -> Result<JoiningCluster, Failure> {
         let api = Api::below(&context, "kubectl get nodes".into())?.restricted(&tenants);
-        Ok(Below { api, context, kubectl: "kubectl".into(), tenants })
+        Ok(JoiningCluster { api, context, kubectl: "kubectl".into(), tenants })
     }
 
     pub async fn version(&self) -> Result<(String, String), Failure> {
-        let answer = self.api.get("/version").await.map_err(administrator)?;
+        let answer = self.api.get("/version").await.map_err(admin_failure)?;
         let found = answer["gitVersion"].as_str().unwrap_or_default().to_string();
         version::check(&found)?;
         Ok((format!("reached the cluster: Kubernetes {found}"), found))
     }
 
     pub async fn identity(&self) -> Result<String, Failure> {
-        let namespace = self.api.get(IDENTITY).await.map_err(administrator)?;
+        let namespace = self.api.get(IDENTITY).await.map_err(admin_failure)?;
         match uid(&namespace) {
             "" => Err("the cluster's namespace kube-system has no uid".to_string().into()),
             id => Ok(id.to_string()),
@@ -86,7 +86,7 @@ impl Below {
             Ok(created) => Ok((format!("created namespace {SYSTEM_NAMESPACE} there"), created)),
             Err(problem) if problem.is("AlreadyExists") => {
                 let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}");
-                let found = self.api.get(&path).await.map_err(administrator)?;
+                let found = self.api.get(&path).await.map_err(admin_failure)?;
                 if found["metadata"]["deletionTimestamp"].is_string() {
                     return Err(Failure::new(
                         format!("namespace {SYSTEM_NAMESPACE} of the cluster is being deleted"),
@@ -95,7 +95,7 @@ impl Below {
                 }
                 Ok((format!("found namespace {SYSTEM_NAMESPACE} there"), found))
             }
-            Err(problem) => Err(administrator(problem)),
+            Err(problem) => Err(admin_failure(problem)),
         }
     }
 
@@ -104,20 +104,20 @@ impl Below {
         if !wanted.is_empty() {
             return Ok(wanted.to_vec());
         }
-        let role = self.api.find(&format!("{ROLES}/clusterroles/{ACCOUNT}")).await.map_err(administrator)?;
+        let role = self.api.find(&format!("{ROLES}/clusterroles/{ACCOUNT}")).await.map_err(admin_failure)?;
         Ok(role.map(|role| rights::groups_of(&role)).unwrap_or_default())
     }
 
     /// The cluster's API groups that are not built into Kubernetes.
     async fn defined_groups(&self) -> Result<Vec<String>, Failure> {
-        let found = self.api.get("/apis").await.map_err(administrator)?;
+        let found = self.api.get("/apis").await.map_err(admin_failure)?;
         let names =
             found["groups"].as_array().into_iter().flatten().filter_map(|group| group["name"].as_str());
         Ok(names.filter(|name| !atoll_syncer::is_built_in(name)).map(str::to_string).collect())
     }
 
     /// Whether the user may create ClusterRoleBindings in the cluster.
-    pub async fn may_give_rights(&self) -> Result<bool, Failure> {
+    pub async fn can_grant_rights(&self) -> Result<bool, Failure> {
         let attributes = json!({
             "verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterrolebindings",
         });
@@ -140,11 +140,11 @@ impl Below {
             "metadata": { "name": ACCOUNT, "namespace": SYSTEM_NAMESPACE },
         });
         let accounts = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts");
-        self.api.create_if_absent(&accounts, &account).await.map_err(administrator)?;
+        self.api.create_if_absent(&accounts, &account).await.map_err(admin_failure)?;
         let namespaced = format!("{ROLES}/namespaces/{SYSTEM_NAMESPACE}");
         let mut role = rights::cluster_role(access, groups, namespace);
         if access == Access::Manage {
-            rights::list(&mut role, &self.defined_groups().await?);
+            rights::add_list_rules(&mut role, &self.defined_groups().await?);
         }
         for (path, object) in [
             (format!("{ROLES}/clusterroles/{ACCOUNT}"), role),
@@ -152,7 +152,7 @@ impl Below {
             (format!("{namespaced}/roles/{ACCOUNT}"), rights::role(access)),
             (format!("{namespaced}/rolebindings/{ACCOUNT}"), rights::binding(None)),
         ] {
-            self.api.apply(&path, &object).await.map_err(administrator)?;
+            self.api.apply(&path, &object).await.map_err(admin_failure)?;
         }
         let what = match access {
             Access::Manage => "do only what a syncer needs",
@@ -161,23 +161,28 @@ impl Below {
         Ok((format!("created ServiceAccount {SYSTEM_NAMESPACE}/{ACCOUNT}; it may {what}"), ()))
     }
 
-    pub async fn token(&self) -> Result<(String, Token), Failure> {
-        let token = credential::request(&self.api, ACCOUNT).await.map_err(administrator)?;
+    pub async fn token(&self) -> Result<(String, ServiceAccountToken), Failure> {
+        let token = credential::request_token(&self.api, ACCOUNT).await.map_err(admin_failure)?;
         Ok((format!("received a token for it, valid until {}", token.expires), token))
     }
 
     /// Waits until the cluster accepts the token. Returns a kubeconfig with it.
-    pub async fn tried(&self, name: &str, token: &Token, id: &str) -> Result<(String, String), Failure> {
+    pub async fn verify_token(
+        &self,
+        name: &str,
+        token: &ServiceAccountToken,
+        id: &str,
+    ) -> Result<(String, String), Failure> {
         let context = credential::context(&self.context, &self.context.server, &token.token);
         let api = Api::below(&context, format!("{} get nodes", self.kubectl))?.restricted(&self.tenants);
-        let deadline = Instant::now() + SETTLING;
+        let deadline = Instant::now() + TOKEN_TIMEOUT;
         let namespace = loop {
             match api.get(IDENTITY).await {
                 Ok(namespace) => break namespace,
                 // API servers learn of new accounts and roles at different times.
                 Err(problem) if problem.is("Unauthorized") || problem.is("Forbidden") => {
                     if Instant::now() >= deadline {
-                        return Err(not_taken(problem));
+                        return Err(token_rejected(problem));
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -194,13 +199,13 @@ impl Below {
     }
 
     pub async fn claim(&self, claim: &Claim) -> Result<(String, ()), Failure> {
-        self.api.apply(&claim::path(), &claim.config_map()).await.map_err(administrator)?;
+        self.api.apply(&claim::path(), &claim.config_map()).await.map_err(admin_failure)?;
         Ok(("claimed the cluster for this control plane".into(), ()))
     }
 }
 
 /// Explains that joining requires an administrator of the cluster.
-pub fn administrator(problem: Problem) -> Failure {
+pub fn admin_failure(problem: Problem) -> Failure {
     match &problem {
         Problem::Refused(status) if status.reason() == "Forbidden" => Failure::new(
             format!("the cluster refused: {}", status.message()),
@@ -214,10 +219,10 @@ pub fn administrator(problem: Problem) -> Failure {
     }
 }
 
-fn not_taken(problem: Problem) -> Failure {
+fn token_rejected(problem: Problem) -> Failure {
     let failure = Failure::from(problem);
     Failure::new(
-        format!("the cluster rejects the token that it has issued: {}", failure.what),
+        format!("the cluster rejects the token that it has issued: {}", failure.message),
         "do all API servers of the cluster have the same ServiceAccount keys, and RBAC enabled?",
     )
 }

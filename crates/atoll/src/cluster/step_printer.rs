@@ -3,13 +3,13 @@
 use std::io::{IsTerminal, Write};
 
 use crate::advice::Failure;
-use crate::output::say;
+use crate::output::outln;
 use crate::style::Paint;
 
 /// Escape sequence that clears the current line.
 const CLEAR: &str = "\r\x1b[K";
 
-pub struct Steps {
+pub struct StepPrinter {
     paint: Paint,
     is_terminal: bool,
     /// Print nothing.
@@ -17,21 +17,25 @@ pub struct Steps {
     done: usize,
 }
 
-impl Steps {
-    pub fn begin(title: &str) -> Steps {
-        say!("{title}");
-        Steps { is_terminal: std::io::stdout().is_terminal(), is_silent: false, ..Steps::silent() }
+impl StepPrinter {
+    pub fn start(title: &str) -> StepPrinter {
+        outln!("{title}");
+        StepPrinter {
+            is_terminal: std::io::stdout().is_terminal(),
+            is_silent: false,
+            ..StepPrinter::silent()
+        }
     }
 
     /// Prints nothing, for a command that is part of another one.
-    pub fn silent() -> Steps {
-        Steps { paint: Paint::stdout(), is_terminal: false, is_silent: true, done: 0 }
+    pub fn silent() -> StepPrinter {
+        StepPrinter { paint: Paint::stdout(), is_terminal: false, is_silent: true, done: 0 }
     }
 
     /// Prints a line that is not a step.
-    pub fn say(&self, text: &str) {
+    pub fn print_line(&self, text: &str) {
         if !self.is_silent {
-            say!("{text}");
+            outln!("{text}");
         }
     }
 
@@ -52,12 +56,12 @@ impl Steps {
         }
         match outcome {
             Ok((done, value)) => {
-                self.say(&format!("  {} {done}", self.paint.good("✓")));
+                self.print_line(&format!("  {} {done}", self.paint.good("✓")));
                 self.done += 1;
                 Ok(value)
             }
             Err(failure) => {
-                self.say(&format!("  {} {what}", self.paint.error("✗")));
+                self.print_line(&format!("  {} {what}", self.paint.error("✗")));
                 Err(failure)
             }
         }
@@ -65,6 +69,6 @@ impl Steps {
 
     /// Prints a warning about the last step.
     pub fn note(&self, text: &str) {
-        self.say(&format!("    {}", self.paint.warning(text)));
+        self.print_line(&format!("    {}", self.paint.warning(text)));
     }
 }

@@ -11,7 +11,7 @@ use crate::advice::Failure;
 use crate::workspace::session::encoded;
 
 /// Maximum number of rows.
-const MOST: usize = 200;
+const MAX_ROWS: usize = 200;
 /// Objects per page, and maximum number of pages per kind.
 const PAGE: usize = 500;
 const PAGES: usize = 20;
@@ -32,7 +32,7 @@ pub const HEADERS: [&str; 5] = ["NAMESPACE", "KIND", "NAME", "READY", "AGE"];
 
 /// The rows to show, and the number of rows left out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningWorkloads {
     pub rows: Vec<Vec<String>>,
     pub more: usize,
     /// Kinds that could not be listed completely.
@@ -40,7 +40,7 @@ pub struct Running {
 }
 
 /// Lists the workloads with the credential from the join.
-pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<Running, Failure> {
+pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<RunningWorkloads, Failure> {
     let api = open(cluster, secret).await?;
     let (mut found, mut hidden) = (Vec::new(), Vec::new());
     for (path, kind) in WORKLOADS {
@@ -59,27 +59,28 @@ pub async fn find(cluster: &Value, secret: Option<&Value>, now: i64) -> Result<R
                 Err(problem) => return Err(problem.into()),
             };
             let items = list["items"].as_array().into_iter().flatten();
-            found.extend(items.filter(|item| is_its_own(item)).map(|item| row(kind, item, now)));
+            found.extend(items.filter(|item| has_no_controller(item)).map(|item| row(kind, item, now)));
             match object::continuation(&list) {
                 Some(token) => next = format!("&continue={}", encoded(token)),
                 None => break,
             }
         }
     }
-    Ok(shown(found, hidden))
+    Ok(truncate(found, hidden))
 }
 
-fn shown(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> Running {
+fn truncate(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> RunningWorkloads {
     rows.sort_unstable();
-    let more = rows.len().saturating_sub(MOST);
-    rows.truncate(MOST);
-    Running { rows, more, hidden }
+    let more = rows.len().saturating_sub(MAX_ROWS);
+    rows.truncate(MAX_ROWS);
+    RunningWorkloads { rows, more, hidden }
 }
 
 /// Connects to the cluster and checks that it is still the one that has joined.
 async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
-    let kubeconfig =
-        secret.and_then(credential::opened).ok_or("its credential cannot be read".to_string())?;
+    let kubeconfig = secret
+        .and_then(credential::kubeconfig_from_secret)
+        .ok_or("its credential cannot be read".to_string())?;
     let unreadable = |problem| format!("its credential cannot be read: {problem}");
     let config = Kubeconfig::parse(&kubeconfig).map_err(unreadable)?;
     let context = config.context(config.current(), None).map_err(unreadable)?;
@@ -94,7 +95,7 @@ async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
 }
 
 /// Whether the object has no controller.
-fn is_its_own(item: &Value) -> bool {
+fn has_no_controller(item: &Value) -> bool {
     object::controller_of(item).is_none()
 }
 
@@ -140,13 +141,13 @@ mod tests {
             assert_eq!(readiness(kind, &item), expected, "{kind}");
         }
         let pod = json!({ "metadata": { "ownerReferences": [{ "controller": true, "kind": "ReplicaSet", "name": "a", "uid": "u" }] } });
-        assert!(!is_its_own(&pod) && is_its_own(&json!({ "metadata": {} })));
+        assert!(!has_no_controller(&pod) && has_no_controller(&json!({ "metadata": {} })));
     }
 
     #[test]
     fn rows_are_limited() {
-        let rows = (0..MOST + 3).map(|number| vec![format!("{number:04}")]).rev().collect();
-        let shown = shown(rows, vec!["Pod"]);
-        assert_eq!((shown.rows.len(), shown.more, shown.rows[0][0].as_str()), (MOST, 3, "0000"));
+        let rows = (0..MAX_ROWS + 3).map(|number| vec![format!("{number:04}")]).rev().collect();
+        let shown = truncate(rows, vec!["Pod"]);
+        assert_eq!((shown.rows.len(), shown.more, shown.rows[0][0].as_str()), (MAX_ROWS, 3, "0000"));
     }
 }

@@ -8,7 +8,7 @@ use atoll_authn::service_account;
 use atoll_server::Server;
 
 /// Removes old history from memory, then from the disk.
-pub async fn forget_the_past(server: Arc<Server>, age: Duration) {
+pub async fn compact_history(server: Arc<Server>, age: Duration) {
     let mut interval =
         tokio::time::interval((age / 5).clamp(Duration::from_secs(1), Duration::from_secs(60)));
     loop {
@@ -21,16 +21,15 @@ pub async fn forget_the_past(server: Arc<Server>, age: Duration) {
 }
 
 /// Reloads token keys that were changed on disk, and rotates a key that is too old.
-pub async fn replace_token_keys(server: Arc<Server>, directory: PathBuf, days: u32) {
+pub async fn rotate_token_keys(server: Arc<Server>, directory: PathBuf, days: u32) {
     let longest = Duration::from_secs(u64::from(days) * 86_400);
     let mut interval = tokio::time::interval(Duration::from_secs(1));
     loop {
         interval.tick().await;
         let Some(tokens) = &server.tokens else { return };
         let replaced = match days > 0 && tokens.keys.age(SystemTime::now()) > longest {
-            true => {
-                service_account::rotate(&directory).map(|id| tracing::info!(id, "rotated the key that signs ServiceAccount tokens"))
-            }
+            true => service_account::rotate(&directory)
+                .map(|id| tracing::info!(id, "rotated the key that signs ServiceAccount tokens")),
             false => Ok(()),
         };
         if let Err(error) = replaced.and_then(|()| tokens.keys.refresh()) {

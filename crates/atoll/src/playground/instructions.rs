@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
+use super::directory::PlaygroundDirectory;
 use super::layout::ClusterShape;
-use super::record::Place;
-use crate::plane::Plane;
+use crate::plane::ControlPlane;
 use crate::process::{callable, quoted_path};
 
-pub fn ready(place: &Place, planes: &[Plane], clusters: &[ClusterShape], took: Duration) {
+pub fn ready(
+    directory: &PlaygroundDirectory,
+    planes: &[ControlPlane],
+    clusters: &[ClusterShape],
+    took: Duration,
+) {
     let atoll = std::env::args().next().unwrap_or_else(|| "atoll".into());
     let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-    let lines = lines(&quoted_path(&place.kubeconfig()), &callable(&atoll), &names);
+    let lines = lines(&quoted_path(&directory.kubeconfig()), &callable(&atoll), &names);
     println!("The playground is ready, after {:.1} s. Try, in another terminal:", took.as_secs_f64());
     println!();
     for (remark, commands) in lines {

@@ -15,13 +15,13 @@ use crate::workspace::session::encoded;
 
 /// An object in a cluster with a mark.
 #[derive(Clone, Debug)]
-pub struct Marked {
+pub struct MarkedObject {
     pub resource: Resource,
     /// The object's metadata.
     pub found: Value,
 }
 
-impl Marked {
+impl MarkedObject {
     pub fn path(&self) -> String {
         let namespace = encoded(object::namespace(&self.found));
         format!("{}/{}", self.resource.collection(&namespace), encoded(object::name(&self.found)))
@@ -58,11 +58,11 @@ pub fn is_namespaces(resource: &Resource) -> bool {
 
 /// Finds all objects of a control plane in a cluster, or in one of its namespaces. Skips Atoll's own
 /// namespace, and objects that carry the label without the uid annotation: other controllers have copied it.
-pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<Vec<Marked>, Failure> {
+pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<Vec<MarkedObject>, Failure> {
     let mut all = Vec::new();
     let resources = discover(below).await?;
     for resource in preferred(&resources).filter(|resource| namespace.is_empty() || resource.namespaced) {
-        gather(below, resource, control_plane, namespace, &mut all).await?;
+        list_marked(below, resource, control_plane, namespace, &mut all).await?;
     }
     all.retain(|marked| {
         let (namespace, name) = (object::namespace(&marked.found), object::name(&marked.found));
@@ -74,14 +74,14 @@ pub async fn find(below: &Api, control_plane: &str, namespace: &str) -> Result<V
 }
 
 /// Limit on the number of marked objects, above any plausible number of placed objects.
-const MOST: usize = 200_000;
+const MAX_OBJECTS: usize = 200_000;
 
-async fn gather(
+async fn list_marked(
     below: &Api,
     resource: &Resource,
     control_plane: &str,
     namespace: &str,
-    all: &mut Vec<Marked>,
+    all: &mut Vec<MarkedObject>,
 ) -> Result<(), Failure> {
     let mut next = String::new();
     loop {
@@ -94,10 +94,10 @@ async fn gather(
             Err(problem) => return Err(problem.into()),
         };
         let items = list["items"].as_array().into_iter().flatten();
-        all.extend(items.map(|found| Marked { resource: resource.clone(), found: found.clone() }));
-        if all.len() > MOST {
+        all.extend(items.map(|found| MarkedObject { resource: resource.clone(), found: found.clone() }));
+        if all.len() > MAX_OBJECTS {
             return Err(Failure::new(
-                format!("more than {MOST} objects of the cluster are marked as this control plane's"),
+                format!("more than {MAX_OBJECTS} objects of the cluster are marked as this control plane's"),
                 "list them with: kubectl get all --all-namespaces --selector atoll.dev/control-plane",
             ));
         }

@@ -15,29 +15,29 @@ const CLUSTERS: &str = "/clusters/";
 const MANAGER: &str = "atoll-sim";
 
 /// The registration, which is deleted when the simulation ends.
-pub struct Vouched {
+pub struct Registration {
     client: Client,
     path: String,
 }
 
 /// A client for root, if the endpoint is another workspace of the server.
-pub fn root(endpoint: &Endpoint) -> Result<Option<Client>, String> {
+pub fn root_client(endpoint: &Endpoint) -> Result<Option<Client>, String> {
     let Some((origin, _)) = endpoint.server.split_once(CLUSTERS) else { return Ok(None) };
     let endpoint = Endpoint { server: origin.to_string(), ..endpoint.clone() };
     Ok(Some(Client::new(Arc::new(Https::new(&endpoint)?))))
 }
 
 /// Registers the kubelets at this port. If the user may not, prints what will not work.
-pub async fn begin(
+pub async fn create(
     client: Client,
     server: &str,
     nodes: &atoll_sim::Settings,
     port: u16,
     authority: &str,
-) -> Option<Vouched> {
+) -> Option<Registration> {
     let workspace = server.split_once(CLUSTERS)?.1.trim_end_matches('/');
     match write(&client, workspace, nodes, port, authority).await {
-        Ok(path) => Some(Vouched { client, path }),
+        Ok(path) => Some(Registration { client, path }),
         Err(status) => {
             eprintln!(
                 "kubectl logs, exec and port-forward will not work on these nodes: their kubelets cannot be registered in root ({}); \
@@ -82,8 +82,8 @@ async fn write(
     Ok(path)
 }
 
-impl Vouched {
-    pub async fn end(self) {
+impl Registration {
+    pub async fn delete(self) {
         if let Err(status) = self.client.delete(&self.path).await {
             tracing::debug!(%status, "cannot delete the registration of the simulated kubelets");
         }

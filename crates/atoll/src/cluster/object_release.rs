@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 use super::fleet::{Fleet, uid};
-use super::placed::{self, without};
+use super::placed_objects::{self, without};
 use crate::advice::Failure;
 use crate::workspace::session::encoded;
 
@@ -35,7 +35,7 @@ pub const REFERRERS: [(&str, &str); 8] = [
 ];
 
 /// Writes the released annotation to an object in a cluster. Returns whether the object exists.
-pub async fn disown(below: &Api, path: &str, uid: &str) -> Result<bool, Failure> {
+pub async fn mark_released(below: &Api, path: &str, uid: &str) -> Result<bool, Failure> {
     let patch = json!({ "metadata": { "uid": uid, "annotations": { RELEASED: "true" } } });
     match below.merge(&format!("{path}?fieldManager={ADOPTER}"), &patch).await {
         Ok(_) => Ok(true),
@@ -46,12 +46,12 @@ pub async fn disown(below: &Api, path: &str, uid: &str) -> Result<bool, Failure>
 
 /// Adds a released object to the keep annotation of an object that it refers to, so that Atoll never deletes
 /// that object.
-pub async fn hold(below: &Api, path: &str, of: &str, referrer: &str) -> Result<(), Failure> {
+pub async fn add_keep_mark(below: &Api, path: &str, of: &str, referrer: &str) -> Result<(), Failure> {
     change_keep(below, path, of, |kept| Some(keep::with(kept, referrer))).await
 }
 
 /// Removes the objects that are managed again from the keep annotation.
-pub async fn unhold(
+pub async fn remove_keep_marks(
     below: &Api,
     path: &str,
     of: &str,
@@ -88,7 +88,7 @@ async fn change_keep(
 }
 
 /// Removes Atoll's marks from an object in a cluster, and nothing else.
-pub async fn strip(below: &Api, path: &str, of: &str) -> Result<(), Failure> {
+pub async fn remove_marks(below: &Api, path: &str, of: &str) -> Result<(), Failure> {
     for _ in 0..ATTEMPTS {
         let Some(found) = below.find(path).await?.filter(|found| uid(found) == of) else { return Ok(()) };
         let mut patch = release(&found);
@@ -127,14 +127,17 @@ pub async fn unplace(
                 Err(problem) => return Err(problem.into()),
             }
         }
-        placed::let_go(home, cluster, std::slice::from_ref(target)).await?;
+        placed_objects::report_gone(home, cluster, std::slice::from_ref(target)).await?;
         return Ok(());
     }
-    Err(Failure::new(format!("the placement of {} keeps being changed by other writers", target.name), "try again"))
+    Err(Failure::new(
+        format!("the placement of {} keeps being changed by other writers", target.name),
+        "try again",
+    ))
 }
 
 /// Checks with a dry run that the cluster can be removed from the placement of an object.
-pub async fn may_unplace(above: &Api, cluster: &str, path: &str) -> Result<(), Failure> {
+pub async fn check_unplace(above: &Api, cluster: &str, path: &str) -> Result<(), Failure> {
     let placement = above.get(&format!("{path}/placement")).await?;
     if let Some(next) = without(&placement, cluster) {
         match above.put(&format!("{path}/placement?dryRun=All"), &next).await {
@@ -146,12 +149,21 @@ pub async fn may_unplace(above: &Api, cluster: &str, path: &str) -> Result<(), F
 }
 
 /// Adds a cluster to a placement. Returns whether it was missing.
-pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -> Result<bool, Failure> {
+pub async fn add_to_placement(
+    above: &Api,
+    cluster: &str,
+    path: &str,
+    of: &str,
+    by: &str,
+) -> Result<bool, Failure> {
     let path = format!("{path}/placement");
     for _ in 0..ATTEMPTS {
         let mut placement = above.get(&path).await?;
         if uid(&placement) != of {
-            return Err(Failure::new(format!("{path} belongs to a new object of the same name"), "try again"));
+            return Err(Failure::new(
+                format!("{path} belongs to a new object of the same name"),
+                "try again",
+            ));
         }
         let Some(clusters) = placement["spec"]["clusters"].as_array_mut() else {
             return Err(Failure::from(format!("{path} has no list of clusters")));
@@ -176,20 +188,20 @@ pub async fn place(above: &Api, cluster: &str, path: &str, of: &str, by: &str) -
 }
 
 /// Removes the locators from namespaces that Atoll did not create.
-pub async fn unlocate(below: &Api, control_plane: &str) -> Result<(), Failure> {
-    for found in namespaces(below).await? {
+pub async fn remove_locators(below: &Api, control_plane: &str) -> Result<(), Failure> {
+    for found in list_namespaces(below).await? {
         let is_ours = Locator::of(&found)
             .is_some_and(|said| said.is_ok_and(|locator| locator.control_plane == control_plane));
         if is_ours && object::label(&found, CONTROL_PLANE).is_none() {
             let path = format!("/api/v1/namespaces/{}", encoded(object::name(&found)));
-            strip(below, &path, uid(&found)).await?;
+            remove_marks(below, &path, uid(&found)).await?;
         }
     }
     Ok(())
 }
 
 /// Lists the namespaces of a cluster.
-pub async fn namespaces(below: &Api) -> Result<Vec<Value>, Failure> {
+pub async fn list_namespaces(below: &Api) -> Result<Vec<Value>, Failure> {
     let list = below.get("/api/v1/namespaces").await?;
     Ok(list["items"].as_array().cloned().unwrap_or_default())
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub const COLLECTION: &str = "/api/v1/namespaces/kube-system/configmaps";
 pub const NAME: &str = "atoll-sim-faults";
 /// Retry interval after a failed request.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The ConfigMap without faults.
 pub fn empty() -> Value {
@@ -20,25 +20,25 @@ pub fn empty() -> Value {
 }
 
 /// The faults in the ConfigMap by number, in order. Invalid entries are ignored.
-pub fn read(ledger: &Value) -> Vec<(u64, Fault)> {
+pub fn read(config_map: &Value) -> Vec<(u64, Fault)> {
     let read = |(number, text): (&String, &Value)| {
         let fault = serde_json::from_str(text.as_str()?).ok()?;
         Some((number.parse().ok()?, Fault::from_json(&fault).ok()?))
     };
     let mut faults: Vec<(u64, Fault)> =
-        ledger["data"].as_object().into_iter().flatten().filter_map(read).collect();
+        config_map["data"].as_object().into_iter().flatten().filter_map(read).collect();
     faults.sort_by_key(|(number, _)| *number);
     faults
 }
 
 /// Writes faults to the ConfigMap.
-pub fn write(ledger: &mut Value, faults: &[(u64, Fault)]) {
+pub fn write(config_map: &mut Value, faults: &[(u64, Fault)]) {
     let lines = faults.iter().map(|(number, fault)| (number.to_string(), fault.to_json().to_string().into()));
-    ledger["data"] = Value::Object(lines.collect::<Map<String, Value>>());
+    config_map["data"] = Value::Object(lines.collect::<Map<String, Value>>());
 }
 
 /// The error message for a fault that only a whole simulated cluster supports.
-pub fn objection(fault: &Fault) -> Option<String> {
+pub fn unsupported(fault: &Fault) -> Option<String> {
     match fault {
         Fault::PartitionClients | Fault::MissingApi { .. } => Some(format!(
             "{fault}: only a simulated cluster supports this fault; simulated nodes support slow, \
@@ -52,9 +52,9 @@ pub fn objection(fault: &Fault) -> Option<String> {
 pub async fn follow(client: &Client, faults: &Arc<Faults>) {
     loop {
         match client.get(&format!("{COLLECTION}/{NAME}")).await {
-            Ok(ledger) => {
-                faults.replace(read(&ledger));
-                watch(client, faults, object::resource_version(&ledger)).await;
+            Ok(config_map) => {
+                faults.replace(read(&config_map));
+                watch(client, faults, object::resource_version(&config_map)).await;
             }
             Err(status) if status.reason() == "NotFound" => {
                 faults.clear();
@@ -65,7 +65,7 @@ pub async fn follow(client: &Client, faults: &Arc<Faults>) {
             }
             Err(status) => tracing::debug!(%status, "cannot read the ConfigMap of faults; will retry"),
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
@@ -76,7 +76,9 @@ async fn watch(client: &Client, faults: &Arc<Faults>, since: &str) {
     let Ok(mut events) = client.watch(&path).await else { return };
     while let Some(event) = events.next().await {
         match event {
-            WatchEvent::Added(ledger) | WatchEvent::Modified(ledger) => faults.replace(read(&ledger)),
+            WatchEvent::Added(config_map) | WatchEvent::Modified(config_map) => {
+                faults.replace(read(&config_map))
+            }
             WatchEvent::Bookmark(_) => {}
             WatchEvent::Deleted(_) | WatchEvent::Error(_) => return,
         }
@@ -91,13 +93,13 @@ mod tests {
     fn faults_round_trip_through_config_maps() {
         let faults =
             vec![(2, Fault::DeadNode { node: "n".into() }), (10, Fault::CrashLoop { image: "bad:*".into() })];
-        let mut ledger = empty();
-        write(&mut ledger, &faults);
-        assert_eq!(read(&ledger), faults);
-        ledger["data"]["x"] = "{}".into();
-        ledger["data"]["3"] = "nonsense".into();
-        assert_eq!(read(&ledger), faults, "invalid entries are ignored");
-        assert!(objection(&faults[0].1).is_none());
-        assert!(objection(&Fault::PartitionClients).is_some());
+        let mut config_map = empty();
+        write(&mut config_map, &faults);
+        assert_eq!(read(&config_map), faults);
+        config_map["data"]["x"] = "{}".into();
+        config_map["data"]["3"] = "nonsense".into();
+        assert_eq!(read(&config_map), faults, "invalid entries are ignored");
+        assert!(unsupported(&faults[0].1).is_none());
+        assert!(unsupported(&Fault::PartitionClients).is_some());
     }
 }

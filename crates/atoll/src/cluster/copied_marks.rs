@@ -23,21 +23,21 @@ const APPS: &str = "/apis/apps/v1";
 const COPIES: [&str; 2] = ["replicasets", "controllerrevisions"];
 
 /// Time for the Deployment controller to observe that the marks are gone.
-const PATIENCE: Duration = Duration::from_secs(15);
+const OBSERVE_TIMEOUT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Removes the marks from the copies whose originals were made for these uids, in one namespace or, if it is
 /// empty, in all. Waits first until the controller has observed the `deployments` (paths), because it would
 /// copy the old marks again.
-pub async fn strip(
+pub async fn remove(
     below: &Api,
     namespace: &str,
     uids: &HashSet<String>,
     deployments: &[String],
 ) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + OBSERVE_TIMEOUT;
     for path in deployments {
-        while !is_seen(below.find(path).await?.as_ref()) && Instant::now() < deadline {
+        while !is_observed(below.find(path).await?.as_ref()) && Instant::now() < deadline {
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -58,7 +58,7 @@ pub async fn strip(
             {
                 let (namespace, name) = (encoded(object::namespace(item)), encoded(object::name(item)));
                 let path = format!("{APPS}/namespaces/{namespace}/{resource}/{name}");
-                match below.merge(&path, &stripping(item)).await {
+                match below.merge(&path, &removal_patch(item)).await {
                     Err(problem) if !(problem.is("Forbidden") || problem.is("NotFound")) => {
                         return Err(problem.into());
                     }
@@ -80,18 +80,18 @@ pub fn is_deployments(resource: &Resource) -> bool {
 
 /// Whether the Deployment controller has observed the current annotations, which count in the generation. A
 /// Deployment that was never observed or does not exist is not copied.
-fn is_seen(deployment: Option<&Value>) -> bool {
+fn is_observed(deployment: Option<&Value>) -> bool {
     let Some(deployment) = deployment else { return true };
     let observed = deployment["status"]["observedGeneration"].as_i64();
     observed.is_none_or(|observed| observed >= object::generation(deployment))
 }
 
 /// A merge patch that removes Atoll's annotations.
-fn stripping(item: &Value) -> Value {
+fn removal_patch(item: &Value) -> Value {
     let names = item["metadata"]["annotations"].as_object().into_iter().flatten().map(|(name, _)| name);
-    let ours: Map<String, Value> =
+    let marks: Map<String, Value> =
         names.filter(|name| name.starts_with(PREFIX)).map(|name| (name.clone(), Value::Null)).collect();
-    json!({ "metadata": { "annotations": ours } })
+    json!({ "metadata": { "annotations": marks } })
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn only_atolls_annotations_are_removed() {
         let copy = json!({ "metadata": { "annotations": { "atoll.dev/uid": "u", "note": "mine" } } });
-        assert_eq!(stripping(&copy), json!({ "metadata": { "annotations": { "atoll.dev/uid": null } } }));
+        assert_eq!(removal_patch(&copy), json!({ "metadata": { "annotations": { "atoll.dev/uid": null } } }));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             (Some(deployment(Value::Null)), true),
             (None, true),
         ] {
-            assert_eq!(is_seen(found.as_ref()), expected, "{found:?}");
+            assert_eq!(is_observed(found.as_ref()), expected, "{found:?}");
         }
     }
 }

@@ -9,22 +9,22 @@ pub fn is_kubernetes(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
 }
 
-pub fn unknown(word: &str) -> Failure {
+pub fn unknown_resource(word: &str) -> Failure {
     Failure::new(
         format!("the server has no resource type {word:?}"),
         "list the resource types with: kubectl api-resources",
     )
 }
 
-pub fn inside(namespace: &str) -> String {
+pub fn in_namespace(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") }
 }
 
-pub fn there(namespace: &str) -> String {
+pub fn namespace_flag(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!(" --namespace {namespace}") }
 }
 
-pub fn refused(shown: &str, obstacle: &Obstacle) -> Failure {
+pub fn obstacle_failure(shown: &str, obstacle: &Obstacle) -> Failure {
     match obstacle {
         Obstacle::Owned { kind, name } => Failure::new(
             format!("{shown} is owned by {kind} {name}"),
@@ -55,16 +55,16 @@ mod tests {
     #[test]
     fn failures_have_hints() {
         let owned = Obstacle::Owned { kind: "Deployment".into(), name: "web".into() };
-        let failure = refused("ReplicaSet shop/web-1", &owned);
-        assert_eq!(failure.what, "ReplicaSet shop/web-1 is owned by Deployment web");
-        assert_eq!(failure.next.as_deref(), Some("adopt that instead: atoll adopt deployment/web"));
+        let failure = obstacle_failure("ReplicaSet shop/web-1", &owned);
+        assert_eq!(failure.message, "ReplicaSet shop/web-1 is owned by Deployment web");
+        assert_eq!(failure.hint.as_deref(), Some("adopt that instead: atoll adopt deployment/web"));
         for obstacle in [
             Obstacle::Going,
             Obstacle::Generated,
             Obstacle::OtherControlPlane("x".into()),
             Obstacle::OtherWorkspace("x".into()),
         ] {
-            assert!(refused("ConfigMap a", &obstacle).next.is_some(), "{obstacle:?}");
+            assert!(obstacle_failure("ConfigMap a", &obstacle).hint.is_some(), "{obstacle:?}");
         }
     }
 
