@@ -44,7 +44,7 @@ pub struct Certificates {
     /// A second kubeconfig that contains the administrator.
     pub other: Option<PathBuf>,
     pub lifetime: Duration,
-    /// The kubelet client whose certificate is renewed too, if this authority has signed it.
+    /// The kubelet client, if this authority has signed its certificate, which is then renewed too.
     pub kubelets: Option<Arc<Kubelets>>,
 }
 

@@ -223,7 +223,7 @@ async fn connect(origin: &str, client: &Client) -> Result<TlsStream<TcpStream>, 
         let failure = match is_certificate {
             true => Failure::new(
                 format!("{origin} is not the server of this kubeconfig: {error}"),
-                "if its data directory was made anew, use the admin.kubeconfig in there; else choose another \
+                "if its data directory was recreated, use the admin.kubeconfig in it; otherwise choose another \
                  context with --context",
             ),
             false => unreachable(origin, &error.to_string()),

@@ -438,7 +438,7 @@ pub fn parse(arguments: Vec<OsString>) -> Cli {
 }
 
 /// Inserts the settings of a config file before the other arguments, so that flags on the command line
-/// override them. Settings whose environment variable is set are skipped.
+/// override them. A setting is skipped if its environment variable is set.
 pub fn with_config_file(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let before =
         arguments.iter().skip(1).take_while(|argument| argument.to_str().is_some_and(is_color)).count();

@@ -1,4 +1,4 @@
-//! `atoll orphans`: marked objects in clusters whose objects above do not exist.
+//! `atoll orphans`: marked objects in clusters without an object above.
 //!
 //! Atoll never deletes orphans by itself: after an old backup was restored, for example, objects created
 //! since then still run in the clusters. This command shows them, and a person decides.

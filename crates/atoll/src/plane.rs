@@ -474,7 +474,7 @@ async fn registry(
         endpoint,
         network: &settings.network,
         authority: &authority.certificate_pem,
-        belongings: belongings(&settings.controllers),
+        belongings: maintains_default_objects(&settings.controllers),
     };
     let layer = bootstrap::layer(&catalog, &birth);
     let limits = atoll_watch::Limits { bytes: settings.history_bytes };
@@ -494,10 +494,10 @@ async fn registry(
     Ok((Arc::new(registry), policies))
 }
 
-/// Whether all controllers run whose objects new workspaces get from the bootstrap layer.
-fn belongings(choice: &Choice) -> bool {
-    let givers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
-    givers.iter().all(|alias| choice.includes_alias(alias))
+/// Whether all controllers run that maintain the default objects of the bootstrap layer.
+fn maintains_default_objects(choice: &Choice) -> bool {
+    let controllers = ["serviceaccount", "root-ca-cert-publisher", "clusterrole-aggregation"];
+    controllers.iter().all(|alias| choice.includes_alias(alias))
 }
 
 /// When this data directory was first used: the creation time of bootstrap objects.

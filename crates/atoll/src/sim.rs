@@ -57,9 +57,9 @@ async fn serve(options: &SimOptions) -> Result<(), String> {
         ..PlaneSettings::new(&options.name, &data_directory.directory, SharedCatalog::new(Profile::Full))?
     };
     let mut plane = ControlPlane::start(settings).await?;
-    let furniture = Furniture { storage: options.storage, metrics: options.metrics_api };
+    let built_in_objects = Furniture { storage: options.storage, metrics: options.metrics_api };
     let nodes = options.nodes.settings(&options.name);
-    populate(&mut plane, &simulation, nodes, furniture, options.scheduler).await;
+    populate(&mut plane, &simulation, nodes, built_in_objects, options.scheduler).await;
     let stop = ShutdownSignal::listen()?;
     println!(
         "Cluster {} is ready at https://{}. Try: kubectl --kubeconfig {} get nodes",
@@ -77,14 +77,14 @@ pub async fn populate(
     plane: &mut ControlPlane,
     simulation: &Simulation,
     nodes: atoll_sim::PlaneSettings,
-    furniture: Furniture,
+    built_in_objects: Furniture,
     scheduler: bool,
 ) {
     let client = plane.client("system:node-simulator");
     let kubelet_listener = plane.kubelet_listener.take();
     // Before the cluster is announced as ready.
-    atoll_sim::furnish(&client, furniture).await;
-    if furniture.storage {
+    atoll_sim::furnish(&client, built_in_objects).await;
+    if built_in_objects.storage {
         plane.run(atoll_sim::storage::run(plane.informers.clone(), plane.clock()));
     }
     plane.run(atoll_sim::run(client, nodes, simulation.faults.clone(), plane.clock(), kubelet_listener));

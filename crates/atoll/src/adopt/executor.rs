@@ -43,7 +43,7 @@ struct CompletedSteps {
     placed: Vec<Target>,
 }
 
-/// An object whose adoption has passed the dry run.
+/// An object that has passed the dry run of its adoption.
 #[derive(Clone)]
 struct PreparedObject {
     /// Path in the workspace.
@@ -363,7 +363,7 @@ fn with_rollback_state(failure: Failure, left: &[String]) -> Failure {
     let state = match left {
         [] => "nothing was adopted, and nothing was changed".to_string(),
         left => format!(
-            "not everything could be undone; still there: {}. Run the same command again to go on",
+            "not everything could be undone; still there: {}. Run the same command again to continue",
             left.join("; ")
         ),
     };

@@ -123,7 +123,7 @@ async fn find(fleet: &Fleet, connection: &Connection, name: &str) -> Result<(Fle
     ))
 }
 
-/// Connects to the cluster, and checks that it is still the one that has joined.
+/// Connects to the cluster, and checks that its identity has not changed since it joined.
 async fn open(name: &str, cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let again = format!("join it again: {} cluster join {name} --kubeconfig FILE", invocation());
     let kubeconfig = secret.and_then(credential::kubeconfig_from_secret);

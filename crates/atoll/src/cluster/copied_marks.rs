@@ -26,7 +26,7 @@ const COPIES: [&str; 2] = ["replicasets", "controllerrevisions"];
 const OBSERVE_TIMEOUT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Removes the marks from the copies whose originals were made for these uids, in one namespace or, if it is
+/// Removes the marks from the copies of objects that were made for these uids, in one namespace or, if it is
 /// empty, in all. Waits first until the controller has observed the `deployments` (paths), because it would
 /// copy the old marks again.
 pub async fn remove(

@@ -22,7 +22,7 @@ use crate::workspace::session::encoded;
 /// Attempts at an update that conflicts with other writers.
 const ATTEMPTS: usize = 10;
 
-/// Group and resource of the kinds whose references are dependents, placed wherever the object is placed.
+/// Group and resource of the kinds that have dependents: objects that they refer to are placed with them.
 pub const REFERRERS: [(&str, &str); 8] = [
     ("batch", "cronjobs"),
     ("apps", "daemonsets"),

@@ -16,7 +16,7 @@ use super::credential::{self, CLUSTER};
 use super::fleet::{self, Fleet};
 use super::join;
 use super::placed_objects::{self, PlacedObjects, RemovalResult, WorkspacePaths};
-use crate::advice::{Failure, invocation};
+use crate::advice::{Failure, invocation, pluralize};
 use crate::command::ClusterName;
 use crate::output::{errln, outln};
 
@@ -74,7 +74,10 @@ pub async fn run(
             let control_plane = release::stop_syncer(&fleet, name, &cleanup).await?;
             forget_workloads(&fleet, name, &paths).await?;
             let count = release::remove_marks(&cleanup, &control_plane).await?;
-            outln!("Released {count} objects in the cluster.");
+            outln!(
+                "Released {} in the cluster.",
+                pluralize(u64::try_from(count).unwrap_or(u64::MAX), "object")
+            );
         }
     }
     fleet.api.delete(&fleet::path(name)).await?;
@@ -94,7 +97,7 @@ fn announcement(cluster: &Value, placed: &PlacedObjects, how: RemovalMode) -> St
             "The cluster is only observed, so nothing is deleted there; it leaves the fleet."
         }
         (RemovalMode::DeleteWorkloads, true) => {
-            "The cluster leaves the fleet, and what Atoll made there is deleted."
+            "The cluster leaves the fleet, and the objects that Atoll created there are deleted."
         }
         (RemovalMode::DeleteWorkloads, false) => {
             "All of that is deleted there, then the cluster leaves the fleet. What is placed on other clusters stays there."
@@ -213,7 +216,7 @@ async fn delete_leftovers(
             // Keep the credential, because the next attempt needs it.
             Err(failure) => {
                 return Err(Failure::new(
-                    format!("what Atoll made in the cluster is still there: {failure}"),
+                    format!("objects that Atoll created in the cluster are still there: {failure}"),
                     format!(
                         "run the same command again; if the cluster is lost permanently, add --lost; or delete it yourself, then \
                          add --lost: {}",

@@ -76,7 +76,7 @@ fn truncate(mut rows: Vec<Vec<String>>, hidden: Vec<&'static str>) -> RunningWor
     RunningWorkloads { rows, more, hidden }
 }
 
-/// Connects to the cluster and checks that it is still the one that has joined.
+/// Connects to the cluster and checks that its identity has not changed since it joined.
 async fn open(cluster: &Value, secret: Option<&Value>) -> Result<Api, Failure> {
     let kubeconfig = secret
         .and_then(credential::kubeconfig_from_secret)

@@ -156,7 +156,7 @@ impl Mode {
 /// Settings of the control plane for its clusters.
 #[derive(Args)]
 pub struct FleetSettings {
-    /// Seconds after which a cluster whose API, syncer or credential has failed is not ready
+    /// Seconds after a failure of its API, syncer or credential until a cluster is not ready
     #[arg(long, env = "ATOLL_CLUSTER_GRACE_PERIOD", default_value_t = 40, value_name = "SECONDS",
         value_parser = clap::value_parser!(u32).range(4..=86_400))]
     pub cluster_grace_period: u32,

@@ -80,7 +80,7 @@ pub struct PauseOptions {
     #[command(flatten)]
     pub scope: PauseScope,
 
-    /// Reason, shown to users whose changes are refused
+    /// Reason, shown when a change is refused
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
 }
@@ -112,7 +112,7 @@ pub struct ReleaseOptions {
     pub connection: Connection,
 }
 
-/// Orphans: marked objects in clusters whose objects above do not exist.
+/// Orphans: marked objects in clusters without an object above.
 #[derive(Subcommand)]
 pub enum OrphansCommand {
     /// List objects in clusters that no longer exist here, for example after an old backup was restored

@@ -248,7 +248,7 @@ pub enum FaultKind {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Change the cluster's clock; if only nodes are simulated, theirs
+    /// Change the clock of the cluster; if only nodes are simulated, the clock of the nodes
     ClockSkew {
         /// Offset, as in +5m or -90s
         #[arg(value_name = "DURATION", allow_hyphen_values = true)]

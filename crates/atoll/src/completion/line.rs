@@ -47,7 +47,7 @@ pub fn expected(command: &Command, words: &[String]) -> Expected {
     };
     let mut current = command;
     let mut given = Vec::new();
-    // The option whose value comes next, and the number of positional arguments so far.
+    // The option that expects a value next, and the number of positional arguments so far.
     let (mut pending, mut positions, mut only_positions) = (None::<&Arg>, 0, false);
     for word in before {
         if let Some(option) = pending.take() {

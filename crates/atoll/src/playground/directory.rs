@@ -152,7 +152,7 @@ impl PlaygroundDirectory {
         match read(&path) {
             None => Ok(PlaygroundRecord::default()),
             Some(value) => PlaygroundRecord::from_json(&value)
-                .ok_or_else(|| format!("{} cannot be read; start anew with --reset", path.display())),
+                .ok_or_else(|| format!("{} cannot be read; delete its data with --reset", path.display())),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::command::Connection;
 use crate::kubeconfig::Kubeconfig;
 use crate::process::{ShutdownSignal, quoted_path};
 
-/// Options besides those of the nodes.
+/// Options of `atoll sim nodes` except those of the nodes.
 pub struct NodesOptions {
     /// Whether to run a scheduler.
     pub scheduler: bool,

@@ -156,20 +156,20 @@ impl Page for Simulation {
 /// The transport of components inside a cluster, which stops while the cluster is down.
 pub struct GatedTransport {
     local: Local,
-    weather: Weather,
+    network_faults: Weather,
 }
 
 impl GatedTransport {
     pub fn new(local: Local, simulation: &Simulation) -> Self {
-        GatedTransport { local, weather: simulation.network_faults() }
+        GatedTransport { local, network_faults: simulation.network_faults() }
     }
 }
 
 impl Transport for GatedTransport {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<ResponseBody>, BoxError>> {
         Box::pin(async move {
-            if self.weather.now().is_down {
-                self.weather.until(|conditions| !conditions.is_down).await;
+            if self.network_faults.now().is_down {
+                self.network_faults.until(|conditions| !conditions.is_down).await;
             }
             self.local.send(request).await
         })

@@ -55,7 +55,7 @@ fn connect(access: ClusterAccess<'_>) -> Result<Api, Failure> {
     }
 }
 
-/// Connects to the cluster and checks that it is still the one that has joined.
+/// Connects to the cluster and checks that its identity has not changed since it joined.
 pub async fn open(cluster: &Value, access: ClusterAccess<'_>) -> Result<Api, Failure> {
     let api = connect(access)?;
     let id = uid(&api.get(KUBE_SYSTEM).await?).to_string();

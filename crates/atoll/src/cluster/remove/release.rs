@@ -90,7 +90,7 @@ fn has_stopped(cluster: &Value) -> bool {
         || conditions.any(|condition| condition["reason"] == STOPPED_REASON)
 }
 
-/// The objects whose marks were removed.
+/// The objects that have lost their marks.
 #[derive(Default)]
 struct MarkRemoval {
     count: usize,

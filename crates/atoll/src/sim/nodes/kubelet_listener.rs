@@ -1,4 +1,4 @@
-//! The kubelets' listener of simulated nodes whose API server is another process. Clients are authenticated
+//! The kubelets' listener of simulated nodes with an API server in another process. Clients are authenticated
 //! by certificate and authorized by a SubjectAccessReview, as in real kubelets.
 
 use std::net::Ipv4Addr;
